@@ -1,4 +1,4 @@
-"""A call of a model in progress: what it still wants, and what it has taken."""
+"""The state of a model call in progress: samples still wanted, and usage so far."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,8 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class Asked:
-    """One call in progress: its keys, the samples it has so far, which of them it sent requests for, and what those
-    took.
+    """One call in progress: its cache keys, the samples that it has so far by key, the keys of those that it requested
+    itself, and the replies to these requests.
     """
 
     role: str
@@ -31,8 +31,8 @@ class Asked:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """The samples that are still needed, by the budget to ask for them with: missing ones, and truncated ones
-        whose budget may be doubled."""
+        """Indices of the samples to request, by token budget: missing samples, and truncated samples whose budget may
+        be doubled."""
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
         for index, key in enumerate(self.keys):
@@ -44,7 +44,7 @@ class Asked:
         return dict(wanted)
 
     def call(self, repairs: int) -> Call:
-        """The call, with the samples that it has got and what it has taken so far."""
+        """The record of the call, with its samples and usage so far."""
         settings, taken = self.endpoint.settings, joined(self.replies).usage
         keys = tuple(key for key in self.keys if key in self.have)
         worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)
@@ -77,6 +77,6 @@ class Asked:
 
 
 def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
-    """What a usage costs at the endpoint's prices, in dollars and in tokens."""
+    """The cost of a usage at the endpoint's prices, in dollars and in tokens."""
     usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
     return Cost(usd, usage.tokens_in + usage.tokens_out)

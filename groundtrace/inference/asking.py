@@ -1,6 +1,6 @@
-"""Asking a role for a reply of a certain form: what a part of the code asks of whom, and asking again.
+"""Requests replies of a certain form, and repairs them: declares which prompts a stage sends to which role.
 
-A model that is asked again sees what it said and what is wrong with it.
+In a repair the model sees its bad reply and the problem with it.
 """
 
 import hashlib
@@ -21,21 +21,21 @@ PROMPT = "repair.v2"
 CUT_OFF = "the reply was cut off at a limit of tokens"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
-"""How far the budget of a reply grows that was cut short and cannot be read. Models that think before they answer can
-use up the budget of a judgement without a word of it; the good replies of a smaller budget are kept (see
+"""The largest token budget for a truncated reply that cannot be parsed. Models that think before they answer can use up
+the budget of a judgement before its first word. Good replies of a smaller budget stay cached (see
 :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """A reply that was cut off, and so has not the form that was asked for or may lack a part of it."""
+    """A truncated reply, which does not have the requested form, or may lack a part of it."""
 
 
 @dataclass(frozen=True)
 class Asks:
-    """What a stage or a scorer asks of one role: the prompts that it may send there.
+    """The prompts that a stage or a scorer may send to one role.
 
-    ``required`` False: it works without an endpoint for the role. ``all_media`` False: a request shows one medium, else
-    all media of the question.
+    ``required``: whether the role needs an endpoint. ``all_media``: whether a request holds all media of the question,
+    or only one.
     """
 
     role: str
@@ -46,9 +46,9 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """The same of these models: where the role's family has prompts of its own to point or to box, it names them.
+        """The same with the prompts of the role's model family for pointing and boxing.
 
-        A description names those of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
+        A declaration names the prompts of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
         """
         if not models.has_role(self.role):
             return self
@@ -60,14 +60,15 @@ class Asks:
 async def ask_for(
     caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T], form: str = ""
 ) -> tuple[T, Answered]:
-    """Returns what ``read`` makes of the reply, and the call that gave it.
+    """Returns the result of ``read`` on the reply, and the call of that reply.
 
-    A reply that ``read`` finds to be of the wrong form (:class:`BadReply`) is asked for again: where it was cut short
-    with twice the budget, up to the endpoint's ``max_tokens_limit`` or else :data:`MAX_TOKENS`, and otherwise with the
-    problem said, and the ``form`` that it must have where one is given, as often as the endpoint's ``repair_attempts``
-    allows. Where the reply ran on to the largest of these budgets, the repair begins with the first again: a server
-    may have no room for the largest in its context. Raises the last BadReply, with its key, as
-    :class:`TruncatedReply` where that reply was cut short, and CallError.
+    If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply: with twice the token budget,
+    up to the endpoint's ``max_tokens_limit``, or :data:`MAX_TOKENS` if that is 0. Any other reply, or one truncated at
+    the largest budget: with a repair prompt that states the problem and the ``form`` (if given), at most
+    ``repair_attempts`` times (a setting of the endpoint). After truncation at the largest budget the repair begins with
+    the first budget again, since the server's context may have no room for the largest.
+
+    Raises CallError, or the last BadReply with its key; a :class:`TruncatedReply` if that reply was truncated.
     """
     attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS
@@ -97,8 +98,8 @@ def _is_cut_short(answered: Answered) -> bool:
 
 
 def whole(read: Callable[[Answered], T]) -> Callable[[Answered], T]:
-    """``read`` of a reply that is whole: of a list that was cut off, what is missing would count as absent, and a
-    sentence that was cut off can be read all the same.
+    """``read``, but raises BadReply for a truncated reply: the missing items of a truncated list would count as absent,
+    and a truncated sentence would be accepted.
     """
 
     def read_whole(reply: Answered) -> T:
@@ -110,9 +111,9 @@ def whole(read: Callable[[Answered], T]) -> Callable[[Answered], T]:
 
 
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
-    """Returns the prompt with its bad reply, the problem and the ``form`` to have, if one is given, appended.
+    """Returns the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
 
-    Its name and digest are those of both prompts.
+    Its name and digest combine those of both prompts.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
     shown, said = quoted.texts

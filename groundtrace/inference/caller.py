@@ -1,4 +1,4 @@
-"""What scorers and stages need to call models: the interface, and what a call gives."""
+"""The interface through which scorers and stages call models, and the result of a call."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +11,7 @@ from groundtrace.schemas.records import Call
 
 @dataclass(frozen=True)
 class Answered:
-    """The samples of one call in order, and the call as the lineage and the ledger see it."""
+    """The samples of one call in order, and the record of the call for lineage and ledger."""
 
     completions: tuple[Completion, ...]
     call: Call
@@ -23,8 +23,8 @@ class Answered:
 
 
 class Caller(Protocol):
-    """What a scorer needs to call models; :class:`groundtrace.inference.models.Models` and a stage's session both have
-    it.
+    """The interface to call models. Implemented by :class:`groundtrace.inference.models.Models` and by
+    :class:`groundtrace.inference.session.Session`.
     """
 
     async def generate(

@@ -1,11 +1,11 @@
-"""The embedded engine in every role: the defaults, which need no download, no key and no GPU."""
+"""The default configuration: the embedded engine in every role, without a download, an API key or a GPU."""
 
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.vision.classical.view import DEFAULT_POLICY_STRENGTH
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """The embedded engine under three names: ``coarse`` sees a jittered, downscaled image, ``colour`` and ``edges``
+    """Three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and ``edges``
     are two algorithms that can disagree."""
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
@@ -15,7 +15,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """The embedded engine in every role: nothing to download, no key, no GPU."""
+    """The endpoint of each role, by role."""
     return {
         "policy": "coarse",
         "teacher": "colour",

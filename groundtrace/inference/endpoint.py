@@ -1,6 +1,6 @@
-"""The one interface to every model, and the registry of its kinds.
+"""The interface to all models, and the registry of endpoint kinds.
 
-A new kind is one file with a class of this interface and one line in :data:`KINDS`. The registry imports none of them.
+A new kind needs one file with a class of this interface, and one line in :data:`KINDS`. The registry imports no kind.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,26 +17,25 @@ from groundtrace.vision.media import MediaStore
 
 
 class Endpoint(Protocol):
-    """A model behind one interface. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """The interface to a model. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
     settings: EndpointSettings
 
     @property
     def revision(self) -> str:
-        """What tells this model from an earlier one of the same name; part of every cache key."""
+        """The version of the model, to distinguish models of the same name; part of every cache key."""
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """One reply for each of the request's indices.
+        """A reply with one sample for each of the request's indices; only a truncated sample may have empty text.
 
-        Raises :class:`groundtrace.inference.errors.CallError` when the call failed for good. A reply never holds empty
-        text.
+        Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """
         ...
 
     async def check(self) -> str:
-        """One line on the endpoint's health; raises :class:`groundtrace.inference.errors.CallError` when it cannot
-        serve.
+        """Returns one line on the endpoint's health; raises :class:`groundtrace.inference.errors.CallError` if it
+        cannot serve.
         """
         ...
 
@@ -47,18 +46,18 @@ class Endpoint(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """What the rest of the model access must know of a kind of endpoint without importing it.
+    """The properties of an endpoint kind that are needed without importing it.
 
-    ``endpoint`` is its class as ``module:Class``, called with the settings, the media store and a number of threads.
-    An ``in_process`` model runs in the worker itself: it takes no tokens, costs nothing and answers the same way each
-    time, so that no budget and no repair concerns it. ``server`` is, for a kind whose server a run starts on its own
-    machine, the context manager that does so as ``module:function`` (:mod:`groundtrace.inference.serving`). ``extra``
-    is the optional dependency that brings the ``modules`` that it needs.
+    ``endpoint``: its class as ``module:Class``, called with the settings, the media store and a number of threads.
+    ``in_process``: the model runs in the worker itself. It uses no tokens, costs nothing and gives the same answer each
+    time, so it needs no budget and no repair. ``server``: for a kind whose server a run starts on its own machine, the
+    context manager that starts it, as ``module:function`` (:mod:`groundtrace.inference.serving`). ``extra``: the
+    optional dependency that installs the required ``modules``.
 
-    ``own_form`` is a kind that points and boxes in our own form, in pixels of the original unless a frame is declared,
-    whatever its model: it needs no family. ``embedded`` is the engine that stands in for models where there are none.
-    One that ``needs_url`` is told where its server answers. ``prompts`` is, for a kind whose models answer some prompts
-    only, the function as ``module:function`` from an endpoint's settings to their ids; it may raise CallError.
+    ``own_form``: the kind points and boxes in our own form with any model, in pixels of the original image unless a
+    frame is declared; it needs no family. ``embedded``: the embedded engine, which replaces a model. ``needs_url``: the
+    settings must give the server's URL. ``prompts``: for a kind whose models answer only some prompts, the function
+    from an endpoint's settings to the ids of these prompts, as ``module:function``; it may raise CallError.
     """
 
     endpoint: str
@@ -95,15 +94,15 @@ KINDS = {
         server="groundtrace.inference.endpoints.vllm_server:serving",
     ),
 }
-"""One line a kind. A kind of one's own needs none: its class is named as ``module:Class``."""
+"""The kinds by name. A user's own kind needs no entry: the config names its class as ``module:Class``."""
 
 
 class EndpointError(UserError, ValueError):
-    """An endpoint that cannot be opened as its settings have it; the message says why and what to do."""
+    """An endpoint cannot be opened with its settings; the message says why and what to do."""
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of that name, or of a class elsewhere named as ``module:Class``. Raises :class:`EndpointError`."""
+    """The kind of that name, or for a user's class named as ``module:Class``. Raises :class:`EndpointError`."""
     if name in KINDS:
         return KINDS[name]
     if is_path(name):
@@ -116,20 +115,20 @@ def kind_of(name: str) -> Kind:
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
-    """Whether it is the embedded engine, which reads drawn shapes and no photographs."""
+    """Whether the endpoint is the embedded engine, which recognises drawn shapes but no photographs."""
     return kind_of(settings.kind).embedded
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Whether a model stands behind it; of a kind of the user's own nothing is known."""
+    """Whether the endpoint is known to serve a real model; False for a user's own kind, too."""
     return settings.kind in KINDS and not KINDS[settings.kind].embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
     """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
 
-    That is an endpoint of an unknown kind or family, a role whose endpoint is not defined or has no address, and a
-    pointer or a detector whose endpoint says nothing of how it writes coordinates, or cannot do what the role asks.
+    Errors are: an endpoint of an unknown kind or family; a role whose endpoint is not defined or has no URL; a pointer
+    or detector whose endpoint does not declare how its model writes coordinates, or cannot do what the role needs.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -155,13 +154,13 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 COORDINATE_ROLES = ("pointer", "detector")
 """The roles whose replies hold coordinates in the frame of their model's family.
 
-A segmenter is told and replies pixels in our own form, and a teacher repeats the pixels that it is told; a recipe whose
-teacher boxes by its own sight checks it too.
+A segmenter gets and returns pixels in our own form, and a teacher repeats the pixels of its prompt. A recipe whose
+teacher locates objects itself checks the teacher too.
 """
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raises ValueError for an endpoint of a role that writes coordinates which says nothing of how it does, or cannot.
+    """Raises ValueError if the endpoint does not declare how its model writes coordinates, or cannot play the role.
 
     Its message begins with the key to change.
     """
@@ -182,9 +181,7 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raises :class:`groundtrace.schemas.extras.MissingExtra` for an endpoint of a kind whose packages are not
-    installed here.
-    """
+    """Raises :class:`groundtrace.schemas.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
         if kind.extra:
@@ -192,15 +189,15 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """The extras that bring the packages of the endpoints' kinds."""
+    """The optional dependencies that the endpoints' kinds need."""
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 
 
 def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -> Endpoint:
-    """The endpoint that the settings describe.
+    """Open the endpoint of these settings.
 
-    Raises :class:`EndpointError` for an unknown kind, :class:`groundtrace.schemas.extras.MissingExtra` for one whose
-    packages are missing.
+    Raises :class:`EndpointError` for a kind that is unknown or cannot be imported, and
+    :class:`groundtrace.schemas.extras.MissingExtra` for a kind whose packages are missing.
     """
     check_extras([settings])
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong with a model call, whether sending it again can help, and what ends a run."""
+"""Errors of model calls, which of them are retryable, and the errors that end a run."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from groundtrace.schemas.usage import NOTHING
 class Failure(StrEnum):
     """The kind of a failed call.
 
-    ``UNSUPPORTED``: the endpoint does not do what the request needs, whatever is asked of it; ``UNKNOWN_LABEL``: it
-    finds objects, and cannot look for what this request names. ``AWAY``: the server is known not to answer, so that
-    nothing was sent.
+    ``UNSUPPORTED``: the endpoint lacks a capability that the request needs; ``UNKNOWN_LABEL``: the endpoint finds
+    objects, but not the one that this request names. ``AWAY``: the request was not sent, since the server is known to
+    be down.
     """
 
     RATE_LIMITED = "rate_limited"
@@ -47,20 +47,20 @@ RETRYABLE = frozenset(
 )
 
 OVERLOADED = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED, Failure.TIMEOUT})
-"""Failures that say that the server has too much to do: fewer requests at once can help."""
+"""Failures that mean an overloaded server: fewer concurrent requests can help."""
 
 GATEWAY_STATUSES = frozenset({502, 503, 504})
-"""What a gateway answers when the server behind it does not."""
+"""The HTTP statuses of a gateway when the server behind it does not answer."""
 
 
 class CallError(Exception):
-    """A model call that failed for good, or one try of it.
+    """A model call, or one attempt of it, failed.
 
-    ``message`` says what the server answered, cut short and without keys; ``tries`` how often the request was made.
-    ``status`` is the HTTP status, None where there was none; ``unreachable`` says that no server answered at all.
-    ``retry_after_s`` is what the server asked for, if it did; ``partial`` the samples that did arrive, with what all
-    requests took; ``key`` the cache key of a missing sample; ``call`` the failed call as the ledger sees it, None for a
-    caller that only waited for someone else's.
+    ``message``: the server's answer, shortened and without API keys. ``tries``: the number of attempts. ``status``: the
+    HTTP status, or None. ``unreachable``: whether no server answered. ``retry_after_s``: the server's Retry-After in
+    seconds, or None. ``partial``: the samples that did arrive, with the usage of all requests. ``key``: the cache key
+    of a missing sample. ``call``: the record of the failed call for the ledger; None if this call only waited for
+    another call's request.
     """
 
     def __init__(
@@ -98,19 +98,19 @@ class CallError(Exception):
 
     @property
     def asks_to_wait(self) -> bool:
-        """Whether the server asked for a wait: "Retry-After: 0" asks for none."""
+        """Whether the server asked for a wait; False for "Retry-After: 0"."""
         return bool(self.retry_after_s)
 
 
 NOT_SENT = Reply((), NOTHING)
-"""The ``partial`` of a request that never left this machine."""
+"""The ``partial`` of a request that was not sent."""
 
 
 class BudgetUsedUp(Exception):
-    """A call that was not made, or not to its end, because the run's budget is used up.
+    """A call was not sent, or not completed, because the run's budget is used up.
 
-    Not a :class:`CallError`: a scorer that turns a failed judge into an unscored verdict must let this one pass.
-    ``call`` is what the call had taken before, as the ledger sees it; ``partial`` what its requests had given.
+    Not a :class:`CallError`: a scorer that turns a failed judge call into an unscored verdict must not catch it.
+    ``call``: the record of the call so far, for the ledger; ``partial``: the samples that did arrive.
     """
 
     call: Call | None = None
@@ -118,13 +118,13 @@ class BudgetUsedUp(Exception):
 
 
 class RunStopped(Exception):
-    """The run cannot go on: an endpoint does not serve it, or its server stays away.
+    """The run cannot go on: an endpoint does not serve it, or its server stays down.
 
-    Not a :class:`CallError`: whoever turns a failed call into a rejection or an unscored verdict must let this one
-    pass. ``message`` is one line that names the endpoint and says what to do. ``resumable`` says that the same command
-    goes on when the server is back; otherwise something has to be changed first.
+    Not a :class:`CallError`: code that turns a failed call into a rejection or an unscored verdict must not catch it.
+    ``message``: one line that names the endpoint and says what to do. ``resumable``: whether the same command resumes
+    the run when the server is up; otherwise something has to be changed first.
 
-    A runner hands on the text of a worker's exception, and not the exception: :func:`stop_in` finds it there.
+    A Beam runner passes on only the text of a worker's exception: :func:`stop_in` restores the exception from it.
     """
 
     def __init__(self, message: str, resumable: bool = False) -> None:
@@ -137,16 +137,16 @@ class RunStopped(Exception):
 
 _STOPPED = "the run stops: "
 _WHERE = re.compile(r" \[while running '.*'\]$")
-"""What Beam adds to the message of an exception."""
+"""The suffix that Beam adds to the message of an exception."""
 
 
 def stop_in(text: str) -> RunStopped | None:
-    """The :class:`RunStopped` that the text of an exception tells of, if it tells of one."""
+    """The :class:`RunStopped` in the text of an exception; None if there is none."""
     _, found, rest = text.partition(_STOPPED)
     while found:
         try:
             said, _ = json.JSONDecoder().raw_decode(rest)
             return RunStopped(_WHERE.sub("", said["message"]), bool(said["resumable"]))
-        except (ValueError, TypeError, KeyError):  # the words stand there by chance
+        except (ValueError, TypeError, KeyError):  # the text contains the words by chance
             _, found, rest = rest.partition(_STOPPED)
     return None

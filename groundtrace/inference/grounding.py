@@ -1,4 +1,4 @@
-"""From the coordinates of a reply to pixels of the original, as soon as it has left its endpoint."""
+"""Converts the coordinates of a reply to pixels of the original image, as soon as the reply has arrived."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from groundtrace.schemas.text import storable
 
 
 class BadReply(ValueError):
-    """A reply that does not have the form that was asked for. ``key`` is its cache key, where the caller knows it."""
+    """A reply does not have the requested form. ``key`` is its cache key, if the caller knows it."""
 
     key: str | None = None
 
@@ -30,7 +30,7 @@ class Mask:
     pixels: np.ndarray
 
     def holds(self, x_px: float, y_px: float) -> bool:
-        """Whether the pixel under the position is in the mask (Argos Eq. 2)."""
+        """Whether the pixel at this position is in the mask (Argos Eq. 2)."""
         column, row = math.floor(x_px) - self.x, math.floor(y_px) - self.y
         height, width = self.pixels.shape
         return 0 <= column < width and 0 <= row < height and bool(self.pixels[row, column])
@@ -41,9 +41,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 @dataclass(frozen=True)
 class Reading(Generic[T_co]):
-    """What a reply shows of a label.
+    """The points or boxes that a reply gives for a label.
 
-    ``called`` is what the reply calls it, where that is another word or a wider one: "sofa" for a couch; else "".
+    ``called`` is the reply's own name for the object, if that is another word or a wider one, such as "sofa" for a
+    couch; else "".
     """
 
     found: tuple[T_co, ...]
@@ -51,19 +52,20 @@ class Reading(Generic[T_co]):
 
 
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
-"""Reads the points of a reply as they are written, or its word that there are none. Raises UnparsablePointing."""
+"""Parses the points of a reply, unconverted; NoPoints if the reply states that there are none. Raises
+UnparsablePointing."""
 
 
 @dataclass(frozen=True)
 class RawBox:
-    """One box as a model wrote it: four numbers in its own frame and order, and the label, "" where it wrote none."""
+    """One box as a model wrote it: four numbers in the model's frame and order, and the label, "" without one."""
 
     corners: tuple[float, float, float, float]
     label: str = ""
 
 
 BoxReader = Callable[[str], Sequence[RawBox]]
-"""Reads the boxes of a reply as they are written, none of them where it says so. Raises :class:`BadReply`."""
+"""Parses the boxes of a reply, unconverted; empty if the reply states that there are none. Raises :class:`BadReply`."""
 
 
 def points_in_px(
@@ -74,9 +76,9 @@ def points_in_px(
     media_index: int,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
-    """The points of a reply in pixels of the original, with the label that was asked for.
+    """Converts the points of a reply to pixels of the original, with the requested label.
 
-    Raises :class:`BadReply` for a point outside the frame, and for shares of 1 in a frame of larger numbers.
+    Raises :class:`BadReply` for a point outside the frame, and for numbers from 0 to 1 in a frame of larger numbers.
     """
     _check_scale(frame, [value for point in written for value in (point.x, point.y)])
     try:
@@ -87,19 +89,19 @@ def points_in_px(
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
-    """The box of four numbers in a list, as they are written. Raises :class:`BadReply`."""
+    """The box of a list of four numbers, unconverted. Raises :class:`BadReply`."""
     x1, y1, x2, y2 = numbers_of(row, 4, "box")
     return RawBox((x1, y1, x2, y2), label)
 
 
 def raw_point(row: object, label: str = "") -> RawPoint:
-    """The point of two numbers in a list, as they are written. Raises :class:`BadReply`."""
+    """The point of a list of two numbers, unconverted. Raises :class:`BadReply`."""
     x, y = numbers_of(row, 2, "point")
     return RawPoint(label, x, y)
 
 
 def numbers_of(row: object, count: int, what: str) -> list[float]:
-    """So many numbers in a list. Raises :class:`BadReply` for anything else."""
+    """The ``count`` numbers of a list. Raises :class:`BadReply` for anything else."""
     if not isinstance(row, list | tuple) or len(row) != count:
         raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
@@ -119,10 +121,10 @@ def boxes_in_px(
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """The boxes of a reply, as :func:`points_in_px` gives points.
+    """Converts the boxes of a reply to pixels, like :func:`points_in_px`.
 
-    ``any_corners``: a box may be written from any of its corners to the opposite one; else :class:`BadReply` is raised
-    also for a box whose second corner is not right of and below its first.
+    ``any_corners``: a box may be written from any of its corners to the opposite one; otherwise :class:`BadReply` is
+    also raised for a box whose second corner is left of its first, or above it.
     """
     _check_scale(frame, [value for box in written for value in box.corners])
     corners = [_corners(box.corners, frame, medium, rule, any_corners) for box in written]
@@ -130,9 +132,9 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raises :class:`BadReply` for shares of 1 in a frame of larger numbers: all would lie in the corner of the image.
+    """Raises :class:`BadReply` for numbers from 0 to 1 in a frame of larger numbers: all would be in one corner.
 
-    Molmo 1 is spared: its shares of 100 have a decimal.
+    Not for Molmo 1, whose numbers from 0 to 100 have a decimal.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
@@ -152,7 +154,7 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """The segmenter's masks, one for each place asked for. Raises :class:`BadReply` when one does not fit the image."""
+    """The segmenter's masks, one for each requested place. Raises :class:`BadReply` if one does not fit the image."""
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
         raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
@@ -189,7 +191,7 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """The JSON object of a reply, also when it stands in a code fence. Raises :class:`BadReply`."""
+    """The JSON object of a reply, also inside a code fence. Raises :class:`BadReply`."""
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)
@@ -201,7 +203,7 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """The value with its strings made storable: an escape can write half of a character."""
+    """The value with its strings made storable: a JSON escape can be a lone surrogate."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Parts named as ``module:name``, in a registry or in a config, imported when they are first used."""
+"""Loads objects named as ``module:name`` in a registry or a config, when they are first used."""
 
 import importlib
 from typing import Any
@@ -11,6 +11,6 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """What ``module:name`` names. Raises ImportError and AttributeError."""
+    """Import and return the object ``module:name``. Raises ImportError and AttributeError."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)

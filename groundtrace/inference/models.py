@@ -1,4 +1,4 @@
-"""Models by role: cache first, identical calls in flight joined, every call accounted for."""
+"""Calls models by role: from the cache if possible; deduplicates calls in flight, and records the usage of each."""
 
 import asyncio
 import contextlib
@@ -40,19 +40,19 @@ from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
-"""In less a reply that has come is in the cache."""
+"""The time within which a reply that has arrived is in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Flight:
-    """A sample that has been asked for, and the budget it was asked with."""
+    """A sample in flight, and the token budget of its request."""
 
     future: "asyncio.Future[Kept]"
     max_tokens: int
 
 
 class Models:
-    """What stages and scorers call. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+    """Calls models for stages and scorers. Methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
@@ -72,7 +72,7 @@ class Models:
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """The endpoint of ``role``, opened when first asked for."""
+        """The endpoint of ``role``, opened at the first use."""
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
@@ -82,11 +82,11 @@ class Models:
             except ValueError as error:
                 if self._watch is None:
                     raise
-                raise RunStopped(str(error)) from error  # such as a key that is not there
+                raise RunStopped(str(error)) from error  # such as a missing API key
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """What fails the calls of the role's endpoint while its server is away; None where nothing does."""
+        """The circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this process."""
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -98,20 +98,20 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """How often a reply of the wrong form may be asked for again; a model in this process would repeat itself."""
+        """How often a reply of the wrong form may be repaired; 0 for a model in this process, which would repeat it."""
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """Up to which budget any reply cut short is asked for again; 0: none is."""
+        """The largest token budget with which any truncated reply is requested again; 0: no reply is."""
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """The family of the role's model: how it is asked to point and to box, and how it is read."""
+        """The family of the role's model: its prompts for pointing and boxing, and its parsers."""
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
-        """Whether the role's endpoint is declared to give the log-probabilities of a continuation."""
+        """Whether the role's endpoint declares that it returns the log-probabilities of a continuation."""
         return self.settings.endpoint(role).logprobs
 
     async def generate(
@@ -123,11 +123,11 @@ class Models:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> Answered:
-        """``sampling.n`` samples for the prompt, from the cache as far as it has them.
+        """Returns ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
-        With a ``continuation`` its log-probabilities instead; ``repair`` marks the call in the ledger. Raises
-        :class:`groundtrace.inference.errors.CallError` when a sample cannot be had, and BudgetUsedUp when the budget
-        does not allow it; samples that did arrive stay cached.
+        With a ``continuation`` they hold its log-probabilities instead; ``repair`` marks the call in the ledger. Raises
+        :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
+        does not suffice; samples that did arrive stay cached.
         """
         endpoint = self.endpoint(role)
         model, revision = endpoint.settings.model, endpoint.revision
@@ -144,8 +144,8 @@ class Models:
         return Answered(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, Kept]:
-        """The kept replies among ``keys``, each with the key of its request; what only a neighbour has is taken over:
-        it may be removed.
+        """The cached replies, by key; ``keys`` maps each key to the key before ``fresh_key``. Replies that only a
+        neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
         have = self._cache.get(keys)
         missing = {key: requested for key, requested in keys.items() if key not in have}
@@ -162,7 +162,7 @@ class Models:
             for max_tokens, indices in sorted(wanted.items()):
                 flights = {asked.keys[index]: self._flight(asked.keys[index], max_tokens) for index in indices}
                 missing = tuple(index for index in indices if flights[asked.keys[index]] is None)
-                # A seed is one sample's: samples with seeds are asked for one by one, all at once.
+                # Each sample has its own seed: samples with seeds are separate requests, sent concurrently.
                 seeded = asked.endpoint.settings.seed is not None
                 groups = [(index,) for index in missing] if seeded else [missing] if missing else []
                 answers = await asyncio.gather(
@@ -177,12 +177,12 @@ class Models:
                         asked.have[key] = await _joined(flight.future)
 
     def _flight(self, key: str, max_tokens: int) -> _Flight | None:
-        """The call in flight that will give this sample with at least this budget."""
+        """The request in flight for this sample with at least this budget, or None."""
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
     def _ask(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
-        """Note at once that these samples are in flight, so that others join; returns the coroutine that sends the
+        """Register these samples as in flight at once, so that other calls join; returns the coroutine that sends the
         request."""
         loop = asyncio.get_running_loop()
         flights = {asked.keys[index]: _Flight(loop.create_future(), max_tokens) for index in indices}
@@ -192,7 +192,7 @@ class Models:
     async def _send(
         self, asked: Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
-        """Send the request, unless another process has; pass the replies to the callers that joined."""
+        """Send the request, unless another process has sent it; pass the replies to the calls that joined."""
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:
@@ -206,7 +206,7 @@ class Models:
         except BaseException as error:
             for flight in flights.values():
                 flight.future.set_exception(error)
-                flight.future.exception()  # marks it as seen when nobody joined
+                flight.future.exception()  # marks the exception as retrieved, if no call joined
             raise
         else:
             for key in keys:
@@ -219,7 +219,7 @@ class Models:
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
-        """The present task sends requests to a server, of which :meth:`drain` waits for the replies."""
+        """In the body, the current task sends requests to a server; :meth:`drain` waits for the replies."""
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         self._requesting.add(task)
@@ -229,7 +229,7 @@ class Models:
             self._requesting.discard(task)
 
     async def _request(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
-        """The samples of these indices, asked for, and cached as they arrive."""
+        """Request the samples of these indices, and cache them as they arrive."""
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, Kept] = {}
         noted: list[Reply] = []
@@ -252,10 +252,10 @@ class Models:
     async def _kept(
         self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept], noted: list[Reply]
     ) -> dict[str, Kept]:
-        """The samples that the server gives, cached.
+        """Returns the samples of the server, which are then cached.
 
-        Where it refuses the request and has answered it with a smaller ``max_tokens``, so that there is no room for
-        more in its context, its truncated samples are what it gives for these too: they are not asked for again.
+        If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
+        more tokens. Then its truncated samples are cached for this budget too, and not requested again.
         """
         try:
             reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
@@ -272,7 +272,7 @@ class Models:
         return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """The reply, when the budget allows it. What it took is noted as far as it is not ``noted`` yet."""
+        """Send the request when the budget allows it, and note the usage of the reply that is not ``noted`` yet."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -309,9 +309,9 @@ class Models:
         return taken
 
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Note what a reply has taken, beyond what is noted of the parts ``before``.
+        """Note the usage of a reply, except for that of its parts ``before``, which is noted already.
 
-        A reply is noted before it is cached: of a process that is killed in between it is asked for, and paid, again.
+        A reply is noted before it is cached: if the process is killed in between, it is requested and paid for again.
         """
         if self._watch is None:
             return
@@ -324,10 +324,10 @@ class Models:
     def _keep(
         self, asked: Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
     ) -> dict[str, Kept]:
-        """Note what the samples that arrived took, and cache those that are not ``stored`` yet: not every endpoint
-        tells of them as they arrive. A truncated sample that they replace was wasted.
+        """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
+        ``arrived``. A truncated sample that they replace counts as wasted.
 
-        Returns what is in the cache, which is another process's reply if that one was quicker.
+        Returns the cached replies, by key; if another process was faster, they are its replies.
         """
         came = list(wanted[: len(reply.completions)])
         wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
@@ -339,9 +339,9 @@ class Models:
         return {key: stored[key] for key in came}
 
     def _store(self, asked: Asked, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
-        """Cache the samples under the first of the keys; returns what the cache then has there.
+        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
 
-        It is done when this returns, without another turn of the loop in which the process could be killed.
+        This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.
         """
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
@@ -352,18 +352,18 @@ class Models:
         )
 
     def flush_notes(self) -> None:
-        """Return when what was noted of the requests so far stands where the run's other processes see it.
+        """Return when the run's other processes can see the notes of all requests so far.
 
-        Raises OSError for a store that stays away.
+        Raises OSError if the store cannot be reached.
         """
         if self._watch is not None:
             self._watch.notes.flush()
 
     async def drain(self, limit_s: float) -> int:
-        """Send no server anything more, and wait until what is under way is answered and cached, at most ``limit_s``.
+        """Send no more requests, and wait until the replies to those in flight are cached, at most ``limit_s``.
 
-        Calls raise :class:`groundtrace.inference.errors.RunStopped` from now on. Returns how many are still not
-        answered. Outside of a run nothing is kept from being sent, and nothing is waited for.
+        Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests still without
+        a reply. Does nothing outside of a run.
         """
         if self._watch is None:
             return 0
@@ -372,7 +372,7 @@ class Models:
         while self._watch.under_way and self._requesting and time.monotonic() < end_s:
             await asyncio.wait(self._requesting, timeout=KEEPING_S, return_when=asyncio.FIRST_COMPLETED)
         if self._requesting and not self._watch.under_way:
-            await asyncio.wait(self._requesting, timeout=KEEPING_S)  # a reply has come, and is not yet kept
+            await asyncio.wait(self._requesting, timeout=KEEPING_S)  # a reply has arrived, and is not cached yet
         return self._watch.under_way
 
     async def close(self) -> None:
@@ -389,12 +389,12 @@ class Models:
 
 
 def _shares(total: int, count: int) -> list[int]:
-    """The total in ``count`` parts that differ by at most one."""
+    """The total divided into ``count`` parts that differ by at most one."""
     return [(total + count - 1 - index) // count for index in range(count)]
 
 
 async def _joined(future: "asyncio.Future[Kept]") -> Kept:
-    """The sample that another caller asked for; if that failed, the same failure without its cost."""
+    """The sample that another call requested; raises its error without the usage, which counts for that call."""
     try:
         return await asyncio.shield(future)
     except CallError as error:

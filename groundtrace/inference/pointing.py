@@ -1,4 +1,4 @@
-"""Asking a role where something is in an image, in the words of its model's family."""
+"""Requests the points or boxes of an object in an image, with the prompts of the model's family."""
 
 from groundtrace.inference.asking import ask_for, whole
 from groundtrace.inference.caller import Caller
@@ -12,9 +12,9 @@ from groundtrace.schemas.records import MediaRef
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> Reading[Point]:
-    """The points of an entity in an image (or a frame) of the medium, in pixels of the original.
+    """The points of an entity in an image (or a video frame) of the medium, in pixels of the original.
 
-    Raises BadReply for an entity that cannot be named in a prompt and for a reply that cannot be read, and CallError.
+    Raises CallError, and BadReply for an entity that cannot be named in a prompt or a reply that cannot be parsed.
     """
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
@@ -27,7 +27,7 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> Reading[Box]:
-    """The boxes of a label, as :func:`points_of` gives points."""
+    """The boxes of a label; as :func:`points_of`."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)
     read = whole(lambda reply: family.boxes(reply.text, label, medium, media_index))

@@ -1,7 +1,7 @@
-"""Whether the endpoints can play their roles, asked before the first call: nothing is generated.
+"""Checks before the first call whether the endpoints can play their roles, without generating anything.
 
-A server is asked whether it is there and has the model, a model in this process is loaded, and a kind whose models
-answer some prompts only must answer those of the role.
+A server must be up and have the model; a model in this process is loaded; an endpoint whose model answers only some
+prompts must answer one of those of its role.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from groundtrace.schemas.text import printable
 
 
 class NotServed(UserError):
-    """Endpoints that do not play their roles; the message says which, why, and what to do.
+    """Endpoints cannot play their roles; the message says which, why, and what to do.
 
-    ``can_wait``: a server does not answer, and may do so later; nothing has to be changed.
+    ``can_wait``: whether the only fault is a server that is down, so that nothing has to be changed.
     """
 
     def __init__(self, said: str, can_wait: bool) -> None:
@@ -40,8 +40,8 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """An endpoint with the roles that it plays; ``fault`` is what keeps it from serving, None where nothing does, and
-    ``said`` the fault with what to do about it.
+    """The result of checking an endpoint. ``fault``: the error that keeps it from serving, or None; ``said``: a message
+    with the fault and what to do about it.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Health:
 
     @property
     def is_away(self) -> bool:
-        """Whether its server does not answer now."""
+        """Whether the endpoint's server did not answer the check."""
         return self.fault is not None and (self.fault.unreachable or self.fault.failure is Failure.TIMEOUT)
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Raises NotServed where an endpoint that ``asks`` name does not serve; ``where`` begins the config's keys.
+    """Raises NotServed if an endpoint of the roles in ``asks`` does not serve. ``where`` is the prefix of config keys.
 
-    An endpoint of the user's own kind is taken at its word. Runs on the event loop of
+    For an endpoint of a user's own kind only its own check counts. Runs on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
@@ -92,7 +92,7 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
         kind = kind_of(endpoint.kind)
         try:
             answered = load(kind.prompts)(endpoint) if kind.prompts else None
-        except CallError:  # a model that cannot be loaded, which its own check says
+        except CallError:  # the model cannot be loaded, which the endpoint's own check reports
             continue
         if answered is not None and not any(prompt.split(".")[0] in answered for prompt in prompts):
             said = f"{described(name, (role,), endpoint)}: it cannot play the {role}, which is asked {prompts[0]}"
@@ -103,7 +103,7 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = LOOK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Each endpoint that ``asks`` name and that has a role, looked at now. Loading a model has no ``timeout_s``."""
+    """Check each endpoint of the roles in ``asks`` at once. ``timeout_s`` does not limit the loading of a model."""
 
     async def look(name: str, roles: tuple[str, ...]) -> Health:
         settings, breaker = models.settings.endpoint(roles[0]), models.breaker(roles[0])
@@ -121,7 +121,7 @@ async def healths(
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
-    """The roles of each endpoint that is asked, by its name."""
+    """The roles in ``asks`` that each endpoint plays, by the endpoint's name."""
     played: dict[str, tuple[str, ...]] = {}
     for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
         name = settings.endpoint_name(role)

@@ -1,4 +1,4 @@
-"""The request and the reply of a model call, and the key under which a reply is kept."""
+"""The request and the reply of a model call, and the cache key of a reply."""
 
 import hashlib
 import json
@@ -15,12 +15,12 @@ from groundtrace.schemas.usage import NOTHING, ONE_REQUEST, Usage
 KEY_VERSION = 1
 
 Temperature = Annotated[float, Field(ge=0, le=2)]
-"""What the servers take."""
+"""The range that the servers accept."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to sample: ``n`` replies at ``temperature`` and ``top_p``, each of at most ``max_tokens`` new tokens."""
+    """Sampling parameters: ``n`` samples at ``temperature`` and ``top_p``, each of at most ``max_tokens`` tokens."""
 
     n: int = 1
     temperature: float = 0.0
@@ -39,7 +39,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A text whose log-probability is wanted: that of ``text`` after the prompt and the reply's beginning ``given``.
+    """A text to score: the log-probability of ``text`` after the prompt and the beginning ``given`` of the reply.
 
     For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
     """
@@ -50,12 +50,12 @@ class Continuation:
 
 @dataclass(frozen=True)
 class Request:
-    """A filled prompt with its sampling. ``indices`` are the sample numbers wanted, ``range(n)`` or a part of it.
+    """A rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from ``range(n)``.
 
-    With a ``continuation`` nothing is sampled: the one completion is its text with a log-probability for each token.
-    ``arrived``, if given, is told of each part of the reply when the server has sent it, before another request takes
-    its place: the number of the samples before it, and the part. :class:`groundtrace.inference.flow.requests.Flow` does
-    so.
+    With a ``continuation`` nothing is sampled: the only completion is its text with a log-probability for each token.
+    ``arrived``, if given, is called with each part of the reply as soon as it has arrived, while the request holds its
+    slot (:class:`groundtrace.inference.flow.requests.Flow`); its arguments are the number of samples before the part,
+    and the part.
     """
 
     prompt: RenderedPrompt
@@ -67,11 +67,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample of a model. ``reasoning`` is what a server returns apart from the text, "" if nothing.
+    """One sample of a model. ``reasoning`` is the thinking that a server returns apart from the text, else "".
 
     Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
-    the server names in its response, "" where that is the one asked for, or none. ``taken_from`` is the run folder
-    from whose cache it was taken over, "" where it was asked for here.
+    the server names in its response, "" if it names the requested model or none. ``taken_from`` is the run folder from
+    whose cache the sample was copied, "" if it was requested in this run.
     """
 
     text: str
@@ -83,20 +83,20 @@ class Completion:
 
     @property
     def is_truncated(self) -> bool:
-        """Whether the budget of tokens, or the server's own limit, cut the sample off before its end."""
+        """Whether the sample was cut off by the token budget or the server's own limit."""
         return self.finish_reason == "length"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The samples in the order of the request's indices, with what they took in requests and tokens."""
+    """The samples in the order of the request's indices, with their usage (requests and tokens)."""
 
     completions: tuple[Completion, ...]
     usage: Usage = ONE_REQUEST
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
-    """Several replies to parts of one request as one."""
+    """One reply from the replies to the parts of a request."""
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
         sum((reply.usage for reply in replies), NOTHING),
@@ -111,11 +111,11 @@ def cache_key(
     index: int,
     continuation: Continuation | None = None,
 ) -> str:
-    """SHA-256 of all that can change the reply, as 64 hexadecimal digits.
+    """The cache key of a sample: SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
 
-    That is the model and its declared revision, the messages with media digests, the reply schema and the sampling
-    parameters with the sample's number, and the continuation to be scored, if any; not ``n`` and not ``max_tokens``,
-    so that a larger budget finds the good replies.
+    Hashed are the model and its declared revision, the messages with media digests, the reply schema, the sampling
+    parameters with the sample's number, and the continuation to score, if any. ``n`` and ``max_tokens`` are left out:
+    a request with a larger budget finds the whole replies of a smaller one.
     """
     body = {
         "v": KEY_VERSION,
@@ -135,7 +135,7 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """The key of a sample where only replies count that were asked for ``since`` an ISO time ("": all do)."""
+    """The key of a sample if only replies requested after the ISO time ``since`` are valid ("": all are)."""
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
@@ -150,8 +150,8 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """The reply with a rough count in place of each of the two counts of tokens that its server has not told: limits
-    and budgets would take it for free. Every prompt has tokens, and every text that came.
+    """The reply with an estimate for each token count that the server did not report (0): limits and budgets would
+    take the reply for free.
     """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)
@@ -161,6 +161,6 @@ def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
 
 
 def estimated_tokens(prompt: RenderedPrompt) -> int:
-    """A rough count of the prompt's tokens, for rate limits and budgets where the server has not told the exact one."""
+    """An estimate of the prompt's tokens, for rate limits and budgets if the exact number is not known."""
     texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
     return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

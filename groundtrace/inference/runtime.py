@@ -1,7 +1,7 @@
-"""One event loop thread per process, shared by all stages, and on it one :class:`Models` per settings.
+"""One event loop thread per process for all stages, with one :class:`Models` per settings.
 
-Beam calls stages from several threads; the calls to models of one process all run here, so that concurrency limits,
-connections and the joining of identical calls hold for the process as a whole.
+Beam calls stages from several threads. All model calls of a process run on this loop, so that they share concurrency
+limits, connections and the deduplication of calls in flight.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from groundtrace.inference.settings import ModelsSettings
 T = TypeVar("T")
 
 SWITCH_INTERVAL_S = 0.0002
-"""How long another thread may keep the interpreter while the loop wants it. Python's 5 ms leave a fast server waiting
-for its next request whenever Beam's own thread is at work."""
+"""How long another thread may hold the GIL while the loop waits for it. With Python's default of 5 ms a fast server
+waits for its next request whenever Beam's own thread is busy."""
 
 
 class Runtime:
-    """The loop thread with the models on it. Get the process's own with :func:`runtime`."""
+    """The loop thread with its models. :func:`runtime` returns that of the process."""
 
     def __init__(self) -> None:
-        # What is imported by now lives as long as the process: the collector, which stops the loop, can leave it out.
+        # Modules imported so far live as long as the process: the collector, which pauses the loop, can skip them.
         gc.freeze()
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_INTERVAL_S))
         self._loop = asyncio.new_event_loop()
@@ -38,7 +38,7 @@ class Runtime:
         self._thread.start()
 
     def models(self, settings: ModelsSettings) -> Models:
-        """The process's models for these settings, opened when first asked for."""
+        """The process's models for these settings, opened at the first use."""
         with self._lock:
             if settings not in self._models:
                 self._models[settings] = Models(settings)
@@ -49,8 +49,8 @@ class Runtime:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def drain(self, settings: ModelsSettings, limit_s: float) -> int:
-        """Send nothing more for these settings and wait for the replies that are on their way
-        (:meth:`groundtrace.inference.models.Models.drain`). Returns how many have not come.
+        """Send no more requests with these settings, and wait for the replies to those in flight
+        (:meth:`groundtrace.inference.models.Models.drain`). Returns the number of missing replies.
         """
         with self._lock:
             models = self._models.get(settings)
@@ -64,7 +64,7 @@ class Runtime:
             self.submit(models.close()).result()
 
     def end_all(self, limit_s: float) -> None:
-        """Drain everything that is open, all at once, and close it."""
+        """Drain all open models concurrently, and close them."""
         with self._lock:
             opened = list(self._models.values())
         for draining in [self.submit(models.drain(limit_s)) for models in opened]:
@@ -72,7 +72,7 @@ class Runtime:
         self.close_all()
 
     def close_all(self) -> None:
-        """Close everything that is open."""
+        """Close all open models."""
         for settings in list(self._models):
             self.close(settings)
 
@@ -82,7 +82,7 @@ _runtime: Runtime | None = None
 
 
 def _forget() -> None:
-    """Leaves the runtime to the parent: its loop's thread is not in a forked process, and nothing would be answered."""
+    """In a forked process, drop the parent's runtime: its thread does not exist there, and calls would hang."""
     global _lock, _runtime
     _lock, _runtime = threading.Lock(), None
 
@@ -91,7 +91,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def end_process(limit_s: float) -> None:
-    """Wait for the replies that are on their way to this process, ``limit_s`` at most, and close what it has open."""
+    """Wait for the replies to this process's requests in flight, ``limit_s`` at most, and close all models."""
     if _runtime is not None:
         _runtime.end_all(limit_s)
 

@@ -1,8 +1,8 @@
-"""Servers that a run starts on its own machine, for the endpoint kinds that have one.
+"""Servers that a run starts on its own machine, for the endpoint kinds that need one.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
-models``: it starts what the endpoints of its kind need, gives settings in which they are ordinary endpoints of another
-kind, and stops the servers on leaving.
+models``: it starts the servers of the endpoints of its kind, yields settings in which these are endpoints of another
+kind, with a URL, and stops the servers on exit.
 """
 
 import contextlib
@@ -14,17 +14,17 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """The kinds among the roles' endpoints whose servers a run starts, sorted."""
+    """The kinds of the roles' endpoints whose servers a run has to start, sorted."""
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))
 
 
 @contextlib.contextmanager
 def started_servers(models: ModelsSettings, log_folder: str) -> Iterator[ModelsSettings]:
-    """The models with all their servers started; they write their output to ``log_folder``.
+    """Start all servers, and yield the settings to use them; the servers write their output to ``log_folder``.
 
-    Only workers on this machine can use them. Raises :class:`groundtrace.schemas.errors.UserError` when one cannot be
-    started.
+    Only workers on this machine can use them. Raises :class:`groundtrace.schemas.errors.UserError` if a server cannot
+    be started.
     """
     with contextlib.ExitStack() as stack:
         for kind in kinds_to_serve(models):

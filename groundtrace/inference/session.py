@@ -1,4 +1,4 @@
-"""The calls made for one element, from which its lineage and cost are taken, and the calls that failed."""
+"""Records the calls made for one element, for its lineage and cost, and the calls that failed."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +13,8 @@ from groundtrace.schemas.records import Call
 
 @dataclass
 class Session:
-    """A :class:`groundtrace.inference.caller.Caller` that notes its calls and its failed ones, each in the order of
-    their ends.
+    """A :class:`groundtrace.inference.caller.Caller` that records its calls and the errors of failed calls, both in the
+    order in which the calls ended.
     """
 
     models: Models
@@ -30,7 +30,7 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> Answered:
-        """:meth:`groundtrace.inference.models.Models.generate`, with the call noted."""
+        """:meth:`groundtrace.inference.models.Models.generate`; records the call."""
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:

@@ -1,4 +1,4 @@
-"""The settings of an endpoint and of the whole model access, as they stand in a config. Hashable and picklable."""
+"""The settings of an endpoint and of all model access, as in a config. Hashable and picklable."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -26,14 +26,14 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def _variable(name: str) -> str:
-    """The name, or "" for none. Raises ValueError for what names no environment variable, which it does not show."""
+    """The name of an environment variable, or "". Raises ValueError for another text, without showing it."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable such as MY_API_KEY; the key itself stands there")
     return name
 
 
 def _checked_url(url: str) -> str:
-    """The URL, or "" for none. Raises ValueError for one that no request can be sent to, or that holds a secret."""
+    """The URL, or "". Raises ValueError for a URL that no request can be sent to, or that contains a secret."""
     if not url:
         return url
     try:
@@ -59,7 +59,7 @@ def _known_family(name: str) -> str:
 
 
 MAX_CONCURRENCY = 100_000
-"""Beyond what any server takes, and connections that one machine can open."""
+"""More than any server accepts, and more connections than one machine can open."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -135,15 +135,15 @@ class EndpointSettings:
 
     @property
     def model_family(self) -> "Family":
-        """The model's family, with the declared frame, if any, in place of its own.
+        """The model's family; a declared frame replaces the family's own.
 
-        Raises ValueError for a family of the user's own that cannot be imported.
+        Raises ValueError for a user's own family that cannot be imported.
         """
         family = family_of(self.family or DEFAULT)
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-        """The price of that many tokens; ``tokens_cached`` are those of ``tokens_in`` that the server had cached."""
+        """The price of so many tokens; ``tokens_cached``: those of ``tokens_in`` that the server had cached."""
         in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
         if cached_usd is None:
@@ -153,15 +153,15 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """The settings without which nobody knows what a request costs."""
+        """The price settings that are not set, so that the cost of a request is unknown."""
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and since when
-    its replies count ("": all do).
+    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and the ISO time
+    after which its replies must have been requested ("": all are valid).
     """
 
     name: str
@@ -171,15 +171,14 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class ModelsSettings:
-    """All that a worker needs to reach the models: endpoints, which role uses which, the cache and the media roots.
+    """Everything that a worker needs to call models: endpoints, the endpoint of each role, the cache, the media roots.
 
-    ``budget_usd`` and ``budget_tokens`` bound what may be spent (None: no bound) by all processes of a run together.
-    ``notes`` is the folder in which these note what they paid and which servers are away
-    (:mod:`groundtrace.inference.flow.notes`); "" where there is no run, and then no endpoint is checked or waited for.
-    ``fails_fast``: calls to a server that is away fail at once, where there are no notes and the caller does not wait.
-    ``neighbours`` are further caches on this machine, whose replies are taken over where they are wanted.
-    ``fresh_since`` is the ISO time of the command before which no reply counts ("": all do).
-    ``storage`` is how a remote cache and remote media are reached.
+    ``budget_usd`` and ``budget_tokens``: the budget of all processes of a run together (None: unlimited). ``notes``:
+    the folder in which these processes note usage and servers that are down (:mod:`groundtrace.inference.flow.notes`);
+    "" outside of a run, and then no endpoint is checked or waited for. ``fails_fast``: calls to a server that is down
+    fail at once; only without notes, for a caller that does not wait. ``neighbours``: further caches on this machine,
+    whose replies are copied if needed. ``fresh_since``: the ISO time of the command before which no reply is valid ("":
+    all are). ``storage``: the settings to access a remote cache and remote media.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -197,7 +196,7 @@ class ModelsSettings:
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
-        """The endpoint that ``role`` uses. Raises ValueError when the config gives it none."""
+        """The name of the endpoint that ``role`` uses. Raises ValueError if the config has none for it."""
         for name, endpoint in self.roles:
             if name == role:
                 return endpoint
@@ -212,12 +211,12 @@ class ModelsSettings:
         raise ValueError(f"roles.{role} names the endpoint {name!r}, which endpoints does not define")
 
     def has_role(self, role: str) -> bool:
-        """Whether the config gives ``role`` an endpoint."""
+        """Whether the config has an endpoint for ``role``."""
         return any(name == role for name, _ in self.roles)
 
     @property
     def judges_text(self) -> bool:
-        """Whether there is a judge that reads prose: the embedded engine judges by arithmetic on pixels only."""
+        """Whether there is a judge that can judge text: the embedded engine judges only by arithmetic on pixels."""
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property
@@ -228,7 +227,7 @@ class ModelsSettings:
 
     @property
     def self_checking(self) -> bool:
-        """Whether the detector, which checks points, is the pointer's model, at the same place or another."""
+        """Whether the detector, which checks points, has the same kind, URL and model as the pointer."""
         if not (self.has_role("detector") and self.has_role("pointer")):
             return False
         checks, points = self.endpoint("detector"), self.endpoint("pointer")

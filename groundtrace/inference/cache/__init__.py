@@ -1,1 +1,1 @@
-"""The reply cache: on one machine, shared by several machines, and what both are made of."""
+"""The reply cache: on one machine, or shared by several machines."""

@@ -1,8 +1,8 @@
-"""Claims in the reply cache: which process asks for a reply that is not there yet, so that no other one does.
+"""Claims in the reply cache: a process claims the keys that it requests, so that no other process requests them too.
 
-A claim ends with the reply, with the failure of the request, or ``CLAIM_S`` seconds after its process last renewed it;
-those that killed processes left behind go when the next one opens the cache alone. All processes of one cache are on
-one machine and have one clock.
+A claim ends with the reply, with the failure of the request, or ``CLAIM_S`` seconds after its last renewal. Claims of
+killed processes are deleted when a process opens a cache that no other process has open. All processes of one cache
+are on one machine and share its clock.
 """
 
 import os
@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterable
 
 CLAIM_S = 15.0
 RENEW_S = 5.0
-"""How often whoever holds claims is to renew them."""
+"""How often a process has to renew its claims."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, until_s REAL NOT NULL) WITHOUT ROWID
 """
 
 
 class Claims:
-    """The claims of one process in the database ``db`` of its cache. A key may be claimed several times at once."""
+    """The claims of one process in the database ``db`` of its cache. The process may claim a key several times."""
 
     def __init__(self) -> None:
         self._owner = f"{os.getpid()}-{os.urandom(6).hex()}"
@@ -41,37 +41,37 @@ class Claims:
         db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
 
     def made(self, keys: Iterable[str]) -> None:
-        """That transaction was carried out."""
+        """Count the claims, after the transaction of :meth:`make` was committed."""
         self._held.update(keys)
 
     def end(self, db: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
-        """Drop the last claims on keys; :meth:`ended` is to be told of those that it returns."""
+        """Delete the claims on the keys that are claimed only once, and return those keys, for :meth:`ended`."""
         last = [key for key in keys if self._held[key] == 1] if self._held else []
         db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(key, self._owner) for key in last])
         return last
 
     def held(self, keys: Iterable[str]) -> list[str]:
-        """Those of the keys that are claimed."""
+        """The keys that this process claims."""
         return [key for key in keys if key in self._held]
 
     def ended(self, keys: Iterable[str]) -> None:
-        """One claim on each of these keys, which are held, has ended."""
+        """One claim on each of these claimed keys has ended."""
         for key in keys:
             self._held[key] -= 1
             if not self._held[key]:
                 del self._held[key]
 
     def renew(self, db: sqlite3.Connection) -> None:
-        """Go on claiming what is claimed."""
+        """Extend all claims of this process by ``CLAIM_S``."""
         db.execute("UPDATE claims SET until_s = ? WHERE owner = ?", (time.time() + CLAIM_S, self._owner))
 
     def drop(self, db: sqlite3.Connection) -> None:
-        """Drop all claims of this process."""
+        """Delete all claims of this process."""
         if self._held:
             db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
             self._held.clear()
 
 
 def forget(db: sqlite3.Connection) -> None:
-    """Drop all claims: nobody is left who could have made them."""
+    """Delete the claims of all processes, if none of them is left."""
     db.execute("DELETE FROM claims")

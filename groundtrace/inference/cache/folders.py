@@ -1,4 +1,4 @@
-"""Where a reply cache lies: on a local disk, on a network file system, or on object storage with a copy here."""
+"""The folders of a reply cache: on a local disk, on a network file system, or on object storage with a local copy."""
 
 import hashlib
 import os
@@ -11,8 +11,8 @@ from groundtrace.schemas.storage import STANDARD, StorageSettings, endpoint_of, 
 
 
 def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """The folder that all who use the cache ``path`` see as files: all machines on a network file system, this one
-    with its copy where the cache is on object storage. None for a cache in memory."""
+    """The folder of the cache ``path`` as files: shared by all machines if it is on a network file system, this
+    machine's copy if it is on object storage. None for a cache in memory."""
     if path == MEMORY:
         return None
     location = shared_location(path)
@@ -31,9 +31,8 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """Where this machine keeps its copy of a shared cache: in the user's cache folder if that is on a local disk.
-
-    Buckets of one name at two endpoints have two copies.
+    """The folder of this machine's copy of a shared cache: in the user's cache folder if that is on a local disk,
+    else in the temporary folder. Buckets of the same name at two endpoints have two copies.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):

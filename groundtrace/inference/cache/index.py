@@ -1,4 +1,4 @@
-"""The SQLite side of the reply cache: schema, taking in logs, detecting damage, and rebuilding."""
+"""The SQLite database of the reply cache: schema, import of logs, detection of damage, and rebuilding."""
 
 import sqlite3
 import uuid
@@ -35,9 +35,9 @@ CREATE TABLE IF NOT EXISTS replies (
 """
 _LOGS = "CREATE TABLE IF NOT EXISTS logs (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID"
 
-# A whole reply is never replaced; a truncated one is replaced by a whole one or by one with a larger budget. Of two
-# equal ones the first that was put stays, since it may have been used. Logs may be taken in in any order, so there the
-# older of two equal ones stays, and of two made at the same moment the one that sorts first.
+# A whole reply is never replaced; a truncated reply is replaced by a whole one, or by one with a larger budget. Of two
+# equal replies the first that was put stays, since it may have been used. Logs may be imported in any order, so there
+# the older of two equal replies stays; if their times are equal, too, the reply whose body sorts first.
 _INSERT = f"""
 INSERT INTO replies ({_NAMES}) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET
     {", ".join(f"{name} = excluded.{name}" for name in _COLUMNS[1:])}
@@ -79,7 +79,7 @@ def row_of(logged: Logged, body: str) -> Row:
 
 
 def logged_of(row: Row) -> Logged:
-    """The entry of a row. Raises :class:`Damaged` when the row is not as it was written."""
+    """The entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
         raise Damaged("a reply has changed")
@@ -96,7 +96,7 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Turn SQLite's errors that mean a damaged file into :class:`Damaged`; others pass."""
+    """Raises :class:`Damaged` for SQLite's errors that mean a damaged file; other errors are passed on."""
     try:
         yield
     except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
@@ -111,7 +111,7 @@ def reporting_damage() -> Iterator[None]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, with the right to write from the beginning."""
+    """Runs the body in a transaction that holds the write lock from the beginning; rolls back on an exception."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -123,10 +123,10 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
-    """Open the database, made or brought up to date if need be. Raises :class:`Damaged`.
+    """Open the database; create or migrate it if necessary. Raises :class:`Damaged`.
 
-    ``check``, only while nobody else has it open, looks for what SQLite would not notice by itself: a last page that
-    is cut, and, after a process that did not close, a log whose pages and the file's do not fit.
+    ``check`` (only if no other process has it open) looks for damage that SQLite does not detect by itself: a truncated
+    last page and, if a process did not close it, a write-ahead log whose pages do not fit those of the file.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -173,7 +173,7 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
-    """Make the tables, or update a database from before there were logs: its replies are written into a first log."""
+    """Create the tables, or migrate a database of an earlier version without logs: write its replies to a first log."""
     db.execute(claims.SCHEMA)
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
@@ -197,7 +197,7 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[Logged]:
-    """The entries with keys greater than ``after`` in the order of keys. Raises :class:`Damaged`."""
+    """The entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged`."""
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
     with reporting_damage():
@@ -206,7 +206,7 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
-    """The entries of some keys, few enough for one query. Raises :class:`Damaged`."""
+    """The entries of the keys, which have to fit into one query. Raises :class:`Damaged`."""
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
     return [logged_of(row) for row in rows]
@@ -215,14 +215,14 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> None:
-    """Put rows, within a :func:`transaction`, and note up to which byte their log, if any, is taken in."""
+    """Insert rows, within a :func:`transaction`, and store up to which byte their log, if any, is imported."""
     db.executemany(statement, rows)
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """The logs that hold more than was taken in, and from which byte; a log that was cut is read from its start."""
+    """The logs with bytes that are not imported yet, and their offset; a log that was cut is read from its start."""
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []
@@ -234,14 +234,14 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
-    """Put the lines of a batch and note that they are taken in. Raises :class:`Damaged`."""
+    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged`."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
         insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Drop replies, and note one log, taken in as a whole, in the place of all."""
+    """Delete the replies with the keys ``doomed``, and replace the list of imported logs by one whole log."""
     with reporting_damage(), transaction(db):
         db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
         db.execute("DELETE FROM logs")
@@ -249,19 +249,19 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """The logs in the order of their beginning."""
+    """The logs in the order of their creation."""
     return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
 
 
 def rebuild(path: Path, log_folder: Path) -> int:
-    """Put a database made from the logs alone in the place of a damaged one, which is kept as ``.damaged``.
+    """Replace a damaged database by one built from the logs alone; the damaged file is kept as ``.damaged``.
 
-    Returns how many replies it holds. The caller holds the lock that keeps others from opening it meanwhile.
+    Returns the number of replies. The caller holds the lock that keeps other processes from opening it meanwhile.
     """
     with written_whole(path) as fresh:
         count = _build(fresh, log_folder)
         damaged = path.with_name(f"{path.name}.damaged")
-        # SQLite's own log goes first: left behind, it would be applied to the new file.
+        # SQLite's write-ahead log is moved first: otherwise it would be applied to the new file.
         Path(f"{path}-shm").unlink(missing_ok=True)
         if Path(f"{path}-wal").exists():
             Path(f"{path}-wal").replace(f"{damaged}-wal")
@@ -271,7 +271,7 @@ def rebuild(path: Path, log_folder: Path) -> int:
 
 
 def _build(path: Path, log_folder: Path) -> int:
-    """Make a database of what the logs hold; returns how many replies that is."""
+    """Create a database from the logs; returns the number of replies."""
     try:
         with closing(open_index(str(path), None, check=False)) as db:
             for log in logs(log_folder):

@@ -1,7 +1,7 @@
-"""Locks on files that end with the process that holds them.
+"""File locks that are released when their process ends.
 
-flock and not filelock: many hold a file at once (LOCK_SH) while one alone is kept from it (LOCK_EX), and who has had it
-alone lets the others in without letting go of it in between.
+flock instead of filelock: several processes can hold a shared lock (LOCK_SH), which excludes an exclusive one
+(LOCK_EX), and an exclusive lock can be turned into a shared one without a release in between.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def lock_alone(handle: int) -> bool:
-    """Lock the open file against everybody; False where another process holds it."""
+    """Lock the open file exclusively, without waiting; returns False if another process holds a lock on it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -21,7 +21,7 @@ def lock_alone(handle: int) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, how: int) -> Iterator[None]:
-    """Hold the file, which is made if need be, while the body runs: ``how`` is LOCK_SH or LOCK_EX."""
+    """Lock the file, created if necessary, while the body runs; ``how`` is LOCK_SH or LOCK_EX."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as handle:
         fcntl.flock(handle, how)

@@ -26,7 +26,7 @@ _MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A reply to keep, with what the cache can be searched by."""
+    """A reply for the cache, with the fields that the cache can be searched by."""
 
     key: str
     role: str
@@ -40,7 +40,7 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class Logged:
-    """An entry and when it was made, in seconds since 1970."""
+    """An entry and its creation time (Unix time)."""
 
     entry: CacheEntry
     created_s: float
@@ -48,7 +48,7 @@ class Logged:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some lines of a log in order, how many among them were damaged, and the offset behind the last whole line."""
+    """Entries of a log in order, the number of damaged lines among them, and the offset after the last whole line."""
 
     entries: list[Logged]
     damaged: int
@@ -56,12 +56,12 @@ class Batch:
 
 
 def stamp() -> str:
-    """The time as file names begin with it: UTC to the microsecond, sorting as text."""
+    """The current time as a prefix of file names: UTC to the microsecond, sortable as text."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 
 def encode_body(completion: Completion) -> str:
-    """The reply as one JSON text in ASCII: it may hold a lone surrogate, which UTF-8 cannot. Raises ValueError."""
+    """The reply as JSON in ASCII, since its text may hold a lone surrogate, which UTF-8 cannot. Raises ValueError."""
     fields: dict[str, Any] = {
         "text": completion.text,
         "reasoning": completion.reasoning,
@@ -76,7 +76,7 @@ def encode_body(completion: Completion) -> str:
 
 
 def decode_body(body: str) -> Completion:
-    """The reply in a JSON text. Raises ValueError when it holds none."""
+    """The reply in a JSON text. Raises ValueError if the text does not hold a reply."""
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
@@ -84,7 +84,7 @@ def decode_body(body: str) -> Completion:
 
 
 def encode_line(logged: Logged, body: str) -> bytes:
-    """The log's line, with its line feed. Raises ValueError when the entry cannot be kept."""
+    """The log's line, with its line feed. Raises ValueError if the entry has a field that the cache cannot hold."""
     entry = logged.entry
     fields = {
         "key": entry.key,
@@ -102,7 +102,7 @@ def encode_line(logged: Logged, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> Logged | None:
-    """The entry of a whole line, None when the line is damaged or was never one."""
+    """The entry of a line; None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -116,8 +116,8 @@ def decode_line(line: bytes) -> Logged | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
-    """The log's lines from an offset on, in batches. A last line without its end counts as damaged, and ``end_bytes``
-    stays before it, since it may still be being written.
+    """The log's lines from an offset on, in batches. A last line without a line feed counts as damaged; ``end_bytes``
+    is before it, since a process may still be writing it.
     """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
@@ -129,7 +129,7 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
             logged = decode_line(line) if whole and ended else None
             if logged is not None:
                 entries.append(logged)
-            elif whole and line != b"\n":  # further pieces of an overlong line count with its first
+            elif whole and line != b"\n":  # the further pieces of an overlong line are not counted again
                 damaged += 1
             whole = ended
             if ended:
@@ -143,7 +143,7 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
 
 
 def write_log(path: Path, entries: Iterator[Logged]) -> int:
-    """Write a whole log that appears at once; returns its size in bytes."""
+    """Write a whole log atomically; returns its size in bytes."""
     with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
         for logged in entries:
             stream.write(encode_line(logged, encode_body(logged.entry.completion)))
@@ -151,7 +151,7 @@ def write_log(path: Path, entries: Iterator[Logged]) -> int:
 
 
 class LogWriter:
-    """This process's log in ``folder``, begun with the first line. Not safe to use from two threads at once."""
+    """This process's log in ``folder``, created with the first line. Not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -160,10 +160,9 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Hand the lines to the operating system: from then on they survive the end of this process, but not a loss of
-        power.
+        """Write the lines, without a sync to disk: they survive the end of this process, but not a power failure.
 
-        After an error the log is abandoned, since its end is unknown; the next lines begin another.
+        After an error the log is abandoned, since its end is unknown; the next lines begin a new file.
         """
         try:
             if self._file is None:
@@ -177,7 +176,7 @@ class LogWriter:
         self.size_bytes += len(data)
 
     def abandon(self) -> None:
-        """Write no more into the present file; the next lines begin a new one."""
+        """Close the file; the next lines begin a new one."""
         if self._file is not None:
             os.close(self._file)
         self._file = None
@@ -193,7 +192,7 @@ def _check(fields: dict[str, Any]) -> None:
     for name in ("key", "role", "prompt", "model"):
         if type(fields[name]) is not str:
             raise ValueError(f"{name} is not a text")
-        fields[name].encode()  # a lone surrogate is a ValueError: the database cannot hold it
+        fields[name].encode()  # raises ValueError for a lone surrogate, which the database cannot hold
     for name in ("max_tokens", "tokens_in", "tokens_out"):
         if type(fields[name]) is not int or not 0 <= fields[name] <= _MAX_NUMBER:
             raise ValueError(f"{name} is not a count")

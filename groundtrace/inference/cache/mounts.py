@@ -1,4 +1,4 @@
-"""Which file systems are shared over a network, where SQLite's locks cannot be relied on."""
+"""Detects network file systems, on which SQLite's locks are not reliable."""
 
 import re
 from pathlib import Path
@@ -7,16 +7,16 @@ _NETWORK = re.compile(r"nfs4?|cifs|smb3|smbfs|9p|lustre|ceph|glusterfs|beegfs|gp
 
 
 def on_network(folder: Path) -> bool:
-    """Whether a folder, which need not exist yet, lies on a network file system of this machine."""
+    """Whether a folder, which need not exist yet, is on a network file system of this machine."""
     try:
         mounts = Path("/proc/mounts").read_text("utf-8", "surrogateescape")
-    except OSError:  # not Linux: taken for local
+    except OSError:  # not Linux: assumed to be local
         return False
     return is_network(filesystem_of(mounts, str(folder.resolve())))
 
 
 def filesystem_of(mounts: str, path: str) -> str:
-    """The type of the file system that holds an absolute ``path``, by the text of /proc/mounts; "" if none does."""
+    """The type of the file system of an absolute ``path``, from the text of /proc/mounts; "" if none contains it."""
     longest, kind = -1, ""
     for line in mounts.split("\n"):
         fields = line.split(" ")
@@ -24,11 +24,11 @@ def filesystem_of(mounts: str, path: str) -> str:
             continue
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[1])
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= longest:  # of two mounts on one point the later covers the earlier
+        if inside and len(point) >= longest:  # of two mounts on one point the later hides the earlier
             longest, kind = len(point), fields[2]
     return kind
 
 
 def is_network(kind: str) -> bool:
-    """Whether a file system of this type is shared over a network, where SQLite's locks cannot be relied on."""
+    """Whether a file system type (as in /proc/mounts) is a network file system."""
     return _NETWORK.fullmatch(kind) is not None

@@ -1,4 +1,4 @@
-"""Reply caches of other runs: what they have need not be paid for again."""
+"""Reply caches of other runs, whose replies need not be paid for again."""
 
 import logging
 import sqlite3
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """The caches of other runs, from which replies are only read. One that cannot be opened is left out: a warning."""
+    """The caches of other runs, only for reading. A cache that cannot be opened is skipped with a warning."""
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
         self._caches: list[tuple[Neighbour, ReplyCache]] = []
@@ -24,8 +24,8 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, Kept]:
-        """What any of them has of the samples whose keys stand here by the names that they are to have; the first that
-        has one counts, and is named in it.
+        """Returns the replies that any of the caches holds, by key. ``keys`` maps the key of each wanted sample to its
+        key before ``fresh_key``. The first cache with a reply counts, and the reply's ``taken_from`` names it.
         """
         found, missing = dict[str, Kept](), dict(keys)
         for neighbour, cache in self._caches:

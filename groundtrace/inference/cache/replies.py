@@ -1,12 +1,12 @@
-"""The durable reply cache: a reply is written before it is used, and found again even if files were cut.
+"""The durable reply cache: a reply is written before it is used, and is not lost if a file is damaged.
 
-``replies.sqlite`` is the index and the store; ``log/`` beside it holds every reply once more as it was put, one file
-for each process. What the log says counts: a damaged or cut database is moved aside and rebuilt from it, and replies
-that only the log has (the process died between the two writes, or SQLite's own log was cut) are taken in at the next
-opening. A log that was cut costs nothing while the database is whole. A process that is killed loses at most the
-replies that had not arrived. Several processes on one machine may use one cache; a folder holds one cache.
+``replies.sqlite`` is the database; ``log/`` beside it holds a second copy of every reply, in one file for each process.
+The log decides: a damaged or cut database is moved aside and rebuilt from the log, and replies that only the log holds
+(the process died between the two writes, or SQLite's write-ahead log was cut) are imported at the next opening. A cut
+log loses nothing as long as the database is whole. A killed process loses at most the replies that had not arrived.
+Several processes on one machine may use one cache; a folder holds one cache.
 
-A truncated reply (``finish_reason`` "length") is kept with the budget that it had.
+A truncated reply (``finish_reason`` "length") is cached with its token budget (``max_tokens``).
 """
 
 import contextlib
@@ -52,7 +52,7 @@ class CacheInUse(Exception):
 
 @dataclass(frozen=True)
 class Kept:
-    """A kept reply, the budget that it had, and its share of the tokens of the request that brought it."""
+    """A cached reply, its token budget, and its share of the tokens of its request."""
 
     completion: Completion
     max_tokens: int
@@ -60,15 +60,15 @@ class Kept:
     tokens_out: int = 0
 
     def serves(self, max_tokens: int) -> bool:
-        """Whether it answers a request with this budget: it is whole, or had at least as much."""
+        """Whether the reply answers a request with this budget: it is whole, or its budget was at least as large."""
         return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
 class ReplyCache:
     """Replies by key. Safe to use from several threads and processes.
 
-    ``path`` is the SQLite file, or ":memory:" for a cache that leaves nothing. ``exclusive`` keeps every other process
-    out while it is open; raises :class:`CacheInUse` when one is in.
+    ``path`` is the SQLite file, or ":memory:" for a cache without files. ``exclusive`` keeps other processes from
+    opening the cache; raises :class:`CacheInUse` if another process has it open.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -101,7 +101,7 @@ class ReplyCache:
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, Kept]:
-        """The kept replies among ``keys``, truncated ones too: see :meth:`Kept.serves`."""
+        """The cached replies for ``keys``, truncated ones too: see :meth:`Kept.serves`."""
         wanted, found = list(keys), dict[str, Kept]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
@@ -109,10 +109,10 @@ class ReplyCache:
         return found
 
     def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
-        """Take it on to ask for these keys: until they are put or released no other process can.
+        """Claim the keys without a reply: no other process can claim them until they are put or released.
 
-        Returns the replies among them that are there and serve this budget, which are not claimed; None, and nothing
-        is claimed, while another process asks for one of the others. In memory there are no other processes.
+        Returns the cached replies that serve ``max_tokens``; their keys are not claimed. Returns None and claims
+        nothing while another process claims one of the other keys. A cache in memory has no claims: returns {}.
         """
         if self._path is None:
             return {}
@@ -128,7 +128,7 @@ class ReplyCache:
 
         if (
             not self._claims.are_free(db, keys) and free() is None
-        ):  # who waits looks often, and is not to lock others out
+        ):  # a waiting process calls this often, and is not to lock other processes out
             return None
         with reply_index.transaction(db):
             found = free()
@@ -137,22 +137,23 @@ class ReplyCache:
         return found
 
     def release(self, keys: Iterable[str]) -> None:
-        """Ask for these keys no more; those that were put are released, and all when the cache is closed."""
+        """Release the claims on these keys. :meth:`put` releases its keys too, and :meth:`close` all keys."""
         with self._lock:
             if self._db is not None and (held := self._claims.held(keys)):
                 self._use(lambda db: self._claims.end(db, held))
                 self._claims.ended(held)
 
     def renew_claims(self) -> None:
-        """Keep what is claimed; to be called every few seconds while anything is."""
+        """Renew the claims; to be called every few seconds while there are any."""
         if self._path is not None:
             self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
-        """Keep the replies; when this returns, a killed process finds them again. Returns what stands at their keys.
+        """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
 
-        That is another reply where another process has put one first, so that all processes use the same.
-        Raises ValueError, and keeps none of them, when one cannot be kept (no text as key, no count of tokens, …).
+        If another process has put a reply for a key first, that reply is returned, so that all processes use the same.
+        Raises ValueError and stores none if an entry is not valid (the key is not a text, a token count is not an
+        integer, …).
         """
         entries = list(entries)
         with self._lock:
@@ -165,13 +166,13 @@ class ReplyCache:
         try:
             self._use(lambda db: self._insert(db, entries, bodies))
         except BaseException:
-            # These lines are not in the database, and the next note on how far this log is taken in would skip them.
+            # These lines are not in the database; the next stored offset of this log would skip them.
             if self._path is not None:
                 self._writer.abandon()
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
-        """Log and insert the entries. The time is taken in the transaction, so what is inserted first is older."""
+        """Log and insert the entries. Their time is taken within the transaction, so those inserted first are older."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [Logged(entry, self._newest_s) for entry in entries]
@@ -185,7 +186,8 @@ class ReplyCache:
         self._claims.ended(claimed)
 
     def take_in(self) -> None:
-        """Take in what the logs hold beyond what the database has noted; other callers are let in between."""
+        """Import the lines of the logs that the database does not hold yet; other threads can use the cache between
+        batches."""
         if self._path is None:
             return
         for log, start_bytes in self._use(lambda db: reply_index.untaken(db, self.log_folder)):
@@ -195,11 +197,11 @@ class ReplyCache:
                     self.damaged_lines += batch.damaged
 
     def count(self) -> int:
-        """How many replies are kept."""
+        """The number of cached replies."""
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[Logged]:
-        """All replies in the order of their keys; what is put meanwhile may be among them or not."""
+        """All replies in the order of their keys; may include replies that are put meanwhile."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -209,9 +211,10 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[Logged], bool]) -> int:
-        """Drop the replies that ``keep`` refuses, from the logs too; returns how many. Open it ``exclusive`` for this.
+        """Delete the replies for which ``keep`` returns False, from the logs too; returns their number.
 
-        If it is killed in the middle, some of them may be left; none of the others is lost.
+        The cache has to be open ``exclusive``. If the process is killed meanwhile, some of them may be left, but no
+        other reply is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:
@@ -226,7 +229,7 @@ class ReplyCache:
         return len(doomed)
 
     def close(self) -> None:
-        """Close the files; everything is already on disk. Closing again does nothing."""
+        """Close the files; all replies are already on disk. Closing again does nothing."""
         with self._lock:
             try:
                 if self._db is not None:
@@ -241,13 +244,13 @@ class ReplyCache:
                 self._held = -1
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of ``work``; a database found damaged in it is rebuilt, and the work done again."""
+        """Returns the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
         with self._lock:
             if self._db is None:
                 raise ValueError("the reply cache is closed")
             if self._path is None:
                 return work(self._db)
-            if _inode(self._path) != self._inode:  # another process has put a rebuilt one there
+            if _inode(self._path) != self._inode:  # another process has rebuilt the database
                 self._writer.abandon()
                 self._open(self._path, check=False)
             try:
@@ -283,7 +286,7 @@ class ReplyCache:
         self._open(path, check=False)
 
     def _rebuild(self, path: Path, damage: Damaged) -> None:
-        """Rebuild the database, unless another process that saw the damage too has done it."""
+        """Rebuild the database, unless another process has already rebuilt it."""
         with locked(path.parent / ".rebuild.lock", fcntl.LOCK_EX):
             if _inode(path) != self._inode:
                 return
@@ -300,7 +303,7 @@ def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Kept]:
 
 
 def _inode(path: Path) -> int:
-    """The number of the file at ``path``, 0 when there is none."""
+    """The inode number of ``path``; 0 if the file does not exist."""
     try:
         return os.stat(path).st_ino  # noqa: PTH116 (a third of the time of Path.stat, on each call)
     except FileNotFoundError:

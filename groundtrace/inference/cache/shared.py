@@ -1,10 +1,11 @@
 """The reply cache on object storage or a network file system: a local cache, and segments that all workers share.
 
-SQLite needs a local disk. So each machine keeps a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
-folder, and every few seconds puts what is new in its log into an immutable file ``segments/<UTC time>-<uuid>.jsonl.zz``
-at the shared location, and takes in the segments of the others. A process that dies loses nothing: its replies are in
-the local log, and the next one on that machine uploads them. When a machine is lost with its disk, at most the replies
-of the last ``upload_every_s`` seconds and of the upload then running are lost.
+SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.cache.replies.ReplyCache` in a local
+folder. Every few seconds it uploads the new lines of its log as an immutable file
+``segments/<UTC time>-<uuid>.jsonl.zz`` to the shared location, and imports the segments of other machines. A process
+that dies loses nothing: its replies are in the local log, and the next process on that machine uploads them. If a
+machine is lost with its disk, at most the replies of the last ``upload_every_s`` seconds and of the upload in progress
+are lost.
 """
 
 import json
@@ -26,7 +27,7 @@ from groundtrace.schemas.storage import STANDARD, StorageSettings
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
-"""About how many bytes of log go into one segment."""
+"""The approximate size of a segment, in bytes of log before compression."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,9 +35,9 @@ _log = logging.getLogger(__name__)
 class SegmentStore:
     """Replies by key, shared between machines. Safe to use from several threads and processes.
 
-    Several processes on one machine use one ``local_folder``. Opening takes in all segments, and raises OSError when
-    the location cannot be reached; an upload that fails later is tried again ``upload_every_s`` seconds on.
-    ``torn`` and ``foreign`` count the segments that were not whole and the files that are no segments.
+    The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
+    the location cannot be reached; a later upload that fails is retried after ``upload_every_s`` seconds. ``torn`` is
+    the number of damaged segments, ``foreign`` the number of files that are not segments.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class SegmentStore:
 
     @property
     def damaged_lines(self) -> int:
-        """How many lines of logs and segments were skipped as damaged."""
+        """The number of lines of logs and segments that were skipped as damaged."""
         return self._cache.damaged_lines
 
     def get(self, keys: Iterable[str]) -> dict[str, Kept]:
@@ -74,15 +75,17 @@ class SegmentStore:
         return self._cache.get(keys)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
-        """Keep the replies on this machine; they are uploaded a little later. Returns what stands here.
+        """Store the replies on this machine; the thread uploads them later. Returns the replies that this machine then
+        holds for their keys.
 
-        Two machines that ask the same within one upload each use their own reply; the older one stands after it.
+        Two machines that send the same request before the next upload each use their own reply; later the older reply
+        replaces the other.
         """
         return self._cache.put(entries)
 
     def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`: among the processes of this machine. Two
-        machines may both ask for a key until the reply of one was uploaded and taken in by the other."""
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims hold for the processes of this
+        machine: two machines may both request a key until one has imported the reply of the other."""
         return self._cache.claim(keys, max_tokens)
 
     def release(self, keys: Iterable[str]) -> None:
@@ -94,7 +97,7 @@ class SegmentStore:
         self._cache.renew_claims()
 
     def count(self) -> int:
-        """How many replies are kept here and in the segments taken in."""
+        """The number of replies on this machine, those of imported segments included."""
         return self._cache.count()
 
     def entries(self) -> Iterator[Logged]:
@@ -102,7 +105,7 @@ class SegmentStore:
         return self._cache.entries()
 
     def close(self) -> None:
-        """Upload what is new, and close. Raises OSError when that fails; the replies then wait in the local folder."""
+        """Upload new replies, and close. Raises OSError if that fails; the replies then stay in the local folder."""
         if self._closed:
             return
         self._closed = True
@@ -115,14 +118,14 @@ class SegmentStore:
             self._cache.close()
 
     def synchronize(self) -> None:
-        """Upload what is new in the local logs, and take in the segments of others. Raises OSError."""
+        """Upload the new lines of the local logs, and import the segments of other machines. Raises OSError."""
         with self._state() as own:
             self._upload(own)
             self._download(own)
         self._cache.take_in()
 
     def compact(self) -> int:
-        """Merge the segments into one; returns how many were merged. Others may read and write meanwhile."""
+        """Merge the segments into one; returns how many were merged. Other machines may read and write meanwhile."""
         with self._state() as own:
             self._upload(own)
             return merge(self._files, self._folder)[0]
@@ -133,14 +136,14 @@ class SegmentStore:
             try:
                 self.synchronize()
                 failing = False
-            except Exception as error:  # whatever a remote file system raises: it is tried again, and close() raises
+            except Exception as error:  # any error of the remote file system: the loop retries, and close() raises
                 if not failing:
                     _log.warning("the reply cache at %s cannot be reached, trying on: %s", self._files.location, error)
                 failing = True
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
-        """What this machine has uploaded, held against its other processes and written back at the end."""
+        """What this machine has uploaded: locked against its other processes, and written back at the end."""
         with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
             try:
@@ -172,7 +175,7 @@ class SegmentStore:
 
 
 class _Own:
-    """Which bytes of the local logs are uploaded, and as which segments. If this is lost, all are uploaded again."""
+    """The uploaded bytes of each local log, and the names of the segments. If this is lost, all are uploaded again."""
 
     def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
         self.uploaded = uploaded
@@ -191,11 +194,11 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Whole lines not yet uploaded, as (log, from byte, to byte), up to about one segment's worth."""
+        """Whole lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
         parts, left_bytes = [], SEGMENT_BYTES
-        for log in sorted(log_folder.glob("*-*-*.jsonl")):  # a fetched segment's name has one hyphen only
+        for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
-            if size_bytes < start:  # cut: what it held is uploaded
+            if size_bytes < start:  # the log was cut, after its lines were uploaded
                 self.uploaded[log.name] = size_bytes
             elif size_bytes > start and left_bytes > 0:
                 end = _last_line_end(log, start, min(size_bytes, start + left_bytes))
@@ -205,7 +208,8 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Where the last whole line before ``end`` ends; of a line longer than that, where it ends itself."""
+    """The end of the last whole line before ``end``, or of the first line after ``start`` if that is longer; ``start``
+    if the line has no end."""
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)
@@ -228,7 +232,7 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """All replies of the segments in a cache of their own, the names of those that were whole, how many were torn."""
+    """Yields a temporary cache of all replies of the segments, the names of whole segments, and how many are torn."""
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
         for name in files.sizes_bytes()[0]:
@@ -247,9 +251,10 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[Logged], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge the whole segments into one of the replies that ``keep`` takes. The new one is written first.
+    """Merge the whole segments into one, with the replies for which ``keep`` returns True. The new segment is written
+    before the old ones are deleted.
 
-    Returns how many were merged and how many replies were dropped.
+    Returns how many segments were merged and how many replies were dropped.
     """
     with gathered(files, scratch) as (cache, names, _):
         dropped = sum(not keep(logged) for logged in cache.entries())
@@ -265,10 +270,10 @@ def merge(
 def prune_segments(
     location: str, local_folder: str, keep: Callable[[Logged], bool], storage: StorageSettings = STANDARD
 ) -> int:
-    """Drop the replies that ``keep`` refuses from the segments and from this machine's own copy; returns how many.
+    """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns how many.
 
-    The copies of other machines still hold them, and serve them there. Raises
-    :class:`groundtrace.inference.cache.replies.CacheInUse` when a process on this machine has the cache open.
+    The copies of other machines keep and use them. Raises :class:`groundtrace.inference.cache.replies.CacheInUse` if a
+    process on this machine has the cache open.
     """
     folder = Path(local_folder)
     cache = ReplyCache(str(folder / "replies.sqlite"), exclusive=True)
@@ -281,9 +286,8 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
-    """The cache of ``path``: ":memory:" or a SQLite file on a local disk; elsewhere segments in that file's folder.
-
-    Elsewhere means a URL of a store, which is reached as ``storage`` says, or a path on a network file system.
+    """Open the cache ``path``: ":memory:" or a SQLite file on a local disk. For a URL of a store, opened with the
+    settings ``storage``, or a path on a network file system, the cache is segments in that file's folder.
     """
     location = shared_location(path)
     if location is None:

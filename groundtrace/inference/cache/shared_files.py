@@ -1,6 +1,6 @@
-"""The segments of a shared cache as files: listed, fetched, stored and deleted, locally mounted or behind a scheme.
+"""Lists, downloads, uploads and deletes the segments of a shared cache.
 
-A location is a local folder or a URL of a store (:mod:`groundtrace.schemas.storage`).
+The cache's location is a local folder or a URL of a store (:mod:`groundtrace.schemas.storage`).
 """
 
 import os
@@ -21,13 +21,13 @@ CHUNK_BYTES = 2**20
 
 
 class TornSegment(Exception):
-    """The file is not a whole segment."""
+    """A segment's file is truncated or damaged."""
 
 
 class SegmentFiles:
-    """The folder ``segments`` at a location. Every method but the constructor raises OSError when it cannot be reached.
+    """The folder ``segments`` at a location. Its methods raise OSError if the location cannot be reached.
 
-    Raises :class:`groundtrace.schemas.storage.StorageError` for a URL that no store has.
+    The constructor raises :class:`groundtrace.schemas.storage.StorageError` for a URL that no store supports.
     """
 
     def __init__(self, location: str, storage: StorageSettings = STANDARD) -> None:
@@ -35,20 +35,20 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Name and size of each segment in the order of time, and how many other files lie there."""
+        """The size of each segment by name, in the order of time, and the number of other files in the folder."""
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]
         return ours, len(foreign)
 
     def fetch(self, name: str, target: Path) -> None:
-        """Write the segment's lines to ``target``, which appears whole. Raises :class:`TornSegment`."""
+        """Download a segment, and write its lines to ``target`` atomically. Raises :class:`TornSegment`."""
         target.parent.mkdir(parents=True, exist_ok=True)
         unpacker = zlib.decompressobj()
         with written_whole(target) as unfinished, self._open(name) as source, unfinished.open("wb") as stream:
             try:
                 while not unpacker.eof and (data := source.read(CHUNK_BYTES)):
-                    while data and not unpacker.eof:  # a bounded piece at a time, however much it unpacks to
+                    while data and not unpacker.eof:  # in pieces of bounded size, whatever the compression ratio is
                         stream.write(unpacker.decompress(data, CHUNK_BYTES))
                         data = unpacker.unconsumed_tail
             except zlib.error as error:
@@ -57,7 +57,7 @@ class SegmentFiles:
                 raise TornSegment(f"{name} ends early")
 
     def store(self, lines: Iterable[bytes], scratch: Path) -> str:
-        """Write the lines as a new segment; returns its name. ``scratch`` is a local folder for the packed file."""
+        """Upload the lines as a new segment; returns its name. ``scratch`` is a local folder for the packed file."""
         name = f"{stamp()}-{uuid.uuid4().hex}.jsonl.zz"
         packed = scratch / f".{name}.tmp"
         try:
@@ -72,7 +72,7 @@ class SegmentFiles:
         return name
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete segments; one that is gone already is no error."""
+        """Delete segments; names that do not exist are ignored."""
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
 

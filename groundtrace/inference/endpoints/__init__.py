@@ -1,1 +1,1 @@
-"""One file per kind of endpoint, and what they share."""
+"""One file per kind of endpoint, and the code that several kinds share."""

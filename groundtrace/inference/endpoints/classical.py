@@ -1,9 +1,9 @@
 """The embedded engine as an endpoint: no download, no key, no GPU.
 
-It looks only at the image and the question of a request (the gold answer in a proposal's prompt is not read) and
-says so when it cannot read them. Its model is the algorithm: ``colour`` clusters colours and follows contours,
-``edges`` fits outlines to gradients; the detector and the segmenter are served by ``edges`` alone, everything else by
-``colour``. Replies depend on the request and the sample's number only.
+It uses only the image and the question of a request (not the gold answer in a proposal's prompt); if it cannot read
+them, its reply says so. Its model is the algorithm: ``colour`` clusters colours and follows contours, ``edges`` fits
+outlines to gradients. ``edges`` serves only the detector and the segmenter, ``colour`` all other roles. A reply depends
+only on the request and the sample's number.
 """
 
 import asyncio
@@ -66,14 +66,12 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """The ids of the prompts that the algorithm answers."""
+    """The ids of the prompts that the settings' algorithm answers."""
     return frozenset(HANDLERS.get(settings.model, ()))
 
 
 class ClassicalEndpoint:
-    """See :class:`groundtrace.inference.endpoint.Endpoint`. Work runs on a few threads; OpenCV releases the interpreter
-    lock.
-    """
+    """See :class:`groundtrace.inference.endpoint.Endpoint`. Works on a few threads, since OpenCV releases the GIL."""
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
@@ -85,12 +83,12 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """The engine's own revision and its strength, so that a changed engine is asked anew."""
+        """The engine's revision and strength: after a change of either, cached replies are not reused."""
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
         """See :class:`groundtrace.inference.endpoint.Endpoint`; raises CallError for a prompt that the engine does not
-        serve.
+        answer.
         """
         name = request.prompt.name.split(".")[0]
         handler = HANDLERS[self.settings.model].get(name)
@@ -109,17 +107,17 @@ class ClassicalEndpoint:
         return Reply(await loop.run_in_executor(self._threads, work))
 
     def _scene(self, prompt: RenderedPrompt) -> Scene:
-        """The first image of the prompt; what was found in the last few images is kept."""
+        """The scene of the prompt's first image; the scenes of recent images are cached."""
         if not prompt.media:
             return Scene(None)
         images = {part.sha256 for part in prompt.media}
         if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not is_one_image(prompt):
-            return Scene(None)  # an original and its overlay or crops are one image; several are beyond this engine
+            return Scene(None)  # an original with its overlay or crops is one image; the engine cannot read several
         part = prompt.media[0]
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """The generator of the jitter, fixed by prompt, image and sample number."""
+        """The random generator of the jitter, seeded by prompt, images and sample number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()

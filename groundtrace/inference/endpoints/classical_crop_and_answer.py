@@ -1,7 +1,7 @@
 """The embedded engine as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
 
-In the first pass it boxes the objects that its answer rests on, in pixels. With crops it reads the whole image again,
-which holds all that its crops do: to this engine a crop shows nothing new, and it does not pretend otherwise.
+In the first pass it boxes the objects that its answer is based on, in pixels. With crops it reads the whole image
+again, since a crop shows nothing that this engine does not see in the whole image.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from groundtrace.schemas.responses.response import format_box
 
 CROPS_PROMPT = "answer_with_crops"
 ONE_IMAGE = "The first image is"
-"""How the line about the crops begins where one image is whole (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
+"""The beginning of the hint if all crops are of one image (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer from a jittered view, with a box around each object that it rests on."""
+    """An answer from a jittered view, with a box around each object that it is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _said("I cannot read this question or this picture.", CANNOT_READ)
@@ -26,7 +26,7 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer in words alone from a jittered view of the whole image."""
+    """An answer without boxes from a jittered view of the whole image."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _said("I cannot read this question or this picture.", CANNOT_READ)
@@ -34,7 +34,7 @@ def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gener
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
-    """Whether all images of this prompt are one and its crops."""
+    """Whether the images of this prompt are one image and its crops."""
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 
 

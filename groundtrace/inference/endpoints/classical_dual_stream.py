@@ -1,7 +1,7 @@
-"""The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes what it has found itself.
+"""The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes the objects that it finds.
 
 Boxes come from colour clustering, in pixels of the original; the detector that checks them fits outlines to gradients.
-Where it cannot read the question or the image it says so, and names nothing to box.
+If the engine cannot read the question or the image, it replies so, and boxes nothing.
 """
 
 import json
@@ -18,17 +18,17 @@ from groundtrace.vision.classical.shapes import Shape
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The classes of objects that the question speaks of, by the image; none where there are too many to name."""
+    """The classes of objects that the question is about, by the image; none if there are too many."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
-    most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # the engine's own list ends there
+    most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # a list of MAX_LABELS may be cut
     return json.dumps({"targets": list(labels) if len(labels) <= most else []})
 
 
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning that boxes the objects which the answer rests on.
+    """Reasoning that boxes the objects that the answer is based on.
 
-    An answer that rests on none ("no, there is none that…") boxes the objects that were looked through.
+    If it is based on none ("no, there is none that…"), the reasoning boxes all objects that were searched.
     """
     shapes = scene.seen_as(rng, strength)
     reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
@@ -42,7 +42,7 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 
 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning in words alone."""
+    """Reasoning without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _cannot_read()
@@ -58,4 +58,4 @@ def _named_box(shape: Shape) -> str:
 
 
 HANDLERS = {"name_targets": name_targets, "trace_boxes": trace_boxes, "trace_textual": trace_textual}
-"""Which skill answers which prompt."""
+"""The function that answers each prompt, by the prompt's id."""

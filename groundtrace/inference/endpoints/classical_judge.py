@@ -1,4 +1,4 @@
-"""The embedded engine as judge: only what arithmetic on text and pixels can decide; the rest is not applicable."""
+"""The embedded engine as judge: it judges only what arithmetic on text and pixels can decide."""
 
 import json
 
@@ -16,14 +16,14 @@ from groundtrace.vision.classical.labels import COLOURS, KINDS, read_label
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether a candidate that abstains is right: never. Raises CallError for others: it cannot compare meanings."""
+    """Judges a candidate that abstains as wrong. Raises CallError for others: the engine cannot compare meanings."""
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
     return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
 def answered(question: str, predicted: str) -> Question:
-    """The question with the response's own answer for the gold one, of the type that its words have."""
+    """The question with the response's answer in place of the gold answer; the answer type follows from its words."""
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
     kind = "numeric" if side is None and number is not None else kind
@@ -31,9 +31,10 @@ def answered(question: str, predicted: str) -> Question:
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether the reasoning's words go with what it points at and with the answer
-    (:mod:`groundtrace.inference.endpoints.classical_prose`). It does not compare the number of places with the answer:
-    the check of the points does, and a reward in which a right point cost the reasoning would teach not to look.
+    """Judges whether the reasoning's text agrees with its points and its answer
+    (:mod:`groundtrace.inference.endpoints.classical_prose`). It does not compare the number of points with the answer:
+    the check of the points does that, and if a correct point could lower the reasoning's reward, a policy would learn
+    not to point.
     """
     read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
     supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
@@ -41,8 +42,8 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether some object bears both names, and the label no two colours. Raises CallError for words that the engine
-    does not know.
+    """Judges whether an object can have both names; no if the label names several colours. Raises CallError for words
+    that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))
@@ -50,5 +51,5 @@ def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
         unknown = label if one is None else gold
         raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
     both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
-    same = both and len(one.colours) < 2  # what names several colours names one of them for each object
+    same = both and len(one.colours) < 2  # a label with several colours is for several objects
     return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

@@ -1,8 +1,8 @@
-"""The embedded engine in judge-think-answer (SAIL-RL): complexity by the steps that it would need, traces of what it
-sees, and judgements of what arithmetic can decide.
+"""The embedded engine in judge-think-answer (SAIL-RL): complexity by the number of steps that it would need, traces of
+what it sees, and judgements of what arithmetic can decide.
 
-What it cannot read it says that it cannot judge; a judgement on text that holds nothing it can check is no judgement
-(CallError).
+If it cannot read a question or an image, it replies that it cannot judge; if a text contains nothing that it can check,
+it raises CallError.
 """
 
 import json
@@ -33,7 +33,7 @@ from groundtrace.vision.classical.query import (
 from groundtrace.vision.classical.shapes import Shape
 
 MIN_COMPLEX_STEPS = 2
-"""From so many steps on a question is complex: one look at one kind of thing is simple."""
+"""A question with so many steps or more is complex; looking for one kind of object is simple."""
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
@@ -51,7 +51,7 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """What the engine would do to answer the question, one step each."""
+    """The steps in which the engine would answer the question."""
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -82,7 +82,7 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Simple or complex by the number of steps; what it cannot read, question or image, it cannot judge."""
+    """Judges simple or complex by the number of steps; cannot_judge if it cannot read the question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     if query is None or scene.shapes is None:
@@ -98,7 +98,7 @@ def _counted(steps: int) -> str:
 
 
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Why it is enough to look. Raises CallError for a question that it cannot read."""
+    """A judgement that looking is enough, without reasoning. Raises CallError for a question that it cannot read."""
     query = question_of(prompt)
     if query is None:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question")
@@ -106,7 +106,8 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Judgement, reasoning and answer from what it sees; the answer that guides others is not read."""
+    """Judgement, reasoning and answer from what the engine sees; the prompt's answer, a hint for other teachers, is
+    ignored."""
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if query is None or reading is None:
@@ -117,7 +118,7 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _told(query: Query, reading: Reading, scene: Scene) -> Iterator[str]:
-    """The steps, what there is of the kinds in question, then what was found from left to right with its sum."""
+    """Yields the steps, the number of objects of each class in question, and the places of the evidence with sums."""
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
     named = [label for label in relevant_labels(query, shapes) if any(shape.label == label for shape in shapes)]
@@ -141,7 +142,7 @@ def _place(shape: Shape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Which way a judge section decides, by its words. Raises CallError where they say neither or both."""
+    """Judges by its words whether a judge section decides to reason. Raises CallError if they say neither or both."""
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
@@ -150,7 +151,7 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether every sum in the reasoning is right. Raises CallError where there is none."""
+    """Judges whether every sum in the reasoning is right. Raises CallError if there is none."""
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise _beyond("reasoning without a sum")
@@ -164,7 +165,7 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether the numbers of things said to be in the picture are there. Raises CallError where none are told."""
+    """Judges whether the stated numbers of objects are in the image. Raises CallError if none are stated."""
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
     if scene.shapes is None or not counted:
@@ -181,7 +182,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether the answer is what the reasoning says that it concludes. Raises CallError where it says nothing so."""
+    """Judges whether the answer is the stated conclusion of the reasoning. Raises CallError if it states none."""
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
     if not stated:
@@ -190,7 +191,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Whether the gold answer is what it sees itself; what it cannot read it cannot judge."""
+    """Judges whether the gold answer is the engine's own; cannot_judge if it cannot read the question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     reading = None if query is None or scene.shapes is None else answer(query, scene.shapes, scene.size, scene.panels)
@@ -203,7 +204,7 @@ def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def _parted(text: str) -> tuple[str, tuple[str, ...]]:
-    """The question, and its choices where they stand below it as lines ``A. text``."""
+    """The question without its choices, and the choices if they are below it as lines ``A. text``."""
     lines = text.split("\n")
     start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))
     choices = lines[start:]
@@ -226,4 +227,4 @@ HANDLERS = {
     "judge_think_consistency": judge_think_consistency,
     "judge_quality": judge_quality,
 }
-"""What it answers, by the prompt's name."""
+"""The function that answers each prompt, by the prompt's id."""

@@ -1,10 +1,10 @@
-"""What the embedded judge makes of reasoning: whether its words go with its evidence and its answer.
+"""The embedded judge of reasoning: whether its text agrees with its evidence (points and boxes) and its answer.
 
-A reasoning that points at things and answers has concluded by answering, whatever its words. The judge reads every
-sentence for what would contradict that: a verdict on the statement that is not the answer, a thing denied that is
-pointed at, a count or a comparison that the points do not bear out, an answer taken back. A sentence that it cannot
-read (:mod:`groundtrace.inference.endpoints.classical_sentences`) or a negation that it cannot place makes it answer
-that it cannot judge, and never that the reasoning is good.
+The answer counts as the conclusion of a reasoning that points at objects, whatever its words. The judge searches every
+sentence for contradictions: a verdict on the statement that is not the answer, an object that is pointed at but denied,
+a count or a comparison that the points contradict, an answer that is retracted. If a sentence is unreadable
+(:mod:`groundtrace.inference.endpoints.classical_sentences`), or a negation unclear, the judge replies that it cannot
+judge, and never that the reasoning is good.
 """
 
 import re
@@ -57,7 +57,7 @@ _OUTNUMBER = re.compile(
 )
 _EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
 MIN_REPEATED_CHARS = 12
-"""A line of the question of so many characters or more that the reasoning repeats is not read as reasoning."""
+"""Lines of the question longer than so many characters are removed from the reasoning if it repeats them."""
 _PART = re.compile(
     r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
     r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"
@@ -71,7 +71,7 @@ _VERDICT_ON = re.compile(
     r"requirement) (?:is|was|can|cannot|could|will|has been|turns out|proves|remains)\b(?: not)? "
     r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
 )
-"""A verdict on the statement, in whichever words."""
+"""A verdict on the statement, in any words."""
 _WHICH_PART = (
     r"left|right|middle|cent(?:er|re)|central|first|second|third|last|other|remaining|next|top|bottom|upper|lower"
 )
@@ -94,16 +94,14 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class Judged:
-    """Whether reasoning supports its answer: True, False, or None where the judge cannot tell; and why."""
+    """Whether the reasoning supports its answer: True, False, or None if the judge cannot tell; and the reason."""
 
     supports: bool | None
     reason: str
 
 
 def judged(reasoning: str, question: Question) -> Judged:
-    """Returns whether the words of a reasoning go with its evidence and with the answer of ``question``, which is the
-    one that it is held against. Never raises.
-    """
+    """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
     text = "".join(parts_of(reasoning))
@@ -129,8 +127,8 @@ def judged(reasoning: str, question: Question) -> Judged:
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Whether the answer is a yes or a no, a count of what is pointed at (how many places there are, the check of the
-    points tells), or in the reasoning's own words."""
+    """Whether the answer is yes or no, a count while anything is pointed at (the check of the points compares the
+    number), or in the reasoning's own words."""
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
         return True
@@ -140,7 +138,7 @@ def _is_shown(text: str, question: Question, places: int) -> bool:
 
 
 class _Reader:
-    """The clauses of a reasoning, held against its evidence and its answer."""
+    """Compares the clauses of a reasoning with its evidence and its answer."""
 
     def __init__(self, reasoning: str, text: str, question: Question) -> None:
         self._text, self._question = text, question
@@ -163,7 +161,7 @@ class _Reader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """What in the text is against the evidence or the answer, the first thing found; None where nothing is."""
+        """The first contradiction between the text and the evidence or the answer; None if there is none."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):
@@ -215,7 +213,7 @@ class _Reader:
         return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str]) -> str | None:
-        """What a clause denies, where that is pointed at or is the answer; a denial of something else is none."""
+        """A message if the clause denies an object that is pointed at, or the answer; else None."""
         for label in [*self.labels, *self._asked_things()]:
             if (
                 self._denies(label, clause)
@@ -248,12 +246,12 @@ class _Reader:
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Whether what is denied is denied of a part of the image alone; no place is looked up."""
+        """Whether the clause denies the object only for a part of the image; the part is not checked."""
         part = _PART_OF_IMAGE.search(clause)
         return part is not None and not {*words_of(part.group())} & {*label.split()}
 
     def _is_of_another(self, label: str, clause: str) -> bool:
-        """Whether what is called not to be the thing is something else that the sentence names before."""
+        """Whether the clause only states that another object, named earlier in the sentence, is not this one."""
         denied, before = {*label.split()}, self._sentence.partition(clause)[0]
         named = words_of(before)
         return _IS_NONE_OF.search(clause) is not None and any(
@@ -261,7 +259,7 @@ class _Reader:
         )
 
     def _recoloured(self, sentence: str) -> str | None:
-        """Another colour than the answer in which the thing is said to be."""
+        """A message if the sentence states another colour than the answer; else None."""
         colour = colour_word(self._question.answer.strip().casefold())
         if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
             return None
@@ -274,13 +272,13 @@ class _Reader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """The things that the question names after "a", "any", "many" and the like, as far as they can be read."""
+        """The objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
         asked = self._question.question
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
 
     def _denies(self, label: str, clause: str) -> bool:
-        """Whether the thing of that label is what is said not to be there, or not to be one of these."""
+        """Whether the clause states that the object with this label is absent, or that something is not this object."""
         words = re.findall(r"[^\W\d_]+|\d+", clause)
         plain = [" ".join(words_of(word)) for word in words]
         parts = label.split()
@@ -298,7 +296,7 @@ class _Reader:
         return False
 
     def _claims(self, sentence: str) -> str | None:
-        """A comparison, or the count of a thing that is pointed at, that the points do not bear out."""
+        """A message if the points contradict a comparison or a count of the sentence; else None."""
         if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not self.labels:
             return None
         negated = re.search(r"\b(?:not|no|never)\b", sentence) is not None
@@ -336,7 +334,7 @@ class _Reader:
         return None
 
     def _number_of(self, said: str) -> int | None:
-        """How many of the things named at an end of a phrase are pointed at; None where none are."""
+        """How many objects with the label at the beginning or end of a phrase are pointed at; None if none are."""
         words = words_of(said)
         for label, number in self.labels.items():
             parts = tuple(label.split())

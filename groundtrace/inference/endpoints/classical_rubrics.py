@@ -1,10 +1,10 @@
-"""The embedded engine and rubrics: those that it proposes, and what it says of an attempt by them.
+"""The embedded engine and rubrics: proposes its own rubrics, and scores attempts by them.
 
-They are the foundational ones that RuCL's Table 1 names as presence, target, answer type and conclusion, and grounding
-and the form of the response; coherence of the steps is proposed too, and declared not applicable, since the engine
-cannot judge it. All look at what an attempt says in words as at what it points at or boxes: questions are asked plainly
-as well, and then nothing is pointed at. Whether one applies is told by question and image alone: those about what is to
-be seen do wherever the image is made of flat shapes, which is all that the engine can see.
+They are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), and two for grounding
+and the form of the response. Coherence of the steps is proposed too, but never applicable, since the engine cannot
+judge it. All rubrics consider text as well as points and boxes, since some prompts do not ask for points. Whether a
+rubric applies depends only on question and image: those about the image's content apply if the image consists of flat
+shapes, the only images that the engine can read.
 """
 
 import json
@@ -75,7 +75,7 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _Seen:
-    """An attempt beside what is seen."""
+    """An attempt, with what the engine sees in the image."""
 
     prompt: RenderedPrompt
     scene: Scene
@@ -85,43 +85,43 @@ class _Seen:
 
     @cached_property
     def places(self) -> list[tuple[Noun | None, float, float]]:
-        """What is pointed at or boxed, None for words that the engine does not know, and where."""
+        """The label (None if the engine does not know it) and position of each point and box, in pixels."""
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What is said in words."""
+        """The claims in the attempt's text."""
         return read_claims(self.prose)
 
     @cached_property
     def groups(self) -> list[bool]:
-        """Of each statement such as "2 of the 3 towers" whether the engine sees the same; none where it sees none."""
+        """For each statement such as "2 of the 3 towers", whether the engine finds the same; empty if it finds none."""
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
         return [] if seen is None else [said.group() == seen.group() for said in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
-        """What can be touched."""
+        """The boxes whose sides a shape can touch."""
         return walls_of(self.scene.size, self.scene.panels)
 
     @cached_property
     def query(self) -> Query | None:
-        """The question, where it can be read."""
+        """The parsed question; None if the engine cannot read it."""
         return question_of(self.prompt)
 
     @cached_property
     def reading(self) -> Reading | None:
-        """The engine's own answer."""
+        """The engine's own answer; None if it cannot read the question or the image."""
         return read_scene(self.prompt, self.scene, list(self.shapes))
 
     @cached_property
     def wanted(self) -> tuple[Noun, ...]:
-        """What the question speaks of; nothing where it says so in words that the engine does not know."""
+        """The nouns of the question that the engine knows."""
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
-        """Whether the question may speak of things of the noun, or means some that it sees."""
+        """Whether the question may be about objects of the noun, or its answer is based on some of them."""
         meant = () if self.reading is None else self.reading.evidence
         return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
 
@@ -134,7 +134,7 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Applicability and score of each rubric that was asked about; unknown ones are not applicable."""
+    """Applicability and score of each rubric in the prompt; unknown rubrics are not applicable."""
     attempt = prompt.variable("attempt")
     seen = _Seen(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
     scores = []
@@ -158,7 +158,7 @@ def _prose(attempt: str) -> str:
 
 
 def _score(rubric: str, seen: _Seen) -> bool | None:
-    """Whether the rubric is met; None when it does not apply or this engine cannot tell."""
+    """Whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
     match rubric:
         case "one_final_part":
             return seen.response.has_format
@@ -178,7 +178,7 @@ def _score(rubric: str, seen: _Seen) -> bool | None:
 
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Whether an answer is a number or a yes or no, as the gold one is; None where the gold one is neither."""
+    """Whether an answer is a number, or a yes or no, if the gold answer is; None if the gold answer is neither."""
     said = "" if answer is None else answer
     if read_numerals(gold).single is not None:
         return read_numerals(said).single is not None
@@ -186,7 +186,7 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _Seen) -> bool:
-    """Whether the answer is what the reasoning states or, where it states nothing, counts."""
+    """Whether the answer is the reasoning's stated conclusion or, without one, its last count or number of places."""
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
         return False
@@ -209,8 +209,8 @@ def _is_present(seen: _Seen) -> bool:
 
 
 def _says_something(claim: Claim, seen: _Seen) -> bool:
-    """Whether a claim could be wrong on what is asked. That something odd is missing can always be said, and so can
-    that there are things, as long as nobody says how many.
+    """Whether a claim could be wrong about what is asked. It is always safe to state that an unrelated object is
+    missing, or that there are "things", without a number.
     """
     if claim.of_none:
         return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
@@ -218,12 +218,12 @@ def _says_something(claim: Claim, seen: _Seen) -> bool:
 
 
 def _is_exact(claim: Claim) -> bool:
-    """Whether a claim tells a kind of thing, or how many things there are."""
+    """Whether a claim names a class of objects, or a number."""
     return claim.is_number or not claim.noun.is_general
 
 
 def _is_grounded(seen: _Seen) -> bool:
-    """Whether places and numbers are as seen; of a question about a look also what is merely spoken of."""
+    """Whether places and counts (for a question about appearance all claims) match the image, and one is on topic."""
     about_looks = isinstance(seen.query, AttributeQuery)
     told = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in told if claim.is_number or about_looks]
@@ -238,7 +238,7 @@ def _is_grounded(seen: _Seen) -> bool:
 
 
 def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[Shape]) -> bool:
-    """Whether an object of the noun lies under the place."""
+    """Whether the position is within the box of an object of the noun."""
     for shape in shapes:
         x1, y1, x2, y2 = shape.box_px
         if noun is not None and noun.matches(shape) and x1 <= x < x2 and y1 <= y < y2:
@@ -247,7 +247,8 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[Shape]) -
 
 
 def _is_on_target(seen: _Seen) -> bool | None:
-    """Whether all places, or where there are none the counts, are of a kind asked about; None where no kind is read."""
+    """Whether all places are of a class that the question asks for, or one claim if there are no places; None if the
+    engine knows no noun of the question."""
     if not seen.wanted:
         return None
     if seen.places:

@@ -1,8 +1,8 @@
-"""Sentences of reasoning as the embedded judge reads them, and why it cannot read some.
+"""Decides which sentences of a reasoning the embedded judge can read.
 
-It reads a sentence whose words it knows (:mod:`groundtrace.inference.endpoints.classical_vocabulary`), but for one
-where the sentence is about the question's things, a number or the statement. What it does not read is no fault of the
-reasoning: the judge says that it cannot judge.
+It can read a sentence if it knows all words (:mod:`groundtrace.inference.endpoints.classical_vocabulary`), or all but
+one in a sentence about the question's objects, a number or the statement. An unreadable sentence is not a fault of the
+reasoning: the judge replies that it cannot judge.
 """
 
 import itertools
@@ -61,17 +61,17 @@ _APOSTROPHE = re.compile(r"(?<=\w)n['’]t\b")
 _ABBREVIATED = re.compile(r"\b(?:i\. ?e\.|e\. ?g\.|z\. ?b\.|d\. ?h\.|u\. ?a\.|p\. ?ex\.|c\.-à-d\.)", re.IGNORECASE)
 _I_HAVE = re.compile(r"\bj['’]ai\b", re.IGNORECASE)
 MAX_REPEATS = 4
-"""How often the same words may follow on themselves."""
+"""A reasoning with the same words so many times in a row is unreadable."""
 _MAX_PERIOD = 14
 _MAX_PARTICLES = 6
 _MAX_MARKS = 4
 STATEMENTS = words("statements")
 _OF_OTHERS = words("of_others")
 _ELSEWHERE = frozenset({"whatever", "regardless", "irrelevant"})
-"""Words that make reasoning worthless, but where they are said of things that the question does not ask about."""
+"""Words that make reasoning worthless, unless they are about objects that the question does not ask for."""
 _FLIPS = re.compile(r"\b(?:wait|no,? wait|actually|scratch that|correction|hmm)\b")
 MAX_FLIPS = 2
-"""How often a number may be taken back for another one."""
+"""How often a number may be replaced by another one."""
 _UNPOINTED = re.compile(
     r"\b(?:plus|and|with|besides) (?:at least |perhaps )?(?:one|two|three|another|a (?:second|third|further)|\d+)"
     r"(?: (?:more|others?|further|extra|additional|hidden))+\b[^§]*$"
@@ -81,7 +81,7 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Returns why the words of a reasoning cannot be read; None where they can."""
+    """Returns why a reasoning is unreadable; None if it is readable."""
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
@@ -106,8 +106,8 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 
 
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
-    """Why a sentence is beyond the judge: it tells of invention or doubt, or has too many words that are not known, or
-    has one as that which is counted or which things are said to be.
+    """Why a sentence is unreadable, or None: it has words of invention or doubt, or too many unknown words, or an
+    unknown word that is counted or is the predicate ("is a …").
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):
@@ -142,7 +142,7 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 
 def _flips(text: str) -> str | None:
-    """Whether a number is taken back for another one time and again: "wait, 5. No, wait, 6. No, wait, 5."."""
+    """A message if a number is replaced by another too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
     said: list[Fraction] = []
     for sentence in SENTENCE.findall(text):
         numbers = read_numerals(sentence).numerals
@@ -157,7 +157,7 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """Whether the same words follow on themselves time and again; things pointed at are never the same."""
+    """A message if the same words are repeated too often in a row; else None. Points (§) never count as the same."""
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
         for here, there in zip(tokens, tokens[period:], strict=False):
@@ -168,7 +168,7 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 
 
 def _salad(tokens: Sequence[str]) -> str | None:
-    """Whether little words or marks follow on each other as in no sentence."""
+    """A message if particles or punctuation marks follow each other as in no real sentence; else None."""
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is no sentence"
     particles, marks = 0, list[str]()
@@ -181,7 +181,7 @@ def _salad(tokens: Sequence[str]) -> str | None:
 
 
 def _asks_last(text: str, answer: Fraction) -> str | None:
-    """A last question that names another number ("5?") and that nothing answers after it."""
+    """A message if the last question names another number ("5?"), and no text after it gives the answer; else None."""
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []
     others = any(each.value != answer for said in asked for each in read_numerals(said).numerals)
@@ -193,7 +193,8 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Returns a last sentence that ends on a number that is not the answer, and does not hold that, as a complaint."""
+    """Returns a message if the last sentence ends with another number than the answer and does not contain the answer,
+    or if the last question is left open; else None."""
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]
     if answer is None or polarity(question.answer) is not None or not sentences:
@@ -212,7 +213,7 @@ def ends_on_another(text: str, question: Question) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """Returns the text in lower case, with "not" for "n't" and without the stops of "i.e."."""
+    """Returns the text in lower case, with "not" for "n't", and "i.e." and the like without full stops."""
     text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
     text = _I_HAVE.sub("je", text)
     text = _APOSTROPHE.sub(" not", _CANNOT.sub("can not", _WILL_NOT.sub("will not", text))).casefold()
@@ -220,7 +221,7 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Yields the reasoning with labels, or the mark, in place of tags."""
+    """Yields the parts of the reasoning, with each tag replaced by its label or, if given, by the mark."""
     done = 0
     for tag in scan_tags(reasoning):
         yield reasoning[done : tag.start]
@@ -231,5 +232,5 @@ def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Returns the parts of a sentence that each make a claim of their own."""
+    """Returns the parts of a sentence that each make one claim."""
     return [clause for clause in CLAUSE.split(sentence.rstrip(" .;!\n")) if clause and clause.strip()]

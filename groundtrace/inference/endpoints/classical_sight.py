@@ -1,7 +1,7 @@
-"""What the embedded engine says of an image: answers, entities, points, traces, boxes and masks.
+"""The embedded engine's replies about an image: answers, entities, points, traces, boxes and masks.
 
-Each function takes the filled prompt, the scene, a generator for perceptual jitter and the jitter's strength, and
-writes the reply that the prompt asks for, in pixels of the original.
+Each function takes the rendered prompt, the scene, a random generator for perceptual jitter and the jitter's strength,
+and returns the reply that the prompt asks for, in pixels of the original.
 """
 
 import functools
@@ -34,10 +34,10 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """An image with what either algorithm finds in it, each looked for once.
+    """An image with the results of both algorithms, each computed once.
 
-    ``load`` gives the pixels whenever they are needed, so that a scene keeps what was found and not the image; None
-    stands for no image.
+    ``load`` returns the pixels when they are needed, so that a scene keeps the results and not the image; None means
+    that there is no image.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -46,7 +46,7 @@ class Scene:
 
     @property
     def pixels(self) -> np.ndarray | None:
-        """The image as RGB uint8 (H, W, 3)."""
+        """The image as RGB uint8 (H, W, 3); None without an image."""
         return None if self._load is None else self._load()
 
     @functools.cached_property
@@ -61,7 +61,7 @@ class Scene:
 
     @functools.cached_property
     def panels(self) -> tuple[Box, ...]:
-        """The light panels of the image, if it has any."""
+        """The boxes of the image's light panels; empty if it has none."""
         pixels = self.pixels
         return () if pixels is None else find_panels(pixels)
 
@@ -73,18 +73,18 @@ class Scene:
 
     @property
     def shapes(self) -> list[Shape] | None:
-        """What colour clustering finds; None when the image is not made of flat shapes."""
+        """The shapes that colour clustering finds; None if the image does not consist of flat shapes."""
         with self._lock:
             return self._shapes
 
     @property
     def detections(self) -> list[Detection]:
-        """What fitting outlines to gradients finds."""
+        """The objects that outline fitting to gradients finds."""
         with self._lock:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[Shape] | None:
-        """The shapes in a jittered view, in pixels of the original; those of the image itself at strength 0."""
+        """The shapes in a jittered view, in pixels of the original; at strength 0 those of the image itself."""
         pixels = self.pixels if strength else None
         if pixels is None:
             return self.shapes
@@ -94,7 +94,7 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None) -> Reading | None:
-    """The engine's answer to the prompt's question; None when question or image cannot be read."""
+    """The engine's answer to the prompt's question; None if it cannot read the question or the image."""
     query = question_of(prompt)
     if query is None or shapes is None:
         return None
@@ -102,27 +102,27 @@ def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None)
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
-    """The prompt's question, if the engine can read it."""
+    """The parsed question of the prompt; None if the engine cannot read it."""
     variables = dict(prompt.variables)
     choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
     return read_question(variables["question"], [choice for choice in choices if choice] or None)
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer from a jittered view, with the points that it rests on."""
+    """An answer from a jittered view, with a point on each object that it is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The classes of objects that the question speaks of, by the image."""
+    """The classes of objects that the question is about, by the image."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     return json.dumps({"entities": list(labels)})
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """A point on every object of the class asked for."""
+    """A point on every object of the requested class."""
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -133,10 +133,10 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning with the coordinates of the marks, as far as a mark lies on what is meant.
+    """Reasoning that points at the objects that the answer is based on: at the mark on an object, if there is one.
 
-    An answer that rests on no object ("no, there is none that…") points at all that is marked: these were looked
-    through.
+    If the answer is based on no object ("no, there is none that…"), the reasoning points at all marks, since these
+    objects were searched.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -156,7 +156,7 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The boxes of a class by outline fitting."""
+    """The boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
     name = read_name(prompt.variable("label"))
     if name is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
@@ -174,7 +174,7 @@ def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The mask of the smallest outline found around each point; an empty one where there is none."""
+    """The mask of the smallest outline around each point; an empty mask if there is none."""
     pixels = _one_image(scene)
     masks = []
     for x, y in json.loads(prompt.variable("points")):
@@ -192,7 +192,7 @@ def _one_image(scene: Scene) -> np.ndarray:
 
 
 def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
-    """The mask of the object in a box, as the segmenter's reply has it."""
+    """The mask of the object in a box, in the form of a segmenter's reply."""
     height, width = pixels.shape[:2]
     x1, y1, x2, y2 = box
     left, top = max(0, int(x1)), max(0, int(y1))

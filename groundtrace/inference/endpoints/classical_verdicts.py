@@ -1,4 +1,4 @@
-"""Which side a clause takes of a statement: "agrees", "does not hold", "as described", "so yes"."""
+"""Decides whether a clause affirms or rejects a statement: "agrees", "does not hold", "as described", "so yes"."""
 
 import re
 from fractions import Fraction
@@ -12,7 +12,7 @@ _AGREES = words("agrees")
 _DISAGREES = words("disagrees")
 
 _LOOSE = words("disagrees_of_statements")
-"""Words that disagree only where a statement is what has or gives them."""
+"""Words that disagree only in a clause about a statement."""
 _SAYS = words("says")
 _IT = words("it")
 _AS_SAID = re.compile(
@@ -33,7 +33,7 @@ _SPEAKS_FOR = re.compile(
     r"\b(?:speaks?|argues?|points?|evidence|counts?|decides?) (?P<how>for|against|in favou?r of) (?:the|this|that|it)\b"
 )
 _COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim|idea|view|fact) that)\b.*")
-"""What something is compared with; a negation in there turns nothing: "that agrees with there being none"."""
+"""The object of a comparison; a negation in it does not negate the clause: "that agrees with there being none"."""
 _SAMENESS = words("sameness")
 _FINAL = _SAMENESS | words("final_verdicts")
 
@@ -46,14 +46,14 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """A clause takes both sides: "true and false"."""
+    """A clause affirms and rejects the statement: "true and false"."""
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Returns the side that a clause takes of the statement or the question of yes or no: True for it; None for none.
+    """Returns whether a clause affirms the statement or yes-no question; None if it has no verdict on it.
 
-    A clause takes a side where it is about the statement, "it" or "this", ends with the verdict, or holds nothing else.
-    Each negation turns it. Raises BothSidesError.
+    The words of a verdict count only if the clause is about the statement, "it" or "this", ends with them, or has no
+    other words. Each negation inverts the verdict. Raises BothSidesError.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
@@ -83,7 +83,7 @@ def side_of_statement(clause: str) -> bool | None:
 
 
 def takes_back(clause: str, answer: Fraction) -> bool:
-    """Returns whether a clause calls the answer wrong, a number: "that is incorrect", "3 is the wrong answer"."""
+    """Returns whether a clause rejects the answer, a number: "that is incorrect", "3 is the wrong answer"."""
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
         return False
@@ -94,7 +94,7 @@ def takes_back(clause: str, answer: Fraction) -> bool:
 
 
 def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
-    """The words that are a verdict, by their place, with the side. Raises BothSidesError."""
+    """The verdict words by their position: True if they agree, False if they disagree. Raises BothSidesError."""
     loose = frozenset[str]() if of_statement else _LOOSE
     agrees = _AGREES | _SAMENESS if of_statement else _AGREES
     found = {at: word in agrees for at, word in enumerate(words) if word in agrees or word in _DISAGREES - loose}
@@ -104,7 +104,7 @@ def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
 
 
 def _is_about_it(clause: str, words: list[str]) -> bool:
-    """Whether "it" or the like is what has the verdict or gets it, or nothing is named but the verdict."""
+    """Whether the verdict is about "it" or the like, or the clause has no other words."""
     rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
     return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None
 

@@ -1,7 +1,7 @@
-"""The words that the embedded judge understands: those with which people say what they see, count and conclude.
+"""The words that the embedded judge knows: those for seeing, counting and concluding.
 
-English is inflected by rule; German, French and Spanish are given in full. What makes reasoning worthless in one word,
-whatever stands around it (invention, refusal, blindness), is told by its stem.
+English forms follow from rules; German, French and Spanish forms are all listed. Single words that make reasoning
+worthless in any context (invention, refusal, blindness) are recognised by their stems.
 """
 
 import re
@@ -15,7 +15,7 @@ _LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("classical_word
 
 
 def words(name: str) -> frozenset[str]:
-    """Returns a list of ``classical_words.yaml``."""
+    """Returns the list of this name in ``classical_words.yaml``."""
     return frozenset(_LISTS[name].split())
 
 
@@ -30,14 +30,14 @@ _GERMAN = words("german")
 _ROMANCE = words("french_and_spanish")
 DOUBT = words("doubt")
 
-"""Words that are read in questions and suppositions alone."""
+"""Words that are readable only in questions and suppositions."""
 _PLAIN = frozenset(
     [*_FUNCTION, *_NUMBERS, *_IRREGULAR, *_QUALITIES, *_ADVERBS, *_NOUNS, *_GERMAN, *_ROMANCE, *COLOURS, "gray"]
 )
 _VERB_STEMS = frozenset(_VERBS)
 PARTICLES = words("particles")
 
-"""Words of which no sentence has many in a row."""
+"""Words that a sentence never has many of in a row."""
 
 
 _WORTHLESS = re.compile(
@@ -52,17 +52,17 @@ _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|^[^aeiouyäöüáéíóúà
 
 
 def is_worthless(word: str) -> bool:
-    """Returns whether a word in lower case tells of invention, refusal or blindness."""
+    """Returns whether a word in lower case is about invention, refusal or blindness."""
     return _WORTHLESS.match(word) is not None
 
 
 def is_wordlike(word: str) -> bool:
-    """Returns whether a word that is not known could be one: it has vowels, and no run of consonants."""
+    """Returns whether an unknown word could be a real one: it is short, has vowels, and no long run of consonants."""
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 
 def is_known(word: str) -> bool:
-    """Returns whether the judge understands a word in lower case; numbers are always understood."""
+    """Returns whether the judge knows a word in lower case; it knows all numbers."""
     if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
         return True
     if colour_word(word) is not None or kind_word(word) is not None:
@@ -73,7 +73,7 @@ def is_known(word: str) -> bool:
 
 
 def _stems(word: str) -> list[tuple[str, bool]]:
-    """What a word may be a form of, and whether that form is a plural or third person."""
+    """The possible stems of a word, each with whether the ending also fits words that are not verbs (plural, "-er")."""
     stems = []
     for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):
         if word.endswith(ending) and len(word) - len(ending) >= 2:

@@ -1,11 +1,11 @@
 """Log-probabilities of a given continuation, from a server with vLLM's chat API.
 
-The beginning of the reply and the continuation go to the server as the last turn of the conversation, which it is told
-not to close; nothing is sampled, and what is read are the log-probabilities of the prompt's own last tokens. Which
-of them belong to the continuation follows from the server's tokenizer: those after the tokens that the beginning alone
-and the whole turn have in common. So a token that spells the end of the one and the start of the other counts as the
-continuation's. Where the conversation's template strips, drops or rewrites a part of the turn, the prompt doesn't end
-with the turn's tokens, and the call fails rather than score another text.
+The request has the beginning of the reply and the continuation as the last turn of the conversation, which the server
+does not close. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens. The server's
+tokenizer decides which of them belong to the continuation: those after the tokens that the beginning alone and the
+whole turn have in common. So a token that contains the end of the beginning and the start of the continuation counts as
+the continuation's. If the chat template strips, drops or rewrites a part of the turn, the prompt doesn't end with the
+turn's tokens, and the call fails instead of scoring another text.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,9 +18,9 @@ Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
 """Sends a body to a path, relative to the base URL or with a leading slash to the server's root; raises CallError."""
 
 FLOOR_NATS = -9999.0
-"""What vLLM writes for minus infinity, which JSON lacks."""
+"""vLLM's value for minus infinity, which JSON lacks."""
 ROUNDING_NATS = 1e-3
-"""How far above 0 rounding may carry a log-probability; it then counts as 0."""
+"""Tolerance for log-probabilities above 0, due to rounding; they count as 0."""
 
 
 async def score(
@@ -29,15 +29,15 @@ async def score(
     """The log-probability in nats of each token of ``continuation.text``, and the number of tokens in the prompt.
 
     Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
-    Raises ValueError when the text is empty, and CallError when the server can't do this (``UNSUPPORTED``: no such
-    fields, no tokenizer, a template that changes the turn), when it answers in another form or gives a log-probability
-    that is not a number or minus infinity (``GARBLED``), or as ``post`` does. Its message may quote the server at
-    length.
+    Raises ValueError if the text is empty. Raises CallError if the server can't do this (``UNSUPPORTED``: no such
+    fields, no tokenizer, a template that changes the turn), if the response has another form or a log-probability is
+    not a number, minus infinity or above 0 (``GARBLED``), or if ``post`` does. Its message may be a long quotation of
+    the server's response.
     """
     if not continuation.text:
         raise ValueError("an empty continuation has no log-probability")
     turn = continuation.given + continuation.text
-    # The tokenizer comes first: what it shows to be impossible need not be sent with the images.
+    # The tokenizer is called first, without the images: its reply may show that the call is impossible.
     whole = await _tokens(post, model, turn)
     given = await _tokens(post, model, continuation.given) if continuation.given else []
     shared = _shared(given, whole)
@@ -57,7 +57,7 @@ async def score(
         },
     )
     prompt, positions = _prompt(answer)
-    # A line break at the reply's start may be joined in the prompt with the one that ends the turn's header.
+    # In the prompt, a line break at the reply's start may be one token with the line break after the turn's header.
     first = 1 if continuation.given[:1].isspace() and shared else 0
     if prompt[len(prompt) - len(whole) + first :] != whole[first:]:
         message = "the prompt doesn't end with the reply's tokens: the server's chat template changes the last turn"
@@ -82,13 +82,13 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
 
 
 def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+    """The number of tokens at the beginning that both have in common."""
     pairs = enumerate(zip(given, whole, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(given), len(whole)))
 
 
 def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
-    """The prompt's token ids and what the server says of the log-probability at each."""
+    """The prompt's token ids, and the response's log-probability entry for each position."""
     tokens, positions = _field(answer, "prompt_token_ids"), _field(answer, "prompt_logprobs")
     if isinstance(answer, dict) and (tokens is None or positions is None):
         message = "the server gives no prompt log-probabilities (prompt_logprobs, return_token_ids)"
@@ -102,7 +102,7 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
 
 
 def _logprob(token: int, position: Any) -> float:
-    """The log-probability in nats of a prompt token, from the entry of its position."""
+    """The log-probability in nats of a prompt token, from the entry for its position."""
     value = _field(_field(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
@@ -112,7 +112,7 @@ def _logprob(token: int, position: Any) -> float:
 
 
 def _token_ids(value: Any) -> list[int] | None:
-    """The list if it is one of token ids."""
+    """The value if it is a list of token ids, else None."""
     return value if isinstance(value, list) and all(type(token) is int for token in value) else None
 
 
@@ -121,5 +121,5 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """The whole of it: the endpoint takes the key out before it cuts the message."""
+    """The whole value: the endpoint removes the API key before it shortens the message."""
     return repr(value)

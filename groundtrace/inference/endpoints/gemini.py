@@ -1,7 +1,8 @@
-"""Endpoints that speak Gemini's REST form, over the official ``google-genai`` client.
+"""Endpoints with Gemini's REST API, over the official ``google-genai`` client.
 
-The client's typed responses are not used: one candidate of an unknown form would cost all others. Its own session is
-not used either: it knows no connect or read timeout, reads a body of any size, and follows a redirect with the API key.
+The client's typed responses are not used: one candidate of an unknown form would make all candidates fail. Its own
+session is not used either: it has no connect or read timeout, reads a body of any size, and sends the API key along
+with a redirect.
 """
 
 import json
@@ -36,9 +37,9 @@ from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
 MAX_REQUEST_BYTES = 20_000_000
-"""The API's limit on a request with inline media, base64 and all."""
+"""The API's limit for a request with inline media, in base64."""
 MAX_CANDIDATES = 8
-"""How many samples the API gives for one request."""
+"""The most samples that the API returns for one request."""
 MAX_MESSAGE = 300
 
 _FINISHED = {"STOP": "stop", "MAX_TOKENS": "length"}
@@ -46,14 +47,14 @@ _REFUSED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
-"""The API's own name of a container format; empty where it does not take the format."""
+"""The API's own name of a container format; empty if it does not accept the format."""
 
 
 class GeminiEndpoint:
-    """One Gemini model, at ``base_url`` where one is given. See :class:`groundtrace.inference.endpoint.Endpoint`.
+    """One Gemini model, at ``base_url`` if given. See :class:`groundtrace.inference.endpoint.Endpoint`.
 
-    No seed is sent: which of the wanted samples a request brings is known only when it has been answered, and the same
-    seed sent twice would give the same sample twice.
+    No seed is sent: which of the samples a request returns is known only from its response, and the same seed in two
+    requests would give the same sample twice.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -68,7 +69,7 @@ class GeminiEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares."""
+        """The revision in the config."""
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
@@ -87,7 +88,7 @@ class GeminiEndpoint:
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
-        """Text and media exactly in the order of the prompt."""
+        """Text and media in exactly the order of the prompt."""
         return [
             self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=storable(part.text))
             for part in request.prompt.user
@@ -129,9 +130,9 @@ class GeminiEndpoint:
         )
 
     async def _answered(self, asking: Awaitable[Any]) -> Any:
-        """What the client gives. Raises CallError for all that can go wrong on the way.
+        """Returns the client's response. Raises CallError for all errors of client and connection.
 
-        What the client says of a broken body quotes it, a key that it echoes included: such causes are dropped.
+        The client's errors quote a broken body, which may echo the API key, so they are not kept as causes.
         """
         try:
             return await asking
@@ -144,11 +145,11 @@ class GeminiEndpoint:
             raise CallError(Failure.GARBLED, self._clean(f"{type(error).__name__}: {error}")) from None
 
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
-        """Raise the CallError that a response's status means; the client would lose the status of a broken body."""
+        """Raises the CallError for a response's status; the client would lose the status if the body is broken."""
         if response.status == 200:
             return
         data = await read_body(response.content.iter_any())
-        # A wrong key comes as a plain 400; only the details say so, and how long to wait.
+        # A wrong key has the status 400; only the error details name it. They also hold the retry delay.
         failure = Failure.UNAUTHORISED if _BAD_KEY.search(data) else failure_of(response.status)
         delay, header = _RETRY_DELAY.search(data), response.headers.get("retry-after", "")
         wait_s = float(delay[1]) if delay else retry_after_s(header, datetime.now(UTC))
@@ -159,7 +160,7 @@ class GeminiEndpoint:
         return scrub(message, self._key)[:MAX_MESSAGE]
 
     def _client(self) -> genai.Client:
-        """The client, opened on the event loop that its connections belong to."""
+        """The client, opened at the first use, on the event loop of its connections."""
         if self._opened is None:
             settings, connector = self.settings, aiohttp.TCPConnector(limit=0)
             timeout = aiohttp.ClientTimeout(sock_connect=settings.connect_timeout_s, sock_read=settings.read_timeout_s)
@@ -194,7 +195,7 @@ class GeminiEndpoint:
 
 
 class _Session(aiohttp.ClientSession):
-    """Keeps its own timeouts, which the client overrides, and never carries the key to where a redirect points."""
+    """Keeps its own timeouts, which the client overrides, and never sends the API key to the target of a redirect."""
 
     def request(self, method: str, url: Any, **options: Any) -> Any:
         options.update(timeout=self.timeout, allow_redirects=False)
@@ -202,18 +203,19 @@ class _Session(aiohttp.ClientSession):
 
 
 class _Response(aiohttp.ClientResponse):
-    """Reads no more than the largest reply."""
+    """Reads a body only up to the limits of :func:`groundtrace.inference.endpoints.wire.read_body`."""
 
     async def text(self, encoding: str | None = None, errors: str = "strict") -> str:
         return (await read_body(self.content.iter_any())).decode("utf-8", errors)
 
 
 def reply_of(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """The usable candidates of a response, at most ``n``, without the API key, should a server have echoed it.
+    """The usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the one that was asked for: candidates of a response that names another bear that name.
+    ``model`` is the requested model: if the response names another, that is the candidates' ``answered_by``.
 
-    Raises CallError when there is none; only then are the tokens wasted, since they are not told apart by candidate.
+    Raises CallError if no candidate is usable; only then do tokens count as wasted, since the API does not report them
+    by candidate.
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")
@@ -236,7 +238,7 @@ def reply_of(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
-    """The candidates; of those under one index the first, where the server numbers them."""
+    """The candidates; if the server numbers them, only the first with each index."""
     candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []
@@ -245,7 +247,7 @@ def _candidates(answer: dict[str, Any]) -> list[Any]:
 
 
 def _none(answer: dict[str, Any], key: str) -> CallError:
-    """Why there are no candidates."""
+    """The error for a response without candidates."""
     feedback = field_of(answer, "promptFeedback")
     if not (blocked := field_of(feedback, "blockReason")):
         return CallError(Failure.GARBLED, "the response has no candidates")
@@ -254,13 +256,13 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
-    """The sample, or why it cannot be used."""
+    """The sample, or the error why it is not usable."""
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     if isinstance(reason, str) and reason in _REFUSED:
         message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
         return CallError(Failure.REFUSED, scrub(message, key)[:MAX_MESSAGE].rstrip())
     texts = [field_of(part, "text") or "" for part in parts] if isinstance(parts, list) else [None]
-    # A whole reply always has a finish reason: one without is not finished, one with another is broken off.
+    # A whole reply always has a known finish reason: without one it is unfinished, with another it was aborted.
     if not isinstance(reason, str) or reason not in _FINISHED or not all(isinstance(text, str) for text in texts):
         return CallError(Failure.GARBLED, scrub(f"finish reason {reason!r}: {candidate!r}", key)[:MAX_MESSAGE])
     text = "".join(text for text, part in zip(texts, parts, strict=True) if not field_of(part, "thought"))
@@ -275,7 +277,7 @@ def _total_bytes(parts: list[types.Part]) -> int:
 
 
 def _size_bytes(part: types.Part) -> int:
-    """What a part takes in the request: media as base64."""
+    """The size of a part in the request; media are in base64."""
     data = part.inline_data.data if part.inline_data is not None else None
     return len((part.text or "").encode()) if data is None else -(-len(data) // 3) * 4
 

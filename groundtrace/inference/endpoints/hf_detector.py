@@ -1,12 +1,11 @@
 """Open-vocabulary detectors behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`:
 the g of Argos §3.1.
 
-Each label is looked for by itself, whatever is asked for at the same time. Grounding DINO could take several labels as
-one text ("a cat. a dog."), but the labels of a text attend to the image together: a reply would then depend on the
-other labels, which are not in its cache key. So labels share a forward pass as rows of a batch.
+Each label is searched separately, also if several are requested at the same time. Grounding DINO accepts several labels
+as one text ("a cat. a dog."), but these would attend to the image together: a reply would depend on the other labels,
+which are not in its cache key. So labels share a forward pass as rows of a batch.
 
-A reply lists the best :data:`MAX_BOXES` of what a model finds above the endpoint's threshold, best first, each object
-once.
+A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold, best first, each object once.
 """
 
 import json
@@ -33,18 +32,18 @@ from groundtrace.schemas.coordinates import CoordinateFrame, box_from_px
 from groundtrace.vision.recent import Recent
 
 SAME_OBJECT_IOU = 0.7
-"""Two boxes of a label that overlap more than this are one object: both models predict objects more than once."""
+"""Two boxes of a label with a larger IoU are one object: both models predict an object several times."""
 MAX_BOXES = 100
 MIN_SIDE_PX = 0.5
 LABELS_AT_ONCE = 8
-"""How many copies of an image Grounding DINO is given at once: what a 16 GB GPU holds at its usual input size."""
+"""The batch size of Grounding DINO, in copies of an image: what fits into a 16 GB GPU at its usual input size."""
 _DECIMALS = {CoordinateFrame.UNIT: 5}
 _Found = tuple[torch.Tensor, torch.Tensor]
 """Boxes in pixels (N, 4) xyxy, and their scores (N,)."""
 
 
 class Detector(ABC):
-    """What the two detectors share: from a prompt to a label, from boxes to a reply."""
+    """The base of the two detectors: reads the label of a prompt, and writes boxes as a reply."""
 
     prompts = ("detect",)
     model_class: ClassVar[Any]
@@ -56,7 +55,7 @@ class Detector(ABC):
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
 
     def read(self, prompt: RenderedPrompt) -> str:
-        """The label as the model's text. Raises CallError for none, and for one longer than the model reads."""
+        """The label of a prompt as text for the model. Raises CallError if it has no word, or too many tokens."""
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
@@ -65,7 +64,7 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """The boxes of each label as a reply in the endpoint's frame."""
+        """For each label, the reply with its boxes in the endpoint's frame."""
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
@@ -77,31 +76,31 @@ class Detector(ABC):
 
     @abstractmethod
     def text_of(self, label: str) -> str:
-        """The label as the model was taught to read labels."""
+        """The label in the form that the model was trained on."""
 
     @property
     @abstractmethod
     def most_tokens(self) -> int:
-        """The longest text that the model reads, its marks of beginning and end included."""
+        """The maximal length of a text, with begin and end tokens."""
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """The image's width and height in pixels, and what is found above the threshold for each text."""
+        """The image's width and height in pixels, and for each text the boxes above the threshold."""
 
 
 class GroundingDino(Detector):
-    """Grounding DINO. As in the library's own reading, a box scores as its best token does."""
+    """Grounding DINO. As in the library's own post-processing, a box has the score of its best token."""
 
     model_class = GroundingDinoForObjectDetection
     processor_class = GroundingDinoProcessor
 
     def text_of(self, label: str) -> str:
-        """Lower case with a full stop at the end, and none within: there it would part two labels."""
+        """Lower case with a full stop only at the end: another one would separate two labels."""
         return " ".join(label.lower().replace(".", " ").split()) + "."
 
     @property
     def most_tokens(self) -> int:
-        """As the config says."""
+        """The limit in the model's config."""
         return self.model.config.max_text_len
 
     @torch.inference_mode()
@@ -137,17 +136,17 @@ class Owlv2(Detector):
         self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
-        """The bare label: a template such as "a photo of a" would not suit plurals and names."""
+        """The label alone: a template such as "a photo of a" would not fit plurals and names."""
         return " ".join(label.split())
 
     @property
     def most_tokens(self) -> int:
-        """As the config says."""
+        """The limit in the model's config."""
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """See :meth:`Detector.find`. Each label is a row of the model's output, so that none takes another's boxes."""
+        """See :meth:`Detector.find`. Each label is a row of the model's output, so that labels share no boxes."""
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
         queries = self.model.owlv2.get_text_features(**words).pooler_output
@@ -168,10 +167,10 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """The boxes in pixels (N, 4), cut to the image, without those that repeat a better one.
+    """The boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
 
-    Best score first, at most :data:`MAX_BOXES`. Of what lies beyond the image (OWLv2 looks at a square, the rest of
-    which is padding) nothing is left, or a sliver: boxes less than half a pixel wide or high are dropped.
+    Best score first, at most :data:`MAX_BOXES`. Boxes less than half a pixel wide or high are dropped, which removes
+    those outside of the image (OWLv2 pads images to a square).
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

@@ -1,10 +1,10 @@
 """Promptable segmenters behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`: the h
 of Argos Eq. 1.
 
-An image's features are computed once for all boxes and points, of the same prompt and of later ones. Each box gives
-the model's single mask; a point, which may mean a part or a whole, gives the best by the model's own score of its
-three, as the models' authors advise. Masks have the size of the image and may reach beyond their boxes; a reply
-crops each to the rectangle that holds it.
+An image's features are computed once for all boxes and points of this prompt and later ones. For a box the model
+returns a single mask; for a point, which may mean a part or a whole, three masks, of which the one with the best score
+is used, as the models' authors advise. Masks have the size of the image and may extend beyond their boxes; a reply
+crops each mask to its bounding rectangle.
 """
 
 import json
@@ -25,14 +25,14 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.recent import Recent
 
 PLACES_AT_ONCE = 16
-"""The masks are brought to the image's size together: 16 of 12 megapixels take 0.8 GB."""
+"""So many masks are resized to the image's size together: 16 of 12 megapixels take 0.8 GB."""
 _Place = list[float]
 """A box xyxy or a point xy, in pixels."""
 _NUMBERS = {"boxes": 4, "points": 2}
 
 
 class Segmenter(ABC):
-    """What the two segmenters share: from a prompt to places in pixels, from masks to a reply."""
+    """The base of the two segmenters: reads the places (boxes or points) of a prompt, and writes masks as a reply."""
 
     prompts = ("segment", "segment_points")
     model_class: ClassVar[Any]
@@ -45,7 +45,7 @@ class Segmenter(ABC):
         self._seen: Recent[dict[str, Any]] = Recent(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """The boxes or the points of a prompt, in pixels. Raises CallError when they are none."""
+        """The boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
         try:
@@ -58,7 +58,7 @@ class Segmenter(ABC):
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """The masks of each list of places as a reply."""
+        """For each list of places, the reply with their masks."""
         masks = {
             size: map(
                 mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
@@ -76,7 +76,7 @@ class Segmenter(ABC):
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """The features of an image with its sizes, all that the model needs of it."""
+        """The features and sizes of an image, which is all that the model needs."""
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}
@@ -93,15 +93,15 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Boxes or points from pixels of the image to those of the model's input."""
+        """Converts boxes or points from pixels of the image to pixels of the model's input."""
 
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """The model's masks (1, N, 1, h, w) at the image's size, bool (N, 1, H, W)."""
+        """Resizes the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W)."""
 
 
 class Sam2(Segmenter):
-    """SAM 2 in its image mode: it looks at an image that is stretched to a square."""
+    """SAM 2 in its image mode: its input is the image stretched to a square."""
 
     model_class = Sam2Model
     processor_class = Sam2Processor
@@ -116,7 +116,7 @@ class Sam2(Segmenter):
 
 
 class Sam(Segmenter):
-    """The first SAM: it looks at an image whose longer side fits."""
+    """SAM 1: its input is the image resized so that its longer side fits."""
 
     model_class = SamModel
     processor_class = SamProcessor
@@ -132,7 +132,7 @@ class Sam(Segmenter):
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """The mask's fields in a reply: the rectangle that holds it, of no size for an empty mask."""
+    """The mask's fields in a reply, cropped to its bounding rectangle, which has size 0 for an empty mask."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:
         return encode_mask(0, 0, mask[:0, :0])

@@ -1,4 +1,4 @@
-"""API keys: read from the environment or a named file when an endpoint is opened, and kept out of every text."""
+"""API keys: reads them from the environment or a file when an endpoint is opened, and removes them from all texts."""
 
 import base64
 import os
@@ -11,19 +11,19 @@ from pathlib import Path
 from groundtrace.inference.settings import EndpointSettings
 
 NO_KEY = "none"
-"""What is sent to a server that wants no key."""
+"""The key for a server that needs none."""
 _MIN_SECRET_CHARS = 6
 _MIN_CUT_CHARS = 8
 _SCRUBBED = "***"
 _URL_SAFE = str.maketrans("+/", "-_")
 _ESCAPES = ("%", "&", "\\")
-"""What escapes of a character begin with."""
+"""The first characters of escape sequences."""
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """The endpoint's key, :data:`NO_KEY` where it declares none.
+    """The endpoint's key; :data:`NO_KEY` if its settings have none.
 
-    Raises ValueError, naming the variable or the file, when the key is not there or no header could hold it.
+    Raises ValueError, which names the variable or the file, if the key is missing or not valid in a header.
     """
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()
@@ -53,12 +53,12 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """The text without the key, which some servers echo. Too short a key would scrub ordinary words and is left.
+    """The text without the key, which some servers echo. A very short key is not removed, since it may be a word.
 
-    The key is found with each of its characters as it is or as JSON, Python, HTML, a URL or Markdown would escape it,
-    in hexadecimal, and within base64, as Basic authorisation has it; in any case, from its end to its start, and
-    broken by blanks or line ends. Encodings of an encoding are not looked for. A text that begins or ends in the
-    middle of the key was cut there and loses that part too. Scrub before cutting: that leaves least to guess.
+    The key is found if each of its characters is plain or escaped as in JSON, Python, HTML, a URL or Markdown, in
+    hexadecimal, and within base64, as in Basic authorisation; also in another case, reversed, and broken by blanks or
+    line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the key, the part of the
+    key at its begin or end is removed too. Call this before cutting a text, since then nothing has to be guessed.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text
@@ -69,13 +69,13 @@ def scrub(text: str, key: str) -> str:
 
 
 _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
-"""What may stand between two characters of a key that a server wraps or hides."""
+"""Characters that may be between two characters of a key if a server wraps or hides it."""
 
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to write the key. Where it is written so, one of the ``hints`` is in the text, if there are any; they are
-    quick to look for."""
+    """A way to write the key. If there are ``hints``, a text with the key in this form contains one of them; they are
+    fast to search."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -87,11 +87,11 @@ def _forms(key: str) -> tuple[_Form, ...]:
         "plain": _Form((_longest_plain(key), *_ESCAPES), re.compile(_escaped(key, with_letters=True))),
         "hexadecimal": _Form(tuple("0123456789"), re.compile(_hexadecimal(key), re.IGNORECASE | re.ASCII)),
     }
-    for shift in range(3):  # base64 writes three bytes at a time: where the key begins in them changes every letter
+    for shift in range(3):  # base64 encodes three bytes at a time: the key's offset in them changes every letter
         coded = base64.b64encode(b"x" * shift + key.encode()).decode().rstrip("=")
-        known = coded[(0, 2, 3)[shift] : (shift + len(key)) * 8 // 6]  # the letters that hold nothing but the key
+        known = coded[(0, 2, 3)[shift] : (shift + len(key)) * 8 // 6]  # the letters that encode only the key
         for text in {known, known.translate(_URL_SAFE)}:
-            # A letter before and after it may hold some bits of the key beside others.
+            # The letters before and after may encode some bits of the key, too.
             pattern = re.compile(f"[\\w+/-]?{_escaped(text)}[\\w+/-]?", re.ASCII)
             forms[text] = _Form((_longest_plain(text),), pattern)
     for text in {key, key[::-1], *(name for name in forms if name not in ("plain", "hexadecimal"))}:
@@ -101,21 +101,20 @@ def _forms(key: str) -> tuple[_Form, ...]:
 
 
 def _longest_plain(text: str) -> str:
-    """The longest stretch of letters and digits, which hardly anything escapes."""
+    """The longest run of letters and digits, which are rarely escaped."""
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 
 def _hexadecimal(text: str) -> str:
-    r"""A pattern of the text's bytes in hexadecimal: in one, with a sign or a blank between them, or each with 0x or
-    \x."""
+    r"""A pattern of the text's bytes in hexadecimal: without separators, with signs or blanks in between, or each with
+    0x or \x."""
     return r"[\s:,;.-]{0,2}(?:0x|\\++x)?".join(f"{ord(char):02x}" for char in text)
 
 
 def _escaped(text: str, with_letters: bool = False) -> str:
-    """A pattern of the text with each of its signs as it is or escaped, any number of times over; ``with_letters`` each
-    letter and digit too.
+    """A pattern of the text in which signs (``with_letters``: letters and digits too) may be escaped, also repeatedly.
 
-    A run of backslashes is one unit and is never given back: what a server sends must not make matching slow.
+    A run of backslashes is one unit, matched possessively: a malicious text must not make matching slow.
     """
     found = re.findall(r"\\+|[^\\]", text)
     units = [unit if unit.isalnum() and not with_letters else _escaped_unit(unit) for unit in found]
@@ -131,11 +130,11 @@ def _escaped_unit(unit: str) -> str:
     spelt = rf"(?i:u(?:0000)?00{code}|x{code}|[ux]\{{0*{code}\}})|{ord(char):03o}"
     if char == "\\":
         return rf"(?:(?:\\++(?:{spelt})|{coded}){{{len(unit)}}}|\\{{{len(unit)},}}+)"
-    return rf"\\*+(?:{spelt}|{coded}|{re.escape(char)})"  # the longer ones first: the key may end here
+    return rf"\\*+(?:{spelt}|{coded}|{re.escape(char)})"  # longer alternatives first, since the key may end here
 
 
 def _without_cut_key(text: str, key: str) -> str:
-    """The text without a part of the key with which it ends, or begins: at least eight characters of it."""
+    """The text without a part of the key, of at least eight characters, at its end or beginning."""
     head, tail = key[:_MIN_CUT_CHARS], key[-_MIN_CUT_CHARS:]
     if len(key) <= _MIN_CUT_CHARS:
         return text

@@ -1,4 +1,4 @@
-"""A medium as a server gets it: the file itself where every server reads it upright, else an image encoded anew."""
+"""Encodes a medium for a server: the file unchanged if every server shows it upright, else re-encoded as PNG."""
 
 from groundtrace.schemas.messages import MediaPart
 from groundtrace.vision.media import MediaStore
@@ -9,7 +9,7 @@ _MATROSKA, _QUICKTIME = b"\x1aE\xdf\xa3", b"ftypqt  "
 
 
 def media_bytes(media: MediaStore, part: MediaPart) -> tuple[bytes, str]:
-    """The bytes to send for an image or a video, and their MIME type."""
+    """The bytes to send for an image or a video, and their MIME type. Videos are never re-encoded."""
     data = media.open_bytes(part.uri)
     if part.kind == "video":
         return data, _video_mime(data)

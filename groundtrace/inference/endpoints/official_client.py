@@ -1,7 +1,7 @@
-"""What OpenAI's own client says of a server: the tools that people use beside this one talk through it.
+"""Checks a server with OpenAI's own client, which users' other tools use.
 
-`beam validate` asks with it after :mod:`groundtrace.inference.endpoints.openai_compatible`, by which runs ask. Where a
-server answers that one and not the client, it is worth knowing before other tools are pointed at it.
+`beam validate` does so after the check of :mod:`groundtrace.inference.endpoints.openai_compatible`, which runs use. If
+a server passes only the latter, users should know this before they use it with other tools.
 """
 
 from groundtrace.inference.endpoints.keys import api_key, scrub
@@ -9,10 +9,10 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 async def official_client_note(settings: EndpointSettings) -> str:
-    """Returns what is wrong with the server's list of models as OpenAI's client reads it, in one line without the key;
-    "" where nothing is. Redirects are not followed, which would take the key along.
+    """Returns one line, without the API key, on the error of OpenAI's client with the server's list of models; "" if
+    there is none. Redirects are not followed, since the key would be sent along.
     """
-    import openai  # half a second, which a run does without
+    import openai  # takes half a second, which a run does not need
 
     key = api_key(settings)
     http = openai.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=False)
@@ -26,7 +26,7 @@ async def official_client_note(settings: EndpointSettings) -> str:
         except openai.OpenAIError as error:
             told = " ".join(str(error).split())[:200]
             return scrub(f"OpenAI's own client cannot list its models: {type(error).__name__}: {told}", key)
-        except (AttributeError, TypeError, ValueError) as error:  # a list in another form than the client's
+        except (AttributeError, TypeError, ValueError) as error:  # the list has another form than the client expects
             return f"OpenAI's own client cannot read its list of models: {type(error).__name__}"
     if settings.check_model and settings.model not in models:
         return f"OpenAI's own client does not find {settings.model} among its models"

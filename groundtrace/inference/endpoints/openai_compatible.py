@@ -1,7 +1,7 @@
-"""Endpoints that speak OpenAI's chat API: vLLM, SGLang, OpenAI and others.
+"""Endpoints with OpenAI's chat API: vLLM, SGLang, OpenAI and others.
 
-Requests go over aiohttp: the official client takes several times the processor time a call and keeps a fast server
-less busy (benchmarks/bench_saturation.py measures both). No request follows a redirect, which would take the key along.
+Requests use aiohttp: the official client needs several times the CPU time per call and keeps a fast server less busy
+(benchmarks/bench_saturation.py measures both). Redirects are not followed, since the API key would be sent along.
 """
 
 import base64
@@ -27,7 +27,7 @@ from groundtrace.vision.media import MediaStore
 
 MAX_MESSAGE_CHARS = 300
 MAX_NAMED = 8
-"""How many of the models that a server lists a message names."""
+"""The most models of a server's list that a message names."""
 
 
 class OpenAIEndpoint:
@@ -45,7 +45,7 @@ class OpenAIEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that the config declares, with the seed: it changes what is sampled."""
+        """The revision in the config, with the seed, which changes the samples."""
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
@@ -101,9 +101,9 @@ class OpenAIEndpoint:
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
     async def _answer(self, method: str, url: str, body: bytes | None = None) -> Any:
-        """The server's JSON. Raises CallError for all that can go wrong on the way."""
+        """The server's JSON. Raises CallError for all errors of connection and response."""
         sending = self._client().request(method, url, data=body, allow_redirects=False)
-        # What the client says of a broken response quotes it, an echoed key included: such causes are dropped.
+        # The client's errors quote a broken response, which may echo the API key, so they are not kept as causes.
         try:
             async with sending as response:
                 data = await read_body(response.content.iter_any())
@@ -133,7 +133,7 @@ class OpenAIEndpoint:
             raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
     def _clean(self, message: str) -> str:
-        """The message without the key, cut short; in this order, so that no part of a key is left."""
+        """The message without the key, then shortened; in this order, so that no part of a key is left."""
         return scrub(message, self._key)[:MAX_MESSAGE_CHARS]
 
     def _client(self) -> aiohttp.ClientSession:
@@ -164,7 +164,7 @@ class OpenAIEndpoint:
         return f"serves {self.settings.model}"
 
     def _with_hint(self, error: CallError) -> CallError:
-        """The failure, with what to do about it where the URL lacks the part that most servers have."""
+        """The error, with a hint if the URL does not end with /v1, as that of most servers does."""
         if self._url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
             return error
         hint = f"{error.message} (most servers have their API under /v1: is base_url {self._url}/v1?)"
@@ -181,12 +181,12 @@ def _now() -> datetime:
 
 
 def revision_of(settings: EndpointSettings) -> str:
-    """The declared revision as it stands in the cache keys, with the seed, where one is set."""
+    """The declared revision for cache keys, with the seed if one is set."""
     return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 
 def _messages(request: Request, files: list[tuple[bytes, str]]) -> list[dict[str, Any]]:
-    """The conversation; text and media stand exactly in the order of the prompt."""
+    """The conversation, with text and media in exactly the order of the prompt."""
     data = iter(files)
     content = [
         {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))

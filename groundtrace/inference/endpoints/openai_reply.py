@@ -1,4 +1,4 @@
-"""Reading what an OpenAI-compatible server sent: plain JSON of unknown form into replies or typed failures."""
+"""Parses the response of an OpenAI-compatible server: untrusted JSON into a reply or a typed error."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,13 +14,13 @@ MAX_FINISH_REASON_CHARS = 40
 
 
 def reply_of(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """The usable samples of a response, at most ``n``, without the API key, should a server have echoed it.
+    """The usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the one that was asked for: samples of a response that names another bear that name.
+    ``model`` is the requested model: if the response names another, that is the samples' ``answered_by``.
 
-    Only the first ``n`` choices are looked at. Raises CallError when none is usable. An empty sample and a refused one
-    are not usable, nor is one of another form than the API's, nor a second one under the same index. The tokens of
-    unusable samples are wasted; where the server gives one sum for all, each sample counts for an equal share of it.
+    Only the first ``n`` choices are used. Raises CallError if none is usable. Samples are not usable if they are empty
+    or refused, have another form than the API's, or repeat an index. The tokens of unusable samples count as wasted;
+    since the server reports only their sum, each sample counts as an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))
@@ -57,7 +57,7 @@ def _completion(choice: Any, key: str) -> Completion:
     text, refusal = field_of(message, "content") or "", field_of(message, "refusal")
     reasoning = field_of(message, "reasoning_content") or field_of(message, "reasoning") or ""
     finish_reason = field_of(choice, "finish_reason") or "stop"
-    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # as some servers have it
+    finish_reason = "length" if finish_reason == "max_tokens" else finish_reason  # the word of some servers
     if not isinstance(message, dict) or not all(isinstance(part, str) for part in (text, reasoning, finish_reason)):
         raise CallError(Failure.GARBLED, f"a choice of another form: {scrub(repr(choice), key):.120}")
     finish_reason = scrub(storable(finish_reason), key)[:MAX_FINISH_REASON_CHARS]

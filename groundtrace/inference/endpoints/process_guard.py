@@ -1,11 +1,11 @@
-"""Runs a command that must not outlive the process that wanted it: ``python process_guard.py PARENT_PID COMMAND …``.
+"""Runs a command that must not outlive the process that started it: ``python process_guard.py PARENT_PID COMMAND …``.
 
-The guard starts the command in a session of its own and stops it, with every process that it has started, when the
-guard's standard input closes, when its parent is no longer the process PARENT_PID (which a kill -9 of it brings about
-too) or when SIGTERM comes; and clears up after the command when that ends by itself. Its exit status is then the
-command's, 128 + N for signal N, 127 for a command that can't be started. It needs Linux for adopting the processes that
-detached themselves; elsewhere only the command's process group is stopped. A program of its own, run by its path:
-only the standard library, no import from this package.
+The guard starts the command in a session of its own. It stops the command, with all processes that the command has
+started, when the guard's standard input closes, when the process PARENT_PID ends (also after kill -9), or on SIGTERM.
+When the command ends by itself, the guard stops the processes that are left. Its exit code is the command's, 128 + N
+for signal N, and 127 for a command that can't be started. On Linux it adopts processes that detached themselves;
+elsewhere only the command's process group is stopped. The guard is run as a script by its path: it uses only the
+standard library, and imports nothing from this package.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STOP_LIMIT_S = 15.0
-"""How long the command may take to end after SIGTERM before its processes are killed."""
+"""The time from SIGTERM until the command's processes are killed."""
 TICK_S = 0.25
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command until it ends or isn't wanted any more. Returns the exit status."""
+    """Run the command until it ends or has to be stopped. Returns the exit code."""
     parent, command = int(arguments[0]), arguments[1:]
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End the command and all that it has started; the command is reaped last, so that its ids can't be another's."""
+    """Stop the command and all its processes. It is reaped after its group was killed, so that its id is not reused."""
     _signal_group(process.pid, signal.SIGTERM)
     deadline_s = time.monotonic() + STOP_LIMIT_S
     while not _ended(process.pid) and time.monotonic() < deadline_s:
@@ -71,7 +71,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ended(pid: int) -> bool:
-    """Whether the child has ended; it isn't reaped."""
+    """Whether the child has ended, without reaping it."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -81,10 +81,10 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _children() -> Iterator[int]:
-    """This process's children, adopted ones included."""
+    """The pids of this process's children, adopted ones included."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The command's name, in parentheses, may hold anything; the state and the parent's id follow it.
+            # The process name, in parentheses, may contain any character; the state and the parent's pid follow it.
             if int(stat.read_text("utf-8", "replace").rpartition(")")[2].split()[1]) == os.getpid():
                 yield int(stat.parent.name)
 

@@ -1,12 +1,12 @@
 """Open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint, in this process.
 
-The endpoint's model is a local folder or a hub id; which class it is, its config says (:data:`MODELS`). Grounding DINO
-and OWLv2 answer ``detect`` prompts, the pseudo-box of Argos §3.1 b* = g(o); SAM 2 and SAM answer ``segment`` prompts,
-the mask of Argos Eq. 1, and ``segment_points`` prompts, the mask at a pointing model's point. The paper names none of
-the models that it uses, so which of these to take is the config's choice.
+The endpoint's model is a local folder or a hub id; the checkpoint's config determines its class (:data:`MODELS`).
+Grounding DINO and OWLv2 answer ``detect`` prompts, the pseudo-box of Argos §3.1 b* = g(o); SAM 2 and SAM answer
+``segment`` prompts, the mask of Argos Eq. 1, and ``segment_points`` prompts, the mask at a pointing model's point. The
+paper does not name its models, so the user's config chooses one of these.
 
-Only safetensors are read and no code of a checkpoint is run. The libraries are imported with the first model that is
-loaded: a worker that uses no such endpoint needs none of them. They come with the extra ``vision``.
+Only safetensors are loaded, and no code of a checkpoint is run. The libraries are imported with the first model, so
+that a worker without such an endpoint does not need them. The extra ``vision`` installs them.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")
 READING_REVISION = "1"
-"""The revision of the code between a model's numbers and the reply; raised when the same numbers give another reply."""
+"""The revision of the code from a model's output to the reply; increased if the same output gives another reply."""
 IMAGES_KEPT = 8
-"""For how many images the features are kept: about 20 MB each for the largest of these models."""
+"""The number of images whose features are cached: about 20 MB each for the largest of these models."""
 MAX_MESSAGE_CHARS = 300
 
 MODELS: dict[str, str] = {
@@ -39,38 +39,38 @@ MODELS: dict[str, str] = {
     "owlv2": "groundtrace.inference.endpoints.hf_detector:Owlv2",
     "sam": "groundtrace.inference.endpoints.hf_segmenter:Sam",
     "sam2": "groundtrace.inference.endpoints.hf_segmenter:Sam2",
-    # what the published SAM 2 checkpoints call themselves
+    # the model_type of the published SAM 2 checkpoints
     "sam2_video": "groundtrace.inference.endpoints.hf_segmenter:Sam2",
 }
-"""The class behind each ``model_type`` of a checkpoint's config."""
+"""The class for each ``model_type`` of a checkpoint's config."""
 
 
 @dataclass(frozen=True)
 class LazyImage:
-    """An image by digest. ``load`` gives its pixels, RGB uint8 (H, W, 3), upright."""
+    """An image by digest. ``load`` returns its pixels, RGB uint8 (H, W, 3), upright."""
 
     sha256: str
     load: Callable[[], np.ndarray]
 
 
 class VisionModel(Protocol):
-    """A loaded model; it is used by one thread only."""
+    """A loaded model, used by only one thread."""
 
     prompts: tuple[str, ...]
-    """The ids of the prompts that it answers."""
+    """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """What a prompt asks for. Raises CallError when the model cannot be asked that."""
+        """Parses a prompt's request, as an argument of :meth:`answer`. Raises CallError if the model cannot do it."""
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
-        """The reply to each thing asked for of one image; none depends on what else is asked for."""
+        """The reply for each element of ``asked`` about one image; no reply depends on the other elements."""
         ...
 
 
 @dataclass(eq=False)
 class _Batch:
-    """Prompts about one image that wait for the model's thread; ``answers`` has a text or an error for each."""
+    """Prompts about one image that wait for the model's thread; ``answers`` holds a text or an error for each."""
 
     part: MediaPart
     prompts: list[RenderedPrompt] = field(default_factory=list)
@@ -80,9 +80,9 @@ class _Batch:
 class TransformersEndpoint:
     """See :class:`groundtrace.inference.endpoint.Endpoint`.
 
-    The model is loaded when it is first needed and runs on a thread of its own, so that the loop is never kept waiting.
+    The model is loaded at the first use and runs on a thread of its own, so that it never blocks the event loop.
     Requests about one image that arrive while the thread is busy are answered together. ``threads`` is not used:
-    torch spreads one forward pass over all cores or over the GPU. A model that cannot be loaded is not tried again.
+    torch runs a forward pass on all cores or on the GPU. Loading is not retried after an error.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -96,18 +96,18 @@ class TransformersEndpoint:
 
     @property
     def revision(self) -> str:
-        """The declared revision, with what else decides on the reply: the threshold and the reading revision."""
+        """The declared revision, with the threshold and :data:`READING_REVISION`, which change the reply too."""
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`groundtrace.inference.endpoint.Endpoint`; every sample is the same, since nothing is random
-        here.
+        """See :class:`groundtrace.inference.endpoint.Endpoint`; all samples are equal, since the models are
+        deterministic.
         """
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
         batch, place = self._join(self._one_image(request.prompt), request.prompt)
         assert batch.answers is not None
-        answer = (await asyncio.shield(batch.answers))[place]  # others may wait for the same batch
+        answer = (await asyncio.shield(batch.answers))[place]  # other requests may wait for the same batch
         if isinstance(answer, CallError):
             raise answer
         return Reply(tuple(Completion(answer) for _ in request.indices))
@@ -118,7 +118,8 @@ class TransformersEndpoint:
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
-        """Add the prompt to the image's batch, and its place in it; a batch closes when the thread takes it."""
+        """Add the prompt to the image's batch; returns the batch and the prompt's index. The batch is complete when the
+        thread takes it."""
         loop = asyncio.get_running_loop()
         with self._lock:
             batch = self._waiting.get(part.sha256)
@@ -169,43 +170,43 @@ class TransformersEndpoint:
         return self._model
 
     async def check(self) -> str:
-        """Load the model."""
+        """Load the model. Raises CallError as :func:`load_model` does."""
         model = await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         return f"answers {_listed(model)} prompts with {self.settings.model}"
 
     async def close(self) -> None:
-        """Stop the thread and let go of the model."""
+        """Stop the thread, and release the model."""
         self._thread.shutdown()
         self._model = None
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """The ids of the prompts that the model answers, by its config alone. Raises CallError as :func:`load_model`."""
+    """The ids of the prompts that the model answers, from its config only. Raises CallError as :func:`load_model`."""
     return frozenset(_of_library(settings, _class_of).prompts)
 
 
 def load_model(settings: EndpointSettings) -> VisionModel:
-    """The model that the settings name, on the GPU if there is one.
+    """Loads the model that the settings name, on the GPU if there is one.
 
-    Raises CallError when the libraries cannot be imported (``UNSUPPORTED``), or when there is no such checkpoint, it is
-    of no class in :data:`MODELS`, it has no safetensors, or its weights are not all there (``BAD_REQUEST``).
+    Raises CallError if the libraries cannot be imported (``UNSUPPORTED``), or if the checkpoint does not exist, its
+    class is not in :data:`MODELS`, it has no safetensors, or weights are missing (``BAD_REQUEST``).
     """
     return _of_library(settings, lambda settings: _class_of(settings)(settings))
 
 
 def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """What ``get`` gives; CallError for what the library raises."""
+    """Returns the result of ``get``; raises CallError for errors of the library."""
     try:
         return get(settings)
     except ImportError as error:
         message = f"{settings.model} needs torch, torchvision and transformers, which cannot be imported: {error}"
         raise _not_sent(message) from error
-    except (OSError, ValueError, RuntimeError) as error:  # what from_pretrained raises, mismatched shapes included
+    except (OSError, ValueError, RuntimeError) as error:  # errors of from_pretrained, mismatched shapes included
         raise _not_sent(f"cannot load {settings.model}: {error}", Failure.BAD_REQUEST) from error
 
 
 def _class_of(settings: EndpointSettings) -> Any:
-    import torch  # noqa: F401  # transformers imports without it, and then fails in other words
+    import torch  # noqa: F401  # transformers can be imported without it, and then fails with another message
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
@@ -217,10 +218,10 @@ def _class_of(settings: EndpointSettings) -> Any:
 
 
 def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
-    """The checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
+    """Loads the checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
 
-    Raises CallError when its file is damaged, and when weights are missing: the library would fill them with random
-    numbers and only warn.
+    Raises CallError if its file is damaged, or if weights are missing: the library would initialise them at random and
+    only warn.
     """
     import torch
     from safetensors import SafetensorError
@@ -238,14 +239,14 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Where from_pretrained looks and what it may run; a local folder has no revisions and ignores one."""
+    """Arguments of from_pretrained: the revision (ignored for a local folder), and no code of the checkpoint."""
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
-    """The image as tensors of the model's input size, on the processor.
+    """The image as tensors of the model's input size, on the CPU.
 
-    Raises CallError for an image so thin that nothing of it is left at that size.
+    Raises CallError for an image so thin that one side has no pixel at that size.
     """
     height, width = pixels.shape[:2]
     try:
@@ -263,5 +264,5 @@ def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError
 
 
 def _line(message: str) -> str:
-    """The library's messages run over many lines, the first of which says it."""
+    """The message on one line, shortened: the library's messages have many lines, of which the first matters."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -1,4 +1,4 @@
-"""Endpoints of the kind ``vllm`` before a run has started their server: there is nothing to ask yet.
+"""Endpoints of the kind ``vllm`` before a run has started their server: they cannot be called yet.
 
 A run replaces them by ``openai`` endpoints (:func:`groundtrace.inference.endpoints.vllm_server.serving`).
 """
@@ -18,17 +18,17 @@ class VllmEndpoint:
 
     @property
     def revision(self) -> str:
-        """The revision that its server will have, so that replies of an earlier run are found in the cache."""
+        """The revision that the endpoint's server will have, so that the cache finds replies of earlier runs."""
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
-        """Raises :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError`."""
+        """Always raises :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError`."""
         model = self.settings.model
         raise VllmServerError(f"the vllm endpoint {model!r} has no server: only a run on this machine starts one")
 
     async def check(self) -> str:
-        """Look for the command that a run starts; raises VllmServerError when there is none."""
+        """Search for the command that a run starts; raises VllmServerError if it is not found."""
         return f"a run starts {self.settings.model} with {find_vllm()}"
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing."""

@@ -1,10 +1,9 @@
-"""Endpoints of the kind ``vllm``: servers that are started for a run on this machine and stopped when it ends.
+"""Endpoints of the kind ``vllm``: servers that a run starts on this machine, and stops at its end.
 
-:func:`serving` starts a server for each of them and gives back settings in which they are ordinary ``openai``
-endpoints; the rest of the model access never sees the kind. The server runs under
+:func:`serving` starts a server for each of them and yields settings in which they are ordinary ``openai`` endpoints;
+the rest of the code never gets the kind ``vllm``. The server runs under
 :mod:`groundtrace.inference.endpoints.process_guard`, which stops it with all its processes however this process ends,
-kill -9 included. One machine serves one model with the same arguments once: a second start is refused while the first
-runs.
+also after kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
 """
 
 import contextlib
@@ -32,7 +31,7 @@ from groundtrace.schemas.errors import UserError
 
 EXECUTABLE_ENV = "GROUNDTRACE_VLLM"
 START_TIMEOUT_S = 900.0
-"""How long a server may take to be healthy: it may download and compile first."""
+"""The timeout for a server to become healthy, which may include a download and compilation."""
 STOP_LIMIT_S = 30.0
 TICK_S = 0.1
 HEALTH_TIMEOUT_S = 5.0
@@ -50,7 +49,7 @@ class VllmServerError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class _Wanted:
-    """One server to be started, for the endpoints ``names``; ``port`` 0 means any free one."""
+    """One server to start, for the endpoints ``names``; ``port`` 0 means any free port."""
 
     model: str
     serve_args: tuple[str, ...]
@@ -61,7 +60,7 @@ class _Wanted:
 def find_vllm() -> str:
     """The path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, beside this Python or on PATH.
 
-    Raises :class:`VllmServerError` when there is none.
+    Raises :class:`VllmServerError` if it is not found.
     """
     named = os.environ.get(EXECUTABLE_ENV)
     if named:
@@ -83,17 +82,17 @@ def find_vllm() -> str:
 def serving(
     models: ModelsSettings, log_folder: str, *, start_timeout_s: float = START_TIMEOUT_S
 ) -> Iterator[ModelsSettings]:
-    """Start a server for every ``vllm`` endpoint that a role uses; stop them all on leaving.
+    """Start a server for every ``vllm`` endpoint that a role uses; stop all servers on exit.
 
     The settings that it yields differ from ``models`` only in those endpoints: kind ``openai`` at a URL of this
-    machine, so only workers on this machine can use them. Model and revision stay, and with them the cache keys. A
-    server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints of one model with the same
-    arguments share one. Raises :class:`VllmServerError` when a server can't be started or isn't healthy in time.
+    machine, so that only workers on this machine can use them. Model and revision, and so the cache keys, stay the
+    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints with the same model and
+    arguments share a server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy in time.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:
         urls: dict[str, str] = {}
-        # One after the other: each measures how much memory of the accelerator is free while it starts.
+        # One after the other, since each server measures the accelerator's free memory while it starts.
         for server in wanted:
             url = stack.enter_context(_served(server, Path(log_folder), start_timeout_s))
             urls |= dict.fromkeys(server.names, url)
@@ -105,7 +104,7 @@ def serving(
 
 
 def _wanted(models: ModelsSettings) -> list[_Wanted]:
-    """The servers that the settings ask for. Raises :class:`VllmServerError` for settings that can't be served."""
+    """The servers that the settings need. Raises :class:`VllmServerError` for invalid settings."""
     used = {name for _, name in models.roles}
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, int]]] = defaultdict(list)
     for name, settings in models.endpoints:
@@ -139,7 +138,7 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
 
 
 def _port(name: str, base_url: str) -> int:
-    """The port that an endpoint's base URL names, 0 if it has none."""
+    """The port in an endpoint's base URL, 0 if it has none. Raises :class:`VllmServerError` for another machine."""
     try:
         parts = urlsplit(base_url)
         if parts.hostname in (None, "localhost", "127.0.0.1"):
@@ -152,7 +151,7 @@ def _port(name: str, base_url: str) -> int:
 
 @contextlib.contextmanager
 def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterator[str]:
-    """The base URL of a healthy server, which is stopped on leaving."""
+    """Start a server, and yield its base URL once it is healthy; stop it on exit."""
     executable = find_vllm()
     log_path = log_folder / f"vllm-{re.sub(r'[^A-Za-z0-9_.-]', '_', server.names[0])}.log"
     with contextlib.ExitStack() as stack:
@@ -166,7 +165,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log = starting.enter_context(log_path.open("wb"))
             except OSError as error:
                 raise VllmServerError(f"{log_path} can't be written: {error.strerror}") from error
-            # The guard alone keeps the lock: it is held for exactly as long as the server may be running.
+            # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command, *server.serve_args],
                 stdin=subprocess.PIPE,
@@ -182,11 +181,11 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
-    """A locked file's descriptor, which is closed on leaving: whoever has inherited it goes on holding the lock.
+    """Yields the descriptor of a locked file, and closes it on exit: a child that inherited it keeps the lock.
 
-    So the file is locked here with flock and never unlocked: filelock unlocks it on leaving, for the guard too.
+    So the file is locked with flock and never unlocked: filelock would unlock it on exit, for the guard too.
     """
-    # Homes may be shared by machines, each of which may serve the model.
+    # Machines may share a home folder, and each of them may serve the model.
     identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))
     path = _lock_folder() / f"vllm-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.lock"
     try:
@@ -218,7 +217,7 @@ def _lock_folder() -> Path:
 
 
 def _reserve(port: int) -> int:
-    """The port, or a free one for 0. Raises :class:`VllmServerError` when something has it."""
+    """The port, or a free port for 0. Raises :class:`VllmServerError` if the port is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -231,22 +230,23 @@ def _reserve(port: int) -> int:
 def _await_health(
     guard: "subprocess.Popen[bytes]", model: str, port: int, log_path: Path, start_timeout_s: float
 ) -> None:
-    """Return once the server is healthy; raise with the log's end when it dies or takes too long."""
-    # Without proxies: one named in the environment can't reach this machine's loopback.
+    """Return once the server is healthy. Raises :class:`VllmServerError`, with the end of the log, if the server ends
+    or takes too long."""
+    # Without proxies: a proxy from the environment can't reach this machine's loopback interface.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline_s = time.monotonic() + start_timeout_s
     while time.monotonic() < deadline_s:
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = guard.wait(TICK_S)
             raise VllmServerError(f"vllm serve {model} ended with status {status}; {_tail(log_path)}")
-        # The list too: between the choice of the port and its use by the server, another program may have taken it.
+        # The list is checked too, since another program may have taken the port before the server could use it.
         if _get(opener, port, "/health") is not None and _lists(_get(opener, port, "/v1/models"), model):
             return
     raise VllmServerError(f"vllm serve {model} was not healthy after {start_timeout_s:g} s; {_tail(log_path)}")
 
 
 def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes | None:
-    """The body of an answer with status 200; None for an unreachable server or another status."""
+    """The body of a response with status 200; None for an unreachable server or another status."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
     if os.environ.get("VLLM_API_KEY"):
         request.add_header("authorization", f"Bearer {os.environ['VLLM_API_KEY']}")
@@ -258,7 +258,7 @@ def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes |
 
 
 def _lists(body: bytes | None, model: str) -> bool:
-    """Whether a list of models, in OpenAI's form, has the model."""
+    """Whether a list of models, in OpenAI's form, contains the model."""
     try:
         listed = json.loads(body or b"{}")
         return any(entry["id"] == model for entry in listed["data"])
@@ -267,7 +267,7 @@ def _lists(body: bytes | None, model: str) -> bool:
 
 
 def _stop(guard: "subprocess.Popen[bytes]") -> None:
-    """Tell the guard to stop the server, and wait for both."""
+    """Terminate the guard, which stops the server, and wait for both."""
     guard.terminate()
     try:
         guard.wait(STOP_LIMIT_S)
@@ -277,7 +277,7 @@ def _stop(guard: "subprocess.Popen[bytes]") -> None:
 
 
 def _tail(log_path: Path) -> str:
-    """The last lines of the server's log, and where it is."""
+    """The path and the last lines of the server's log, without secrets."""
     with log_path.open("rb") as log:
         size_bytes = log.seek(0, os.SEEK_END)
         log.seek(max(0, size_bytes - LOG_TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""What every endpoint over HTTP does with a response: read it, say what an error means, look into JSON of any form."""
+"""Handles HTTP responses for all endpoints: reads bodies, classifies errors, and gets fields of untrusted JSON."""
 
 import json
 import math
@@ -13,17 +13,17 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.schemas.text import storable
 
 MAX_REPLY_BYTES = 16_000_000
-"""No reply is larger: sixteen samples of 16384 tokens are a few megabytes."""
+"""The limit for a body; sixteen samples of 16384 tokens are only a few megabytes."""
 MAX_REPLY_PARTS = 1_000_000
-"""Objects and lists in a reply. Two bytes of JSON make an object of sixty: this bounds what reading it can take."""
+"""The limit for objects and lists in a reply, to bound memory: two bytes of JSON become an object of sixty."""
 MAX_TOKENS = 1_000_000_000
-"""No request takes more. A larger count is an error of the server, and would break sums and prices."""
+"""The limit for a token count. A larger count is an error of the server, and would break sums and prices."""
 MAX_MODEL_CHARS = 200
 _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
-    """The body. Raises CallError when it is larger, or holds more objects and lists, than any reply."""
+    """The body. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or :data:`MAX_REPLY_PARTS`."""
     chunks, size_bytes = [], 0
     async for chunk in received:
         chunks.append(chunk)
@@ -37,25 +37,25 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of a JSON object; None where it is missing or the value is no object."""
+    """A field of a JSON object; None if it is missing or the value is not an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def token_count(usage: Any, name: str) -> int:
-    """A count of tokens; 0 where it is missing or cannot be one."""
+    """A token count; 0 if it is missing or invalid."""
     value = field_of(usage, name)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def other_model(named: Any, asked: str, key: str) -> str:
-    """The model that a response names, without the API key; "" where it is the one ``asked`` for, or none is named."""
+    """The model that a response names, without the API key; "" if it names the model ``asked`` or none."""
     if not isinstance(named, str) or named == asked:
         return ""
     return scrub(storable(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:
-    """What an error body says: its message in OpenAI's form, else all of it. The caller scrubs and cuts it."""
+    """The message of an error body in OpenAI's form, else the whole body. The caller scrubs and shortens it."""
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
@@ -67,14 +67,14 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """The HTTP status that an error means: 402 for OpenAI's 429 of an account that has used up its credit, which
-    sending again does not help.
+    """The effective HTTP status of an error: 402 for OpenAI's 429 if the account has no credit left, since a retry does
+    not help then.
     """
     return 402 if status == 429 and _NO_CREDIT.search(data) else status
 
 
 def failure_of(status: int) -> Failure:
-    """The kind of failure that an HTTP status means."""
+    """The kind of failure for an HTTP status."""
     if status in (401, 403):
         return Failure.UNAUTHORISED
     if status == 408:
@@ -89,12 +89,12 @@ def failure_of(status: int) -> Failure:
 
 
 def retry_after_s(header: str, now: datetime) -> float | None:
-    """Seconds of a Retry-After header, given as a number or as a date; None when it is neither."""
+    """Seconds of a Retry-After header, which is a number or a date; None if it is neither."""
     try:
         seconds = float(header)
     except ValueError:
         try:
             return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
-        except (TypeError, ValueError, OverflowError):  # the last: of a number with too many digits
+        except (TypeError, ValueError, OverflowError):  # OverflowError: a number with too many digits
             return None
     return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -1,1 +1,1 @@
-"""One file per model family: how it writes coordinates, how it is asked to point and to box, how it is read."""
+"""One file per model family: its coordinates, its prompts for pointing and boxing, and its parsers."""

@@ -1,4 +1,4 @@
-"""What is known of a model family: how its models write coordinates, are asked for them, and are read."""
+"""Describes a model family: its coordinates, its prompts for pointing and boxing, and the parsers of its replies."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ _THINK = re.compile(r"<(/?)think\s*>", re.IGNORECASE)
 _CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
 Raw = TypeVar("Raw", RawPoint, RawBox)
 read_our_boxes = box_reader(coordinates(4, "box", "bbox"), "boxes")
-"""Reads the boxes of a reply in our own form."""
+"""Parses the boxes of a reply in our own form."""
 _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of a reply in our own form, tags, or of a JSON list of ``x`` and ``y``.
+    """Parses the points of a reply: tags, which are our own form, or a JSON list with ``x`` and ``y``.
 
     Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
@@ -45,24 +45,24 @@ def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family. What is left out is our own form, which a prompt describes and any model can follow.
+    """A model family. The defaults are our own form, which the prompt describes and any model can follow.
 
-    ``frame`` is the coordinate frame that the models were trained to write, ``decimals`` (0 or 1) how many they write
-    behind the point, ``resize`` how their processor sizes an image, where that is known.
+    ``frame``: the coordinate frame that the models were trained to write; ``decimals`` (0 or 1): how many decimals they
+    write; ``resize``: how their processor resizes an image, if known.
 
-    ``point_prompt`` and ``box_prompt`` name the prompts that ask for the points of an entity and for the boxes of a
-    label; ``read_points`` and ``read_boxes`` read the numbers of the replies as they are written; ``point_form`` and
-    ``box_form`` show the form to a model whose reply could not be read. A family without a ``point_prompt`` is asked
-    for boxes, whose centres are its points; one without a ``box_prompt`` cannot box.
+    ``point_prompt`` and ``box_prompt``: the names of the prompts for the points of an entity and the boxes of a label.
+    ``read_points`` and ``read_boxes``: the parsers of the replies, which do not convert the numbers. ``point_form`` and
+    ``box_form``: the form that a repair prompt shows after a reply that could not be parsed. For a family without a
+    ``point_prompt``, the points are the centres of its boxes; one without a ``box_prompt`` cannot box.
 
-    ``reads_prose``: what these cannot read is tried as prose (:mod:`groundtrace.inference.families.prose`), in the
-    order of the frame.
+    ``reads_prose``: a reply that these parsers reject is parsed as prose (:mod:`groundtrace.inference.families.prose`),
+    with x and y in the order of the frame.
 
-    ``any_corners``: a box may be written from any corner to the opposite one; else such a box is a bad reply.
+    ``any_corners``: a box may be written from any corner to the opposite one; otherwise such a box is a bad reply.
 
-    ``trained_as`` are the names (``model_type``) of the checkpoints of this family that the trainer can train. What
-    the trainer needs of them: an image token that is repeated once for each merged patch, patches with a (t, h, w)
-    grid, ``get_image_features`` and ``get_rope_index``.
+    ``trained_as``: the names (``model_type``) of the checkpoints of this family that the trainer can train. They must
+    have an image token that is repeated once for each merged patch, patches with a (t, h, w) grid,
+    ``get_image_features`` and ``get_rope_index``.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Family:
 
     @property
     def asked_to_point(self) -> str:
-        """The name of the prompt that asks for points, or for the boxes that stand for them; "" for neither."""
+        """The name of the prompt for points, or for boxes whose centres replace them; "" if there is neither."""
         return self.point_prompt or self.box_prompt
 
     def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
@@ -93,14 +93,15 @@ class Family:
         return self._asked(self.asked_to_point, image, entity)
 
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
-        """The prompt for the boxes of a label in an image. Raises as :meth:`ask_points` does."""
+        """The prompt for the boxes of a label in an image. Raises like :meth:`ask_points`."""
         return self._asked(self.box_prompt, image, label)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> Reading[Point]:
-        """The points of a reply for one entity, in pixels of the original; none when it says that there are none.
+        """Parses the points of a reply for one entity, in pixels of the original; empty if the reply states that there
+        are none.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` when it says neither, speaks of something else, or a
-        point lies outside the frame.
+        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply states neither, is about another object,
+        or has a point outside the frame.
         """
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
@@ -111,7 +112,7 @@ class Family:
         return Reading(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> Reading[Box]:
-        """The boxes of a reply for one label, in pixels of the original. Raises as :meth:`points` does."""
+        """Parses the boxes of a reply for one label, in pixels of the original. Raises like :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return Reading(tuple(dict.fromkeys(boxes)), read.called)
@@ -124,9 +125,9 @@ class Family:
         count: int,
         raw: Callable[[list[float]], Raw],
     ) -> Reading[Raw]:
-        """What a reply shows of the label, as it is written: in the family's form, or in prose, ``count`` numbers each.
+        """Parses the points or boxes of a reply for the label, unconverted, in the family's form or in prose.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply`.
+        ``count`` is how many numbers each has. Raises :class:`groundtrace.inference.grounding.BadReply`.
         """
         said = after_thinking(text)
         if cut := _CUT_TAG.search(said.rstrip()):
@@ -150,7 +151,7 @@ class Family:
 
     @property
     def _box_order(self) -> str:
-        """How our own form asks for a box in this frame (:mod:`groundtrace.schemas.coordinates`)."""
+        """The order of a box's numbers in this frame, for prompts (:mod:`groundtrace.schemas.coordinates`)."""
         return "[y1, x1, y2, x2]" if self.frame is CoordinateFrame.GEMINI else "[x1, y1, x2, y2]"
 
     @property
@@ -159,10 +160,10 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """What stands after the thinking of a reply: boxes drafted within it do not count.
+    """The text after the thinking of a reply: boxes drafted within the thinking do not count.
 
-    A reply may begin within its thinking, where the chat template opened it. Raises
-    :class:`groundtrace.inference.grounding.BadReply` for one that ends within it.
+    A reply may begin within its thinking, if the chat template opened it. Raises
+    :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within it.
     """
     marks = list(_THINK.finditer(text))
     if not marks:

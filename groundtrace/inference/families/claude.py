@@ -1,10 +1,10 @@
-"""Anthropic's Claude: pixels of the image as it was resized for the model; no form of its own, so JSON of ours.
+"""Anthropic's Claude: pixels of the image as resized for the model, in JSON of our own form, as it has none.
 
-Source: platform.claude.com, the pages vision and vision-coordinates: pixels are to be asked for in so many words, and
+Source: platform.claude.com, the pages vision and vision-coordinates: the prompt has to ask for pixels explicitly; they
 refer to the resized image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,
-:data:`CLAUDE_1568` for those before; both agree on images that the older ones do not shrink.
+:data:`CLAUDE_1568` for earlier models; both agree on images that the earlier models do not shrink.
 """
 
 from dataclasses import replace

@@ -1,11 +1,10 @@
-"""GLM-4.1V, GLM-4.5V and later of Z.ai: shares of 1000 between ``<|begin_of_box|>`` and ``<|end_of_box|>``.
+"""GLM-4.1V, GLM-4.5V and later of Z.ai: coordinates from 0 to 1000 between ``<|begin_of_box|>`` and ``<|end_of_box|>``.
 
-Within these tokens stand lists of numbers, in brackets of varying kind and without labels, or JSON objects with
-``bbox_2d`` and ``label``. A server that drops special tokens leaves the lists alone, which are read as prose
-(:mod:`groundtrace.inference.families.prose`). Source: zai-org/GLM-V README
-(Grounding) and skills.
+Between these tokens are lists of numbers, in brackets of varying kind and without labels, or JSON objects with
+``bbox_2d`` and ``label``. If a server drops special tokens, only the lists are left; they are parsed as prose
+(:mod:`groundtrace.inference.families.prose`). Source: zai-org/GLM-V README (Grounding) and skills.
 
-Known limits: its thinking holds drafts of boxes, which are not read.
+Known limits: the thinking contains drafts of boxes, which are ignored.
 """
 
 import re
@@ -23,18 +22,18 @@ _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """The boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parses the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     return tuple(raw_box(row, label) for row, label in _rows(text, "bbox_2d", 4, "box"))
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parses the points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     rows = _rows(text, "point_2d", 2, "point")
     return tuple(raw_point(row, label) for row, label in rows) or NoPoints(text.strip())
 
 
 def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
-    """The coordinates of a reply with their labels, part by marked part."""
+    """The coordinates of a reply with their labels, from each part between the tokens."""
     before, *opened = text.split(_BEGIN)
     if not opened:
         if "{" in text and name in text:
@@ -60,7 +59,7 @@ def _objects(text: str, name: str) -> list[tuple[object, str]]:
 
 
 def _label_before(text: str) -> str:
-    """The label that stands alone on a line before its boxes, with a colon; "" for other words."""
+    """The label on the last line before the boxes, if the line is only a label and a colon; else ""."""
     line = text.rpartition("\n")[2].rstrip()
     label, is_plain = label_in(line)
     return label if is_plain and line.endswith(":") else ""

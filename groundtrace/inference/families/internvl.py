@@ -1,12 +1,12 @@
-"""InternVL 2 to 3.5: shares of 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
+"""InternVL 2 to 3.5: coordinates from 0 to 1000 in ``<ref>label</ref><box>[[x1, y1, x2, y2], …]</box>``.
 
-A server that drops special tokens leaves the label and the lists, ``label[[…], […]]``, which are read as prose
-(:mod:`groundtrace.inference.families.prose`). Source: OpenGVLab/InternVL, streamlit_demo/app.py and
-its documents on grounding data.
+If a server drops special tokens, the label and the lists are left, ``label[[…], […]]``; they are parsed as prose
+(:mod:`groundtrace.inference.families.prose`). Source: OpenGVLab/InternVL, streamlit_demo/app.py and its documents on
+grounding data.
 
-Known limits: it has no form for points, so boxes are asked for and their centres are the points. It tends to box
-something where there is nothing, and at times repeats the literal ``[x1, y1, x2, y2]`` of a prompt, which is a bad
-reply.
+Known limits: it has no form for points, so it is asked for boxes, whose centres are the points. It tends to box
+something even if the object is absent, and sometimes repeats the literal ``[x1, y1, x2, y2]`` of a prompt, which is a
+bad reply.
 """
 
 import re
@@ -21,7 +21,7 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """The boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parses the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     before, *opened = text.split("<box>")
     if not opened:
         if says_none(text):

@@ -1,6 +1,6 @@
-"""Replies in JSON, as most families point and box: a list of objects, alone or fenced or in prose.
+"""Parses points and boxes in JSON, the form of most families: a list of objects, alone, in a code fence or in prose.
 
-A list that was cut short is never read in part: what is missing would count as absent.
+A truncated list is rejected as a whole: its missing items would count as absent objects.
 """
 
 import ast
@@ -15,11 +15,11 @@ from groundtrace.schemas.responses.tags import parse_number
 from groundtrace.schemas.text import storable
 
 Numbers = Callable[[Any], object | None]
-"""The coordinates of an item of a reply as they stand there; None for what is no such item."""
+"""Returns the coordinates of an item of a reply, unconverted; None if the value is not such an item."""
 
 MAX_LITERAL_CHARS = 100_000
 MAX_PROSE_BRACKETS = 1000
-"""Each costs a try that looks at all of the text before it."""
+"""A limit, since each such bracket costs an attempt to parse that scans all of the text before it."""
 
 _START = re.compile(r"[\[{]")
 _LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
@@ -39,16 +39,15 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """Items that are objects with their coordinates under this key, in a list."""
+    """For items that are objects with their coordinates, a list, under the key ``name``."""
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Items with the coordinates of a point (``count`` 2) or a box (4).
+    """For items with the coordinates of a point (``count`` 2) or a box (4).
 
-    These are under one of the ``names``, or are named one by one (``x``, ``x_min``, ``left``, … in the item itself);
-    then what is written first does not depend on the item, but on ``y_first``. Within a list under a wrapper an item
-    may also be nothing but the numbers.
+    The coordinates are a list under one of the ``names``, or have a key each (``x``, ``x_min``, ``left``, …) and are
+    then returned in the order of ``y_first``. In a list under a wrapper an item may also be only the list of numbers.
     """
 
     def numbers(item: Any) -> object | None:
@@ -61,7 +60,7 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
 
 
 def _is_row(item: Any, count: int) -> bool:
-    """Whether an item is a list of so many numbers, which may have quotation marks."""
+    """Whether an item is a list of ``count`` numbers, which may be in quotation marks."""
     return isinstance(item, list) and len(item) == count and all(map(_is_number, item))
 
 
@@ -70,7 +69,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
-    """The coordinates of an object that names them; None for one that names others, or only some."""
+    """The coordinates of an object that has a key for each; None if it has others, or only some of them."""
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
         if given.keys() == set(names):
@@ -84,7 +83,7 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """Reads the boxes of a list of such items, which may stand in an object under one of the ``wrappers``."""
+    """A parser of boxes in a list of items with ``numbers``; the list may be in an object under one of ``wrappers``."""
 
     def read(text: str) -> tuple[RawBox, ...]:
         return tuple(
@@ -95,7 +94,7 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Reads the points of a list of such items, as :func:`box_reader` does boxes."""
+    """A parser of points, as :func:`box_reader` is of boxes."""
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
@@ -109,7 +108,7 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 
 def label_of(item: object) -> str:
-    """The label of an item; "" for one without."""
+    """The label of an item; "" if it has none."""
     if not isinstance(item, dict):
         return ""
     label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
@@ -117,16 +116,16 @@ def label_of(item: object) -> str:
 
 
 def _rows(found: object) -> list[object]:
-    """The rows of an item that may hold one or several of them."""
+    """The rows of an item, which may hold one row or a list of rows."""
     several = isinstance(found, list) and bool(found) and all(isinstance(row, list) for row in found)
     return found if several else [found]  # type: ignore[return-value]
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """The items of a reply: those of its one list, or its objects one after another; none where it says so.
+    """The items of a reply: those of its one list, or its separate objects; empty if it states that there are none.
 
-    Raises BadReply for JSON that is cut short or malformed, for an item without coordinates, for two lists that
-    differ, and where there is neither an item nor a clear word that there is none.
+    Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, for two different lists,
+    and if there is neither an item nor a clear statement that there is none.
     """
     lists: list[list[Any]] = []
     single: list[Any] = []
@@ -146,9 +145,9 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """The items that a value lists; None for one of another kind. Raises BadReply where only some are items.
+    """The items of a list, also under a wrapper; None for other values. Raises BadReply if only some are items.
 
-    Numbers alone are items only under a wrapper: in prose they may be anything
+    Lists of numbers are items only under a wrapper: in prose they may mean anything
     (:mod:`groundtrace.inference.families.prose`).
     """
     if isinstance(value, dict):
@@ -168,9 +167,9 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """The lists and objects of a text in order. Raises BadReply for one that is cut short or malformed.
+    """Yields the JSON lists and objects of a text in order. Raises BadReply if one is truncated or malformed.
 
-    Brackets of prose are passed over. Single quotes and a comma too many are read as they are meant.
+    Brackets of prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
     """
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=_object)
     at, end, of_prose = 0, len(text.rstrip()), 0
@@ -197,7 +196,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs. Raises BadReply for a key that is there twice: one of its values would be lost."""
+    """An object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
@@ -205,7 +204,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
-    """The value that is written as Python writes it, with its end; None where there is none."""
+    """The Python literal (list or dict) at ``start``, with its end; None if there is none."""
     depth, opening = 0, text[start]
     for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])

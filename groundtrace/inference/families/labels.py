@@ -1,4 +1,4 @@
-"""The labels of pointing and boxing: how one may stand in a prompt, and whether a reply speaks of it."""
+"""Labels of points and boxes: quotes a label for a prompt, and checks whether a reply is about it."""
 
 import re
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ SAME, SAYS_MORE, SAYS_LESS, SAME_NOUN = 4, 3, 2, 1
 
 
 class Labelled(Protocol):
-    """Something that a reply labels; "" where it does not."""
+    """A point or box with the label of the reply; "" if the reply has none."""
 
     @property
     def label(self) -> str:
-        """The label as it is written."""
+        """The label as the model wrote it."""
         ...
 
 
@@ -42,16 +42,16 @@ L = TypeVar("L", bound=Labelled)
 
 
 def quoted(label: str) -> str:
-    """The label as it may stand in a prompt: on one line, without the tokens of chat templates and model tags.
+    """The label for a prompt: on one line, without the tokens of chat templates and model tags.
 
-    A label comes from a model or a data set, so it must not end a quotation or open a turn of its own. Raises
-    :class:`groundtrace.inference.grounding.BadReply` for one that names nothing then, or is longer than any name: a cut
-    label would ask for something else.
+    A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
+    :class:`groundtrace.inference.grounding.BadReply` if no letter or digit is left, or if it is too long for a name: a
+    shortened label would ask for something else.
     """
     plain, before = label, None
-    while plain != before:  # taking one out can join the ends of another
+    while plain != before:  # removing one tag can join the ends of another
         plain, before = _TAG.sub("", plain), plain
-    if plain != label or '"' in plain or not plain.isprintable():  # all else stays as it is, and so do its cache keys
+    if plain != label or '"' in plain or not plain.isprintable():  # other labels keep their text and so their cache key
         plain = "".join(letter if letter.isprintable() else " " for letter in plain.replace('"', "'"))
         plain = " ".join(plain.split())
     if not any(letter.isalnum() for letter in plain):
@@ -62,13 +62,13 @@ def quoted(label: str) -> str:
 
 
 def about(found: Sequence[L], label: str) -> Reading[L]:
-    """Those of a reply that are of the label asked for.
+    """Selects the points or boxes of a reply that are of the requested label.
 
-    That are those without a label, and those with the label that comes closest (:func:`closeness`). A reply that gives
-    everything one label of its own, and not one that contradicts ("blue dog" for a red one), uses another word for what
-    was asked for: all of it is kept. Where what is kept is called otherwise than by the label or a fuller one,
-    ``called`` of the reading is what it is called. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply
-    that is only about other things.
+    These are the items without a label, and those with the closest label (:func:`closeness`). If the only label of the
+    reply has another noun, but does not contradict the requested label ("blue dog" contradicts "red dog"), it counts as
+    another word for the object, and all items are kept. ``called`` of the reading is the reply's label, unless that is
+    the requested one or a fuller one. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only
+    about other objects.
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
@@ -85,11 +85,11 @@ def about(found: Sequence[L], label: str) -> Reading[L]:
 
 
 def closeness(said: str, asked: str) -> int:
-    """How close the label of a reply comes to the one asked for.
+    """How close the label of a reply (``said``) is to the requested label (``asked``).
 
-    :data:`SAME` for the same words but for number, articles and the number of an instance ("person_2"); else 0 for
-    labels that contradict each other or have different nouns; :data:`SAYS_MORE` where the reply's has all words of the
-    other ("red dog" for "dog"), :data:`SAYS_LESS` the reverse, and :data:`SAME_NOUN` where each has words of its own.
+    :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2"); else 0 for
+    labels that contradict each other or have different nouns; :data:`SAYS_MORE` if ``said`` has all words of ``asked``
+    and more ("red dog" for "dog"), :data:`SAYS_LESS` for the reverse, :data:`SAME_NOUN` if each has words of its own.
     """
     said_words, asked_words = frozenset(_words(said, asked)), frozenset(_words(asked, asked))
     if not said_words or not asked_words:
@@ -104,7 +104,7 @@ def closeness(said: str, asked: str) -> int:
 
 
 def _words(label: str, asked: str) -> tuple[str, ...]:
-    """The words of a label in the singular, without articles; numbers only where the label asked for has one."""
+    """The words of a label in the singular, without articles; with numbers only if ``asked`` contains one."""
     words = [singular(word) for word in _WORD.findall(label.casefold())]
     if not any(map(_is_number, _WORD.findall(asked.casefold()))):
         words = [word for word in words if not _is_number(word)]
@@ -112,7 +112,7 @@ def _words(label: str, asked: str) -> tuple[str, ...]:
 
 
 def _noun(label: str, asked: str) -> str:
-    """The last word of a label before "in", "with", a comma and the like; "" where there is none."""
+    """The last word of a label before "in", "with", a comma and the like; "" if there is none."""
     noun = ""
     for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):
         if noun and word in _ENDS:
@@ -122,7 +122,7 @@ def _noun(label: str, asked: str) -> str:
 
 
 def _contradict(said: str, asked: str) -> bool:
-    """Whether both labels have attributes of one kind, and none in common."""
+    """Whether both labels have attributes of the same kind, such as colours, but none in common."""
     ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(said, asked))
     kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
     return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)

@@ -1,7 +1,7 @@
-"""Molmo 1 of the Allen Institute, which was trained to point: shares of 100 with one decimal, in tags.
+"""Molmo 1 of the Allen Institute, trained to point: coordinates from 0 to 100 with one decimal, in tags.
 
-Source: allenai/molmo, olmo/data/data_formatter.py (how it is asked) and olmo/util.py (how its points are read, also as
-``Click(x, y)``). Its words for nothing are read by :func:`groundtrace.schemas.responses.pointing.parse_pointer_reply`.
+Source: allenai/molmo, olmo/data/data_formatter.py (prompts) and olmo/util.py (parser, also of ``Click(x, y)``). Its
+replies for absent objects are parsed by :func:`groundtrace.schemas.responses.pointing.parse_pointer_reply`.
 
 Known limits: it has no form for boxes, so it cannot be a detector.
 """
@@ -16,7 +16,7 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of tags or clicks.
+    """Parses the points of tags or clicks.
 
     Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
     """

@@ -1,9 +1,9 @@
-"""Molmo 2 of the Allen Institute: shares of 1000 in one tag, ``<points coords="F id x y id x y">label</points>``.
+"""Molmo 2 of the Allen Institute: ``<points coords="F id x y id x y">label</points>`` with x and y from 0 to 1000.
 
-F is the 1-based number of the image, or the time in seconds of a clip; frames are parted by a tab or a semicolon.
+F is the 1-based number of the image, or the time in seconds in a clip; frames are separated by a tab or a semicolon.
 Source: allenai/molmo2, olmo/preprocessing/point_formatter.py and data_formatter.py.
 
-Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not read.
+Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's special tokens are not supported.
 """
 
 import re
@@ -17,7 +17,7 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of the one image that was shown.
+    """Parses the points of the only image of the prompt.
 
     Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for points on several images or
     moments or on another image, and for tags with the decimals of Molmo 1, which has another frame.

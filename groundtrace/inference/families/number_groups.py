@@ -1,4 +1,4 @@
-"""Coordinates in brackets of any kind, as some families write them outside JSON."""
+"""Parses coordinates in brackets of any kind, which some families write outside of JSON."""
 
 import re
 
@@ -10,10 +10,10 @@ _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
-    """The innermost groups of numbers of a text, each of ``count``; none where its brackets are empty.
+    """The innermost groups of ``count`` numbers in a text; empty if the text is only empty brackets.
 
-    Raises :class:`groundtrace.inference.grounding.BadReply` for a text without any, for a group of another length, and
-    for one whose brackets do not close: it was cut short.
+    Raises :class:`groundtrace.inference.grounding.BadReply` for a text without a group, for a group of another length,
+    and for brackets that do not close, since the text is truncated.
     """
     if text.count("[") != text.count("]"):
         raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")

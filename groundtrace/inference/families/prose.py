@@ -1,9 +1,9 @@
-"""Coordinates in brackets alone or in plain words: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
+"""Parses coordinates in prose: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
 
-Models write so where the form that they were asked for does not come to them; InternVL and GLM-V do where a server
-drops their tokens. Brackets in prose may hold anything, so such a reply is read only where all of it is accounted for:
-it has no JSON and no tags, no number outside of the brackets but those of a list and the count of what was found, and
-none of :data:`_DOUBTS`.
+Models write such replies if they do not follow the requested form; InternVL and GLM-V if a server drops their special
+tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood: it has no JSON and
+no tags, no numbers outside of the brackets except for list numbers, instance numbers and the count of objects, and no
+word of :data:`_DOUBTS`.
 """
 
 import re
@@ -37,7 +37,7 @@ _FORMAL = frozenset(
     )
     for word in words.split()
 )
-"""Words that speak of the answer and not of what it is about."""
+"""Words about the answer, not about its object."""
 _DOUBTS = frozenset(
     word
     for words in (
@@ -49,15 +49,15 @@ _DOUBTS = frozenset(
     )
     for word in words.split()
 )
-"""Words that take back, compare, or speak of sizes and scales."""
+"""Words that retract, negate or compare, or that are about sizes and scales."""
 _OF_BOXES, _OF_POINTS = frozenset({"bounding", "box", "boxes", "rectangle"}), frozenset({"center", "centre", "middle"})
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Coordinates that are written together: where, and the words for them.
+    """Coordinates in one bracket: start and end in the text, the numbers, and their label.
 
-    ``is_plain``: the words are only a label, and the line has no others.
+    ``is_plain``: whether the line has no words but the label.
     """
 
     start: int
@@ -68,10 +68,10 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """The coordinates, ``count`` numbers each, that a reply gives for the label; None where it is no such reply.
+    """The coordinates, ``count`` numbers each, of a reply for the label; None if the reply is not such prose.
 
-    Raises :class:`groundtrace.inference.grounding.BadReply` for one that is cut short, not clear, or about something
-    else.
+    Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
+    object.
     """
     plain = _FENCE.sub("", text).replace("**", "").strip()
     if len(plain) > MAX_CHARS or _FOREIGN.search(plain):
@@ -92,7 +92,7 @@ def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None
 
 
 def _written(text: str) -> Iterator[_Rows]:
-    """The brackets that hold nothing but numbers, in order. Raises BadReply where one does not close."""
+    """Yields the brackets that hold only numbers, in order. Raises BadReply if a bracket does not close."""
     at = 0
     while start := _OPEN.search(text, at):
         depth, at = 0, start.start()
@@ -117,9 +117,9 @@ def _floats(row: Sequence[str]) -> list[float]:
 
 
 def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
-    """The same, with the two corners of a box as one: ``(1, 2), (3, 4)``.
+    """``written``, with the two corners of a box, ``(1, 2), (3, 4)``, joined into one.
 
-    Raises BadReply for two such pairs where points were asked for: they may be corners.
+    Raises BadReply for two such pairs if points were requested: they may be corners.
     """
     found: list[_Rows] = []
     for each in written:
@@ -141,7 +141,7 @@ def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
 
 
 def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
-    """The same with their labels: of their own line, or of the line above that ends with a colon."""
+    """``written`` with labels: from the bracket's own line, or from the line above that ends with a colon."""
     heading, current, before = ("", True), ("", True), 0
     for each in written:
         *above, line = text[before : each.start].split("\n")
@@ -158,7 +158,7 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 
 def label_in(line: str) -> tuple[str, bool]:
-    """The words of a line (its last sentence) that name something, and whether there are no others."""
+    """The words of a line's last sentence that name an object, and whether it has no other words."""
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))
@@ -167,7 +167,7 @@ def label_in(line: str) -> tuple[str, bool]:
 
 
 def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) -> None:
-    """Raises BadReply for a word or a number outside of the brackets that makes it doubtful what these hold."""
+    """Raises BadReply for a word or number outside of the brackets that makes their meaning doubtful."""
     own = {word.casefold() for word in _TOKEN.findall(label)}
     doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own
     allowed = own | {str(sum(len(each.rows) for each in written))}

@@ -1,4 +1,4 @@
-"""Qwen2.5-VL: pixels of the image as its processor resized it; ``bbox_2d`` in JSON, points in XML tags or JSON.
+"""Qwen2.5-VL: pixels of the image as resized by its processor; ``bbox_2d`` in JSON, points in XML tags or JSON.
 
 Checkpoints trained on the form of Qwen2-VL write ``<|object_ref_start|>label<|object_ref_end|><|box_start|>(x1,y1),
 (x2,y2)<|box_end|>``, in the same pixels (QwenLM/Qwen3-VL issues 762 and 733; ms-swift).
@@ -6,8 +6,8 @@ Checkpoints trained on the form of Qwen2-VL write ``<|object_ref_start|>label<|o
 Source: QwenLM/Qwen2.5-VL, cookbooks/spatial_understanding.ipynb. Images are resized as qwen-vl-utils does
 (:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 28 px.
 
-Known limits: a server that resizes otherwise (``max_pixels`` below the default, another version of vLLM) shifts every
-coordinate: serve it with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
+Known limits: a server that resizes differently (``max_pixels`` below the default, another version of vLLM) shifts all
+coordinates: serve the model with the limits of :data:`groundtrace.schemas.coordinates.QWEN25_IMAGE`.
 """
 
 import re
@@ -26,7 +26,7 @@ _BEGIN, _END = "<|box_start|>", "<|box_end|>"
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """The points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
+    """Parses the points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
 
     Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
@@ -37,7 +37,7 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def read_boxes(text: str) -> Sequence[RawBox]:
-    """The boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
+    """Parses the boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
     :class:`groundtrace.inference.grounding.BadReply`.
     """
     return [raw_box(row, label) for row, label in _marked(text)] if _BEGIN in text else _boxes_in_json(text)

@@ -1,10 +1,10 @@
-"""Qwen3-VL (and 3.5): shares of 1000 of the image, in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
+"""Qwen3-VL (and 3.5): coordinates from 0 to 1000 in a JSON list of objects with ``bbox_2d`` or ``point_2d``.
 
 Source: QwenLM/Qwen3-VL, cookbooks/2d_grounding.ipynb and evaluation/ODinW-13. Images are resized as qwen-vl-utils does
-(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters to the trainer only.
+(:func:`groundtrace.schemas.coordinates.smart_resize`), in steps of 32 px, which matters only to the trainer.
 
-Known limits: lists above some 40 instances can run in a loop until the token limit; a list that is cut there is asked
-for again and never read in part.
+Known limits: lists of more than about 40 instances can repeat until the token limit; a truncated list is requested
+again and never used in part.
 """
 
 from groundtrace.inference.families.base import Family

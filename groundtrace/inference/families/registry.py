@@ -1,4 +1,4 @@
-"""The model families by name. Nothing of them is imported until one is looked up."""
+"""The model families by name. A family's module is imported when the family is first looked up."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -21,14 +21,14 @@ FAMILIES = {
     "qwen2.5-vl": "groundtrace.inference.families.qwen25_vl:QWEN25_VL",
     "qwen3-vl": "groundtrace.inference.families.qwen3_vl:QWEN3_VL",
 }
-"""One line a family. A family of one's own needs none: its value is named as ``module:NAME``."""
+"""The families by name. A user's own family needs no entry: the config names its value as ``module:NAME``."""
 
 DEFAULT = "plain"
 """The family of an endpoint that declares none."""
 
 
 def check_family(name: str) -> None:
-    """Raises ValueError for the name of no family."""
+    """Raises ValueError if no family has this name."""
     if name not in FAMILIES and not is_path(name):
         known = ", ".join(sorted(FAMILIES))
         raise ValueError(f"must be one of {known}, or a family of your own as module:NAME, got {name!r}")
@@ -36,7 +36,7 @@ def check_family(name: str) -> None:
 
 @functools.cache
 def family_of(name: str) -> "Family":
-    """The family of that name, or of a value elsewhere named as ``module:NAME``. Raises ValueError."""
+    """The family of that name, or a user's own family named as ``module:NAME``. Raises ValueError."""
     from groundtrace.inference.families.base import Family
 
     check_family(name)
@@ -52,5 +52,5 @@ def family_of(name: str) -> "Family":
 
 
 def trainable_families() -> dict[str, "Family"]:
-    """The families that the trainer knows, by the ``model_type`` of their checkpoints."""
+    """The families that the trainer supports, by the ``model_type`` of their checkpoints."""
     return {kind: family for family in map(family_of, FAMILIES) for kind in family.trained_as}

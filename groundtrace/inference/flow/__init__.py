@@ -1,1 +1,1 @@
-"""When requests are sent, and sent again."""
+"""Concurrency, rate limits, budgets, retries and outages: when requests are sent."""

@@ -1,7 +1,7 @@
-"""What the requests of one call may take of the run's budget: each of them, and each try, is reserved by itself.
+"""Reserves the run's budget for one call: separately for each of its requests, and for each attempt.
 
-A call may send many: samples asked for in parts, tries again of replies that are paid and of no use, a second copy
-beside one that is silent. Reserved as one, a call of 1,000 tokens could take nine times as many.
+A call may send many requests: samples in parts, retries after unusable replies that were paid for, a second copy beside
+a request without a reply. With a single reservation, a call of 1,000 tokens could take nine times as many.
 """
 
 import contextlib
@@ -13,9 +13,9 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 
 class Allowance:
-    """A call's part of the budget, one request at a time, each of which is expected to cost ``expected``.
+    """A call's part of the budget, reserved one request at a time; each request is expected to cost ``expected``.
 
-    All methods run on one event loop. ``cost_of`` is what a usage costs.
+    All methods run on one event loop. ``cost_of`` returns the cost of a usage.
     """
 
     def __init__(self, budget: Budget, expected: Cost, cost_of: Callable[[Usage], Cost]) -> None:
@@ -25,43 +25,42 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Before the first request: wait until it fits. Raises BudgetUsedUp."""
+        """Before the first request: wait until it fits into the budget, and reserve it. Raises BudgetUsedUp."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 
     async def next_try(self) -> None:
-        """Before each try: from the second on, what was told of those before is spent, and this one waits until it
-        fits. Raises BudgetUsedUp."""
+        """Before each attempt: from the second on, count what :meth:`took` was given as spent, and wait until this
+        attempt fits. Raises BudgetUsedUp."""
         if self._has_tried:
             self._settle(self._told)
             await self.begin()
         self._has_tried = True
 
     def took(self, usage: Usage) -> None:
-        """A try has ended, and took this."""
+        """An attempt has ended and used this much."""
         self._told += usage
 
     def hedged(self) -> bool:
-        """Whether a second copy of the request under way fits, beside all that is; it is to end with
+        """Whether a second copy of the request in flight fits too; if so, it is reserved until
         :meth:`hedge_ended`."""
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
-        """What the second copy took is counted with the first, or given up."""
+        """Release the reservation of the second copy; its usage is counted with the first, or by :meth:`gave_up`."""
         self._budget.settle(self._expected, Cost())
 
     def gave_up(self, requests: int = 1) -> None:
-        """So many requests were sent, and their replies are not waited for: the server may make them all the same, so
-        what was expected of them counts as spent."""
+        """Count the expected cost of ``requests`` abandoned requests as spent: the server may still complete them."""
         for _ in range(requests):
             self._unknown += self._expected
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
-        """After the last request: ``taken`` is what all of them took, for so many samples of the prompt."""
+        """After the last request: ``taken`` is the usage of all requests, for ``samples`` samples of the prompt."""
         self._settle(taken, prompt, samples, taken.tokens_out)
 
     def _settle(self, taken: Usage, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """All that the call has ``taken`` so far stands in place of what was reserved, if anything still is."""
+        """Replace the call's reservation, if there is one, by its usage so far (``taken``)."""
         if self._is_reserved:
             cost = self._cost_of(taken) - self._cost_of(self._settled) + self._unknown
             self._budget.settle(self._expected, cost, prompt, samples, tokens_out)
@@ -72,13 +71,13 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """The allowance of the call whose request this task sends; None outside of a call."""
+    """The allowance of the call that this task sends requests for; None outside of a call."""
     return _allowance.get()
 
 
 @contextlib.contextmanager
 def allowed_by(allowance: Allowance) -> Iterator[None]:
-    """Requests that this task, and the tasks that it starts, send in the body are those of the allowance."""
+    """In the body, the requests of this task, and of the tasks that it starts, are charged to the allowance."""
     token = _allowance.set(allowance)
     try:
         yield

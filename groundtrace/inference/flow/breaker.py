@@ -1,8 +1,8 @@
-"""What a server that scores for others does about an endpoint that is away: its calls fail at once, so that its clients
-are told in time and ask again.
+"""The circuit breaker of a reward server: while an endpoint is down, its calls fail at once, so that clients get an
+error before their timeout and can retry.
 
-It knows by its own look, and by tries without an answer. Whoever uses it looks again now and then: nothing else ends an
-outage.
+The breaker detects an outage by a check of its own, and by attempts without an answer. Only another check
+(:meth:`Breaker.look`) ends the outage, so its user has to repeat the check from time to time.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from groundtrace.inference.flow.checking import checked
 from groundtrace.inference.flow.retry import impatient
 
 UNREACHABLE_IN_A_ROW = 3
-"""So many tries without an answer between them, and the server is looked for."""
+"""After so many attempts in a row without an answer, the server is checked."""
 LOOK_TIMEOUT_S = 5.0
 
 
 class Breaker:
-    """The calls of one endpoint in one process. ``check`` asks the server whether it is there.
+    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
 
-    See :class:`groundtrace.inference.flow.guard.CallWatcher`. All methods run on the event loop of
+    Implements :class:`groundtrace.inference.flow.guard.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
 
@@ -32,7 +32,7 @@ class Breaker:
         self._looking = asyncio.Lock()
 
     async def look(self, retries: int = 0, timeout_s: float = LOOK_TIMEOUT_S) -> CallError | None:
-        """What is wrong with the endpoint by its check; from now on its calls fail while it does not answer."""
+        """Check the endpoint, and return the error or None. If it does not answer, its calls fail from then on."""
         async with self._looking:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
@@ -40,33 +40,33 @@ class Breaker:
             return error
 
     async def over(self) -> None:
-        """Raises CallError (``AWAY``) while the server does not answer."""
+        """Raises CallError (``AWAY``) while the server is down."""
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self.look()
         if self._away is not None:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a try is made again; a server that asks for long is not waited for."""
+        """Wait before a retry. Raises the error if the server asks for too long a wait."""
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Nothing is kept from being sent that :meth:`over` let pass."""
+        """Does nothing: a request that :meth:`over` let through is always sent."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """No call waits."""
+        """False: no call waits for the server."""
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """One try of a call has ended, with a reply (None) or an error."""
+        """An attempt has ended, with a reply (``error`` is None) or an error."""
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:
             self._unreachable += 1
 
     def failed(self, error: CallError) -> None:
-        """One try of a call has failed: :meth:`tried` says it too."""
+        """Does nothing: :meth:`tried` gets the error too."""
 
     def ended(self, error: CallError | None) -> None:
-        """A call has ended; what its error means is its caller's to say."""
+        """Does nothing: the caller handles the call's error."""

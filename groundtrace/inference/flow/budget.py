@@ -1,4 +1,4 @@
-"""The budget of a run: dollars and tokens that the requests of all its worker processes may take in all."""
+"""The budget of a run: the dollars and tokens that the requests of all its worker processes may use in total."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,20 @@ from groundtrace.schemas.storage import is_remote
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
-"""How far sums of dollars may be off; every call costs more."""
+"""Tolerance for rounding errors in sums of dollars; every call costs more."""
 LOST_S = 15.0
-"""A process that says nothing for so long is lost. What it had under way counts as spent: the servers may have sent a
-bill."""
+"""A process that has not renewed its entry for so long is lost. Its reservations count as spent: the servers may charge
+for its requests."""
 RENEW_S = 5.0
 FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.2
-"""How long until a process that waits looks again what the others have left, at first and at most."""
+"""How long a waiting process waits until it reads the file again: at first, and at most."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Dollars and tokens, in and out together."""
+    """Dollars and tokens (input plus output)."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -42,7 +42,7 @@ class Cost:
 
 @dataclass
 class UnderWay:
-    """What one process has reserved for how many requests. After ``until_s``, in seconds since 1970, it is lost."""
+    """What one process has reserved for its ``requests`` in flight. It counts as lost after ``until_s`` (Unix time)."""
 
     reserved: Cost = Cost()
     requests: int = 0
@@ -52,7 +52,7 @@ class UnderWay:
 
 @dataclass
 class Ledger:
-    """What a run has spent and reserved, and what a prompt's samples took so far: their number and their tokens."""
+    """What a run has spent and reserved. ``seen`` holds the number of samples and their output tokens by prompt."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -63,12 +63,15 @@ class Ledger:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a bound at all."""
+        """Whether dollars or tokens are limited."""
         return self.usd is not None or self.tokens is not None
 
     def reserve(self, me: str, cost: Cost, now_s: float) -> bool | None:
-        """Reserve the cost for a request of ``me``: None while it does not fit and others are under way, False for
-        ever once one did not fit with nothing under way."""
+        """Reserve the cost for a request of ``me``; returns whether it was reserved.
+
+        None: it does not fit yet, but requests are in flight whose cost may turn out lower. False: it did not fit
+        although no request was in flight; every later reservation is refused too.
+        """
         own = self.renewed(me, now_s)
         for each in self.processes.values():
             if not now_s < each.until_s <= now_s + 2 * LOST_S:
@@ -83,7 +86,7 @@ class Ledger:
         return False
 
     def settle(self, me: str, reserved: Cost, taken: Cost, prompt: str, samples: int, tokens_out: int) -> None:
-        """A request of ``me`` has ended: what it took stands in place of what was reserved for it."""
+        """A request of ``me`` has ended: replace its reservation by its real cost."""
         self.spent += taken
         if samples:
             seen, total = self.seen_of(prompt)
@@ -91,13 +94,13 @@ class Ledger:
         if not self.bounded:
             return
         own = self.processes[me]
-        if own.is_lost:  # then what was reserved is among what was spent
+        if own.is_lost:  # then its reservation is already counted as spent
             self.spent -= reserved
         own.requests -= 1
         own.reserved = own.reserved - reserved if own.requests else Cost()
 
     def renewed(self, me: str, now_s: float) -> UnderWay:
-        """What ``me`` has under way; it is there, even if it was taken for lost."""
+        """The entry of ``me`` with its expiry renewed, even if ``me`` was counted as lost."""
         own = self.processes.setdefault(me, UnderWay())
         if own.is_lost:
             own.is_lost, self.spent = False, self.spent - own.reserved
@@ -105,35 +108,36 @@ class Ledger:
         return own
 
     def lose(self, lost: UnderWay) -> None:
-        """Count what a process had under way as spent."""
+        """Count the reservation of a lost process as spent."""
         if not lost.is_lost:
             lost.is_lost, self.spent = True, self.spent + lost.reserved
 
     def seen_of(self, prompt: str) -> tuple[int, int]:
-        """How many samples of this prompt there were, and their tokens; at first a guess."""
+        """Number of samples of this prompt so far, and their output tokens; a guess before the first sample."""
         return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
 
     def has_room_for(self, cost: Cost) -> bool:
-        """Whether the cost fits beside what was spent and what is under way."""
+        """Whether the cost fits in addition to what is spent and reserved."""
         live = (each.reserved for each in self.processes.values() if not each.is_lost)
         taken = sum(live, self.spent) + cost
         affordable = self.usd is None or taken.usd <= self.usd + ROUNDING_USD
         return affordable and (self.tokens is None or taken.tokens <= self.tokens)
 
     def said(self) -> str:
-        """What was spent of what."""
+        """The amounts spent and their limits, for messages."""
         parts = [] if self.usd is None else [f"${self.spent.usd:.4f} of ${self.usd:g}"]
         return ", ".join(parts + ([] if self.tokens is None else [f"{self.spent.tokens} of {self.tokens} tokens"]))
 
 
 class Budget:
-    """Lets requests through while what was spent and what is under way stay within the limit.
+    """Lets requests through while the amounts spent and reserved stay within the limit.
 
-    A request is held until what is under way is known, not refused at once, so that the budget is used up. What a
-    request will take is guessed from those before it: the overshoot is at most by how much the last ones under
-    way were underestimated. Once a request has been refused, all others are, so that a run stops cleanly.
+    A request that does not fit is not refused at once: it waits until the cost of the requests in flight is known, so
+    that the budget is used up. The cost of a request is estimated from earlier ones: the overshoot is at most the
+    amount by which the last requests in flight were underestimated. After one refusal all later requests are refused
+    too, so that a run stops cleanly.
 
-    With ``path``, the file that :func:`share_budget` made, all processes that are given it keep one budget.
+    With ``path``, the file that :func:`share_budget` made, all processes that use this file share one budget.
     """
 
     def __init__(self, usd: float | None, tokens: int | None, path: Path | None = None) -> None:
@@ -147,22 +151,22 @@ class Budget:
 
     @property
     def spent(self) -> Cost:
-        """What was spent, by all processes as far as this one has heard."""
+        """What all processes had spent when this one last read the file."""
         return self._ledger.spent
 
     @property
     def exhausted(self) -> bool:
-        """Whether a request has been refused, in any process as far as this one has heard."""
+        """Whether any process had refused a request when this one last read the file."""
         return self._ledger.exhausted
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """How many tokens ``n`` samples of this prompt will take, from those that it has taken so far."""
+        """The expected output tokens of ``n`` samples of this prompt, from its earlier samples."""
         samples, tokens_out = self._ledger.seen_of(prompt)
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits, in the order of asking. Raises BudgetUsedUp when it does not even with nothing else
-        under way, and RunStopped where the budget's file is not to be seen."""
+        """Wait until the cost fits, first come, first served. Raises BudgetUsedUp if it does not fit even with no other
+        request in flight, and RunStopped if the budget's file is not visible."""
         if not self._ledger.bounded:
             return
         async with self._turn:
@@ -177,16 +181,16 @@ class Budget:
         self._renew_later()
 
     def reserve_at_once(self, cost: Cost) -> bool:
-        """Whether the cost fits beside what is under way; then it is reserved."""
+        """Reserve the cost if it fits without waiting; returns whether it does."""
         return not self._ledger.bounded or self._reserved(cost) is True
 
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """A request has ended: what it took stands in place of what was reserved for it."""
+        """A request has ended: replace its reservation by its real cost."""
         self._change(lambda ledger: ledger.settle(self._me, reserved, taken, prompt, samples, tokens_out))
         self._settled.set()
 
     def close(self) -> None:
-        """Close the file. What is still under way is lost to this process, and counts as spent."""
+        """Close the file. Reservations of requests still in flight will count as spent."""
         if self._timer is not None:
             self._timer.cancel()
         if self._state is not None:
@@ -194,7 +198,7 @@ class Budget:
         self._state = self._timer = self._path = None
 
     async def _make_room(self, cost: Cost) -> None:
-        """Nothing: the limit is the whole run's."""
+        """Does nothing: the limit is that of the whole run."""
 
     def _said(self) -> str:
         return self._ledger.said()
@@ -203,7 +207,7 @@ class Budget:
         return self._change(lambda ledger: ledger.reserve(self._me, cost, time.time()))
 
     async def _wait(self, wait_s: float) -> None:
-        """Until one of this process's requests has ended, or it is time to look what the others' have done."""
+        """Wait until a request of this process has ended; with a shared file, for ``wait_s`` at most."""
         self._settled.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s if self._path is not None else None):
@@ -214,13 +218,13 @@ class Budget:
             self._timer = asyncio.get_running_loop().call_later(RENEW_S, self._renew)
 
     def _renew(self) -> None:
-        """Say that this process is there, as long as it has requests under way."""
+        """Renew this process's entry, as long as it has requests in flight."""
         self._timer = None
         if self._change(lambda ledger: ledger.renewed(self._me, time.time()).requests):
             self._renew_later()
 
     def _change(self, work: Callable[[Ledger], T]) -> T:
-        """The result of ``work`` on the ledger that counts, of which this process then has a copy."""
+        """Returns the result of ``work`` on the ledger; if that is in a shared file, this process keeps a copy."""
         if self._path is None:
             return work(self._ledger)
         if self._state is None:
@@ -235,14 +239,14 @@ class Budget:
 
 
 def budget_path(notes: str) -> Path | None:
-    """Where the processes of a run keep its budget, by the folder of its notes; None where there is no run, or no disk
-    that they all see.
+    """The file in which the processes of a run share its budget, from the folder of its notes; None outside of a run,
+    or if the notes are in a store.
     """
     return Path(notes) / "budget.json" if notes and not is_remote(notes) else None
 
 
 def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
-    """Make the file in which several processes keep one budget, unless it is there."""
+    """Create the file in which several processes share one budget, if it does not exist."""
 
     def begin(ledger: Ledger) -> None:
         ledger.usd, ledger.tokens = usd, tokens
@@ -253,7 +257,7 @@ def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
 
 
 def _opened(path: Path) -> SharedState[Ledger]:
-    """The file that whoever started the run has made. Raises RunStopped where it is not to be seen."""
+    """Open the file that the run's driver has created. Raises RunStopped if this worker does not see it."""
     remedy = "let all workers see the run folder under the same path, or drop the budget"
     if not path.exists():
         raise RunStopped(f"a worker does not see {path}, in which the run's budget is kept: {remedy}")

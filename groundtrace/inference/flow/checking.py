@@ -1,4 +1,4 @@
-"""Whether an endpoint serves, by its own check, and what to do where it does not."""
+"""Checks whether an endpoint serves, and says what to do if it does not."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +19,7 @@ async def checked(
     timeout_s: float | None = CHECK_TIMEOUT_S,
     pause: Pause = impatient,
 ) -> CallError | None:
-    """What is wrong with an endpoint by its own ``check``; None where nothing is. ``pause`` is what comes between two
-    looks.
-    """
+    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error, None if it succeeded."""
 
     async def once() -> None:
         try:
@@ -38,18 +36,18 @@ async def checked(
 
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
-    """The endpoint as messages name it: its name, what it plays, its model and where it is."""
+    """The endpoint for messages: its name, roles, model and base URL."""
     at = f" at {settings.base_url}" if settings.base_url else ""
     return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
 
 
 def is_refusal(error: CallError) -> bool:
-    """Whether the server answered that it does not serve: sending again does not help."""
+    """Whether the server refuses such requests in general, so that a retry does not help."""
     return error.failure in _REFUSALS or error.status in REFUSED_STATUSES
 
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
-    """Whether what a check met says that calls would fail too, although there is a server."""
+    """Whether the error of a check means that calls would fail too, although the server is up."""
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
     if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:
@@ -58,8 +56,8 @@ def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
 
 
 def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
-    """One line: which endpoint does not serve, why, and what to do; ``where`` is what its key begins with in a config,
-    such as ``reward.``.
+    """One line: which endpoint does not serve, why, and what to do. ``where`` is the prefix of its config key, such as
+    ``reward.``.
     """
     key = f"{where}endpoints.{name}"
     if error.unreachable or error.failure is Failure.TIMEOUT:

@@ -1,4 +1,4 @@
-"""One request for one reply: what another process already asks for is waited for."""
+"""Deduplicates requests over processes: one waits if another process already sends the same request."""
 
 import asyncio
 import contextlib
@@ -9,11 +9,11 @@ from groundtrace.inference.cache.replies import Kept, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 
 FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
-"""How long until it is looked again whether a reply has come, at first and at most."""
+"""How long a waiting process waits until it reads the cache again: at first, and at most."""
 
 
 class Claiming:
-    """The claims that the requests of this process have in the cache, renewed while they are under way."""
+    """The cache keys that this process claims for its requests in flight; renews the claims until they end."""
 
     def __init__(self, cache: ReplyCache | SegmentStore) -> None:
         self._cache = cache
@@ -22,11 +22,11 @@ class Claiming:
 
     @contextlib.asynccontextmanager
     async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, Kept]]:
-        """Wait until no other process asks for any of the keys. Gives the replies that have come with this budget.
+        """Wait until no other process claims any of the keys. Yields the replies in the cache for ``max_tokens``.
 
-        The others are this process's to ask for while the body runs. All or none are claimed, so that no two processes
-        wait for each other; one whose process was killed is waited for
-        :data:`groundtrace.inference.cache.claims.CLAIM_S` seconds at most.
+        While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two
+        processes never wait for each other. The claim of a killed process expires after
+        :data:`groundtrace.inference.cache.claims.CLAIM_S` seconds.
         """
         wait_s = FIRST_LOOK_S
         while (found := self._cache.claim(keys, max_tokens)) is None:
@@ -52,7 +52,7 @@ class Claiming:
             self._count(0)
 
     def close(self) -> None:
-        """Renew nothing from now on."""
+        """Stop renewing claims."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

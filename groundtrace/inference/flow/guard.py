@@ -1,8 +1,8 @@
-"""What a run does about an endpoint that does not serve: it waits for a server that went away, and ends where that
-cannot help.
+"""Handles endpoints that do not serve, within a run: waits for a server that is down, and ends the run if waiting does
+not help.
 
-Outside a run (training, a single verification) there is no guard, and a failed call is the caller's to deal with; where
-nobody can wait there is a :class:`groundtrace.inference.flow.breaker.Breaker` in its place.
+Outside of a run (training, a single verification) there is no guard, and the caller handles failed calls. A reward
+server, which cannot wait, uses a :class:`groundtrace.inference.flow.breaker.Breaker` instead.
 """
 
 import asyncio
@@ -28,60 +28,58 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import printable
 
 UNREACHABLE_IN_A_ROW = 5
-"""So many tries without an answer between them, and the server is looked for."""
+"""After so many attempts in a row without an answer, the server is checked."""
 CALLS_BEHIND = 3
-"""A server that lists its models and answers 502 to 504 is away when so many different calls met that in a row, and so
-is one that asks all of them to wait. Fewer may be requests that are too much for it: those fail by themselves."""
+"""A server that passes its check is down, too, if so many different calls in a row got 502 to 504, or were asked to
+wait (Retry-After). Fewer may be requests that are too large for it: only those fail."""
 REFUSED_IN_A_ROW = 8
-"""A server that has answered before may refuse one request, for what it shows; so many in a row are the endpoint's."""
+"""The run ends after so many refusals in a row by a server that answered before; fewer may be due to the image."""
 NEVER_ANSWERED = 20
-"""So many calls that failed for good, and none answered in the whole run: the role does not answer."""
+"""The run ends after so many failed calls if the endpoint has not answered any call of the run."""
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
-"""A shorter wait that a server asks for is over before anybody could read of it."""
+"""Shorter waits are not shown: they end before a person could read the message."""
 
 _AT_ONCE = frozenset({401, 402})
 _UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})
 
 
 class CallWatcher(Protocol):
-    """What watches the calls of one endpoint. All methods run on the event loop of
-    :mod:`groundtrace.inference.runtime`.
-    """
+    """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
     async def over(self) -> None:
-        """Return when a try may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped where
-        none may.
+        """Return when an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
+        it may not.
         """
         ...
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a try that failed is made again. Raises the error, or RunStopped, where it is not to be."""
+        """Wait before a retry. Raises the error, or RunStopped, if there is to be no retry."""
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """A request is under way meanwhile. Raises RunStopped where nothing more is to be sent."""
+        """A request is in flight while the body runs. Raises RunStopped if the run has ended."""
         ...
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed for good is to be sent again once the server is back."""
+        """Whether a call that failed after all retries is to wait until the server is up, and be sent again."""
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """One try of a call has ended, with a reply (None) or an error."""
+        """An attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
         ...
 
     def failed(self, error: CallError) -> None:
-        """One try of a call has failed."""
+        """An attempt has failed."""
         ...
 
     def ended(self, error: CallError | None) -> None:
-        """A call has ended. Raises RunStopped where its error means that there is no use in going on."""
+        """A call has ended. Raises RunStopped if its error means that the run cannot go on."""
         ...
 
 
 class Guard:
-    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is there.
+    """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
 
     All methods run on the event loop of :mod:`groundtrace.inference.runtime`.
     """
@@ -111,7 +109,7 @@ class Guard:
     # What calls report
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """One try of a call has ended, with a reply (None) or an error."""
+        """An attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
         if self._probing:
             self._probing = False
             self._wake()
@@ -121,18 +119,18 @@ class Guard:
             self._last = error
         elif error is not None and error.asks_to_wait:
             if self._away:
-                self._come()  # it is there, though it answers nobody
+                self._come()  # the server is up, although it answers no request
             self._calls.add(call)
             self._last = error
         elif error is None or error.failure is not Failure.TIMEOUT:
             self._back()
 
     def failed(self, error: CallError) -> None:
-        """One try of a call has failed, which whoever watches the run is to see."""
+        """An attempt has failed: write it to the run's notes, which the progress display reads."""
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
     def ended(self, error: CallError | None) -> None:
-        """A call has ended. Raises :class:`RunStopped` where its error means that there is no use in going on."""
+        """A call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
         if error is None:
             self._refused = 0
             if not self._answered:
@@ -145,7 +143,7 @@ class Guard:
                 self._refuse(error)
         elif error.failure not in _UNSENT:
             if error.asks_to_wait:
-                self._patience.forget()  # whoever is asked to wait next has waited for nothing yet
+                self._patience.forget()  # the next call that is asked to wait gets the whole limit again
             self._failed_calls += 1
             if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
                 self.stop(
@@ -160,20 +158,20 @@ class Guard:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
-        """End the run: every call of this endpoint raises from now on. Raises :class:`RunStopped`."""
+        """End the run: raises :class:`RunStopped`, as every later call of this endpoint does."""
         self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
         self._wake()
         raise self._stopped
 
     def end(self) -> None:
-        """The run ends, for another reason: nothing more is sent, and what is under way may come."""
+        """The run ends for another reason: no more requests are sent, but those in flight may still get replies."""
         if self._stopped is None:
             self._stopped = RunStopped("the run was stopped", resumable=True)
             self._wake()
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """A request is under way while the body runs. Raises :class:`RunStopped` where nothing more is to be sent."""
+        """A request is in flight while the body runs. Raises :class:`RunStopped` if the run has ended."""
         self._go_on()
         self.under_way += 1
         try:
@@ -188,14 +186,14 @@ class Guard:
     # Before the first call
 
     async def look(self) -> None:
-        """Check the endpoint. Raises :class:`RunStopped` where it refuses, was never reached in this run, or goes on
-        asking to wait.
+        """Check the endpoint. Raises :class:`RunStopped` if it refuses, was never reached in this run, or asks to wait
+        for too long.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._patience.limit_s:
             try:
                 await self.pause(error, FIRST_PROBE_S)
-            except CallError:  # others are answered
+            except CallError:  # the server answers other calls
                 break
             error = await self._checked()
         if error is None:
@@ -205,20 +203,21 @@ class Guard:
             self._refuse(error)
         elif error.unreachable and self._notes.was_reached(self._name) and self._patience.limit_s:
             self._last = error
-            self._leave(behind=False)  # another process of this run has seen it, and waits for it too
+            self._leave(behind=False)  # another process of this run has reached it, and waits for it too
         elif error.unreachable:
             self._refuse(error)
 
     async def _checked(self, retries: int = 0) -> CallError | None:
-        """What is wrong with the endpoint by its own check."""
+        """Check the endpoint, and return the error or None."""
         return await checked(self._check, retries, pause=self.pause)
 
-    # While a server is away
+    # While a server is down
 
     async def over(self) -> None:
-        """Wait as long as the server is away. Raises :class:`RunStopped` when that takes too long.
+        """Wait as long as the server is down. Raises :class:`RunStopped` when that takes too long.
 
-        One of those who wait looks for the server; where only requests can tell, its own is sent ahead of the others.
+        One of the waiting calls checks the server; if the check cannot detect the outage, it sends its own request
+        before the others.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._look_again()
@@ -230,11 +229,11 @@ class Guard:
         self._go_on()
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before what failed is tried again: ``wait_s``, or longer where the server asks for it (Retry-After).
+        """Wait before a retry: ``wait_s``, or longer if the server asks for it (Retry-After).
 
-        From the first time that it asks until it answers anybody it is waited for as one that is away: whoever watches
-        the run sees it, and it raises :class:`RunStopped` when that takes too long. Raises the error where nobody is to
-        wait for a server, and where it asks this call alone.
+        From the first Retry-After until the next answer to any call the run treats the server as down: the progress
+        display shows the wait, and :class:`RunStopped` is raised when it takes too long. The error is raised instead if
+        only this call is asked to wait, or, without an outage timeout, if ``wait_s`` exceeds ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
@@ -255,7 +254,7 @@ class Guard:
         return len(self._calls) >= CALLS_BEHIND or not self._has_answered()
 
     async def _sleep(self, seconds: float, told: CallError | None = None) -> None:
-        """Wait, and show all the while why. Raises :class:`RunStopped` as soon as the run is to stop."""
+        """Wait; a long wait is shown with its reason (``told``). Raises :class:`RunStopped` once the run is stopped."""
         end_s = time.monotonic() + seconds
         self._go_on()
         while (left_s := end_s - time.monotonic()) > 0:
@@ -267,9 +266,7 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed for good has failed because the server is away, or asks everybody to wait, so that
-        it is to wait too.
-        """
+        """Whether a call failed because the server is down, or asks all calls to wait: then the call waits too."""
         if not self._patience.limit_s:
             return False
         if not error.unreachable:
@@ -279,7 +276,7 @@ class Guard:
         return self._away
 
     async def _look_again(self) -> None:
-        """Find out whether a server that does not answer is away."""
+        """Check whether a server that does not answer is down."""
         async with self._looking:
             if self._away or not self._unreachable or not self._patience.limit_s:
                 return
@@ -293,7 +290,7 @@ class Guard:
                 self._unreachable = 0
 
     async def _probe(self) -> bool:
-        """Look for the server once, after a while. True where this call is to go on."""
+        """Wait, then check the server once. Returns whether this call may be sent."""
         self._probing = True
         try:
             left_s, last = self._patience.left_s, self._last
@@ -313,7 +310,7 @@ class Guard:
         if error is not None and error.unreachable:
             self._last = error
         elif self._behind:
-            return True  # who waits looks on until this call's try has ended
+            return True  # the other calls wait until this call's attempt has ended
         else:
             self._come()
             return True
@@ -327,7 +324,7 @@ class Guard:
         self._patience.tell(self._last)
 
     def _come(self) -> None:
-        """The server is there; how long it was away is forgotten when it has answered a request."""
+        """The server is up; the time that it was down is reset only when it has answered a request."""
         self._away = self._probing = False
         self._unreachable = 0
         self._calls.clear()
@@ -359,13 +356,13 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """What watches the calls of the endpoint that this task asks; None where nothing does."""
+    """The watcher of this task's calls; None if they are not watched."""
     return _guard.get()
 
 
 @contextlib.contextmanager
 def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """Requests that this task, and the tasks that it starts, send in the body are watched by the guard."""
+    """In the body, the guard watches the requests of this task and of the tasks that it starts."""
     before = _guard.set(guard)
     try:
         yield

@@ -1,7 +1,7 @@
-"""For whom requests are sent: which stage a call is made for, and how many requests are under way for it, for display.
+"""Counts the requests in flight for each stage, for display.
 
-Who that is travels in a context variable: a coroutine says once whom its requests are counted for, and so do the tasks
-that it starts. A request that several wait for is counted for the one that sends it.
+A context variable holds the stage's tally: a coroutine sets it once, for itself and the tasks that it starts. A request
+that several stages wait for is counted for the stage that sends it.
 """
 
 import contextlib
@@ -11,8 +11,8 @@ from typing import Protocol
 
 
 class Tally(Protocol):
-    """Holds the count of a ``stage``. Only the loop of :mod:`groundtrace.inference.runtime` changes it; any thread may
-    read it.
+    """The requests in flight of a ``stage``. Only the loop of :mod:`groundtrace.inference.runtime` changes the count;
+    any thread may read it.
     """
 
     stage: str
@@ -23,19 +23,19 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """Count on ``tally`` what this task, and the tasks that it starts, send from now on."""
+    """From then on, count the requests of this task, and of the tasks that it starts, on ``tally``."""
     _tally.set(tally)
 
 
 def stage_of_call() -> str:
-    """The stage that this task makes its calls for; "" outside of any."""
+    """The stage that this task makes its calls for; "" outside of a stage."""
     tally = _tally.get()
     return "" if tally is None else tally.stage
 
 
 @contextlib.contextmanager
 def one_in_flight() -> Iterator[None]:
-    """One request is in flight while the body runs."""
+    """Counts one request as in flight while the body runs."""
     tally = _tally.get()
     if tally is None:
         yield

@@ -1,4 +1,7 @@
-"""How much is under way at once: requests (adaptive), bytes, and requests or tokens a minute. One event loop each."""
+"""Limits for requests in flight (adaptive), bytes held, and requests or tokens per minute.
+
+All methods of one object run on one event loop.
+"""
 
 import asyncio
 import contextlib
@@ -14,19 +17,19 @@ FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
-"""How far apart an endpoint's first requests begin. Requests that begin together end together as long as they take
-equally long; then the client waits for all answers, and the server for all new requests."""
+"""Interval between the starts of an endpoint's first requests. Requests of equal duration that start together end
+together: then the client waits for all replies, and the server for all new requests."""
 
 
 class Gate:
-    """At most ``limit`` requests at once, the urgent ones first.
+    """A semaphore of at most ``limit`` slots with an adaptive limit; requests of lower rank go first.
 
-    Additive increase, multiplicative decrease: of every ``limit`` requests (at least 20) that ended, the share that met
-    an overloaded server decides. More than a fifth: the limit falls to 0.7 of itself, and requests begun before that
-    don't count any more. Less than a tenth: it rises by a sixteenth of the most. Single faults change nothing, since
-    a server that drops one request in fifty is not overloaded.
+    Additive increase, multiplicative decrease: for every ``limit`` ended requests (at least 20), the share that met an
+    overloaded server decides. Above a fifth, the limit falls to 0.7 of its value, and requests begun before that do
+    not count. Below a tenth, it rises by a sixteenth of ``most``. Single faults change nothing, since a server that
+    drops one request in fifty is not overloaded.
 
-    Where several processes share the endpoint, this one is lent some of its places (:meth:`lend`).
+    If several processes share the endpoint, this one is lent some of its slots (:meth:`lend`).
     """
 
     def __init__(self, most: int, adaptive: bool = True) -> None:
@@ -40,7 +43,7 @@ class Gate:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def enter(self, rank: int = 0) -> int:
-        """Wait for a place; waiting requests of lower rank go first. Gives the token that :meth:`leave` wants."""
+        """Wait for a slot; waiting requests of lower rank go first. Returns a token for :meth:`leave`."""
         self._demand = max(self._demand, self.inside + len(self._waiting) + 1)
         if self.inside >= self._room or self._waiting:
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,7 +63,7 @@ class Gate:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Give the place back, and say whether the server was overloaded."""
+        """Release the slot; ``overloaded``: whether the server was."""
         self.inside -= 1
         if self._adaptive and token == self._epoch:
             self._seen += 1
@@ -69,12 +72,12 @@ class Gate:
         self._admit()
 
     def lend(self, places: int, more: Callable[[], None] | None = None) -> None:
-        """From now on at most so many at once; ``more`` is called when a request has to wait because of that."""
+        """Limit this process to ``places`` slots; ``more`` is called when a request has to wait because of that."""
         self._lent, self._more = places, more
         self._admit()
 
     def demand(self) -> int:
-        """How many places there was work for at most since this was last asked."""
+        """The most slots, up to the limit, that there was work for since the last call of this method."""
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
 
@@ -102,7 +105,7 @@ class Gate:
 
 
 class BytesInFlight:
-    """At most ``most`` bytes held at once, in order of asking; something larger is let through alone."""
+    """At most ``most`` bytes held at once, first come, first served; a larger body is let through alone."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -137,34 +140,34 @@ class BytesInFlight:
 
 
 class Rate:
-    """At most ``per_minute`` units a minute, evenly, with bursts of a second's worth. 0 is no limit."""
+    """A rate limit of ``per_minute`` units, spread evenly, with bursts of one second's units. 0 means unlimited."""
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
         self.free_s = float("-inf")
-        """When the next unit is free: all that there is to know of the units taken so far."""
+        """When the next unit is free: the only state."""
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """How long it is at time ``now_s`` until the next unit is free. Takes nothing."""
+        """Seconds from ``now_s`` until the next unit is free. Takes no units."""
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Take ``amount`` units at time ``now_s``, when one is free; those who come later wait for it. Negative amounts
-        give back."""
+        """Take ``amount`` units at time ``now_s``, when one is free; later requests wait until all are. A negative
+        amount gives units back."""
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 
 
 class Opening:
-    """Spreads the first ``most`` requests, and no later ones."""
+    """Spreads the starts of the first ``most`` requests; later requests are not delayed."""
 
     def __init__(self, most: int) -> None:
         self._left = most
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """How long the request that asks at ``now_s`` is to wait."""
+        """Seconds that a request at ``now_s`` has to wait."""
         if not self._left:
             return 0.0
         self._left -= 1

@@ -1,9 +1,10 @@
-"""How many machines use an endpoint through one cache in a store, and so which part of its limits is each one's.
+"""Divides an endpoint's limits evenly between the machines that use it through one cache in a store.
 
-There is no file that all of them could lock. So each process that has work writes an object of its own every
-``BEAT_S`` seconds and looks whose there are: the limits are divided evenly by the machines that it sees. Whoever joins
-others waits until they must have seen it: who has not looked for that long, because it or its way to the store is slow,
-has no part until it does. The store's clock tells who is there, not the machines' own.
+The machines have no common file that they could lock. So each process that has work writes an object of its own every
+``BEAT_S`` seconds, and lists the objects of the others: the limits are divided by the number of machines listed. A
+machine that joins others waits until each of them has listed its object; a machine that could not list the objects for
+so long (it or its connection to the store is slow) has no part until it can. Ages are by the store's clock, not by the
+machines' own.
 """
 
 import json
@@ -23,20 +24,20 @@ from groundtrace.schemas.remote_path import RemotePath
 
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0
-"""A machine that has not been heard of for so long is lost, and its part is the others'."""
+"""A machine that has not written its object for so long is lost, and the others divide its part."""
 JOIN_S: Final = 3 * BEAT_S
-"""How long what a machine has seen holds. One that finds others waits as long: they have looked again or are still."""
+"""How long a listing is valid. A machine that joins others waits as long: by then each has a new listing or no part."""
 TURN_S: Final = 60.0
-"""How long places that cannot be parted evenly stay with the same machines."""
+"""How long the remainder of a division stays with the same machines."""
 FORGOTTEN_S: Final = 3600.0
-"""After so long the object of a lost process is deleted."""
+"""After so long, the object of a lost process is deleted."""
 _log = logging.getLogger(__name__)
 
 
 class Machines:
-    """The machines that use the objects in ``folder``, of which this one is that of the local folder ``here``.
+    """The machines that have objects in ``folder``; the local folder ``here`` identifies this machine.
 
-    A thread writes and looks while :meth:`used` is called again and again. Safe to use from several threads.
+    A thread writes and lists objects as long as :meth:`used` is called repeatedly. Thread-safe.
     """
 
     def __init__(self, folder: RemotePath, here: Path) -> None:
@@ -49,7 +50,7 @@ class Machines:
         self._count, self._rank, self._turns = 1, 0, [0]
 
     def used(self) -> None:
-        """Say that this process has work."""
+        """Note that this process has work; has to be called at least every ``LEASE_S`` seconds."""
         self._used_s = time.monotonic()
         with self._lock:
             if self._thread is None and not self._ended.is_set():
@@ -58,18 +59,18 @@ class Machines:
 
     @property
     def count(self) -> int:
-        """By how many the limits are divided."""
+        """The number of machines that divide the limits."""
         return self._count
 
     def part(self, most: int) -> int:
-        """What this machine may use of ``most``; 0 while it has not joined, or has not seen the store for long."""
+        """This machine's part of ``most``; 0 while it has not joined yet, or its listing is too old."""
         now_s = time.monotonic()
         if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + JOIN_S:
             return 0
         return min((most + (self._rank + turn) % self._count) // self._count for turn in self._turns)
 
     def close(self) -> None:
-        """Leave the others the part that was this process's, where no other process of the machine uses it."""
+        """Delete this process's object; the machine's part goes to the others if no other process of it has work."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -81,14 +82,14 @@ class Machines:
         while not self._ended.is_set() and time.monotonic() < self._used_s + LEASE_S:
             try:
                 self._beat(machine, mine, told)
-            except Exception as error:  # whatever the store says: without a beat there soon is no part
+            except Exception as error:  # any error of the store: without a listing this machine soon has no part
                 _log.warning("the machines at %s cannot be seen, trying on: %s", self._folder, error)
             self._ended.wait(BEAT_S)
         with self._lock:
             self._thread, self._joined_s = None, None
         try:
             mine.unlink()
-        except Exception as error:  # whatever it says: the others see it in LEASE_S
+        except Exception as error:  # any error of the store: for the others the object expires after LEASE_S
             _log.warning("%s could not be deleted: %s", mine, error)
 
     def _beat(self, machine: str, mine: RemotePath, told: bytes) -> None:
@@ -99,7 +100,7 @@ class Machines:
         store_s = found[mine]
         live = sorted({path.name.partition(".")[0] for path, at_s in found.items() if at_s >= store_s - LEASE_S})
         self._count, self._rank = len(live), live.index(machine)
-        # While others may still be at the turn before, an odd place is of those alone who have it in both.
+        # While others may still be in the turn before, a machine gets a remainder only if it has one in both turns.
         self._turns = sorted({int(at_s // TURN_S) for at_s in (store_s - JOIN_S, store_s)})
         if self._joined_s is None or began_s > self._seen_s + LEASE_S:
             self._joined_s = written_s + JOIN_S if len(live) > 1 else began_s
@@ -109,7 +110,7 @@ class Machines:
 
 
 def _machine_of(folder: Path) -> str:
-    """The name of the machine whose processes share a folder, which the first of them makes."""
+    """The name of the machine whose processes share ``folder``; the first process creates it at random."""
     file = folder / "machine"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".machine.lock"):

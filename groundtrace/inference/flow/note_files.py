@@ -1,4 +1,4 @@
-"""Where the notes of a process go: files that grow on a disk that all processes see, objects of a store elsewhere."""
+"""Writes the notes of a process: to growing files on a shared disk, or to objects in a store."""
 
 import logging
 import os
@@ -11,21 +11,21 @@ from groundtrace.schemas.storage import StorageSettings, place
 
 SEND_EVERY_S: Final = 5.0
 OBJECT_BYTES: Final = 2**20
-"""An object is written anew with each line that joins it, until it has so many bytes; then the next one begins."""
+"""An object is rewritten whole with the lines added to it, until it has so many bytes; then the next one begins."""
 _log = logging.getLogger(__name__)
 
 
 class NoteFiles(Protocol):
-    """The lines of one process, by kind. Safe to use from several threads."""
+    """The lines of one process, by kind. Thread-safe."""
 
     def append(self, kind: str, line: bytes) -> None:
         """Add a line, which ends with a newline, to the process's file of that kind."""
 
     def flush(self) -> None:
-        """Return when all lines stand where others see them. Raises OSError."""
+        """Return when other processes can see all lines. Raises OSError."""
 
     def close(self) -> None:
-        """The same, and end."""
+        """Flush, and stop."""
 
 
 def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
@@ -35,7 +35,7 @@ def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
 
 
 class AppendedNotes:
-    """Each line is one write to the end of ``<kind>-<process>.jsonl``, which a killed process has not lost."""
+    """Appends each line to ``<kind>-<process>.jsonl`` at once: a killed process loses no line."""
 
     def __init__(self, root: Path, process: str) -> None:
         self._root, self._process = root, process
@@ -52,7 +52,7 @@ class AppendedNotes:
             os.write(self._handles[kind], line)
 
     def flush(self) -> None:
-        """Does nothing: every line is there when it was added."""
+        """Does nothing: :meth:`append` writes at once."""
 
     def close(self) -> None:
         """Close the files."""
@@ -62,9 +62,9 @@ class AppendedNotes:
 
 
 class SentNotes:
-    """The lines go into objects ``<kind>-<process>-<number>.jsonl`` every ``send_every_s`` seconds and when flushed.
+    """Uploads the lines as objects ``<kind>-<process>-<number>.jsonl``, every ``send_every_s`` seconds and at a flush.
 
-    A process that is killed loses those that it has added since.
+    A killed process loses the lines added since the last upload.
     """
 
     def __init__(self, root: RemotePath, process: str, send_every_s: float = SEND_EVERY_S) -> None:
@@ -91,8 +91,8 @@ class SentNotes:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Send what was added. Raises :class:`groundtrace.schemas.storage.StorageError` and OSError; it can be tried
-        again.
+        """Upload the added lines. Raises :class:`groundtrace.schemas.storage.StorageError` and OSError; it can be
+        called again.
         """
         with self._sending:  # or an older text could overtake a newer one
             with self._lock:
@@ -111,13 +111,13 @@ class SentNotes:
                 self._unsent.add((kind, number))
             raise
         with self._lock:
-            # Nothing joins one that is whole any more, but something may have while it was written.
+            # A whole object gets no more lines, but may have got some during this upload.
             is_whole = number < self._numbers[kind]
             if is_whole and (kind, number) not in self._unsent:
                 del self._texts[kind, number]
 
     def close(self) -> None:
-        """Send the rest."""
+        """Stop the thread, and upload the rest."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -127,5 +127,5 @@ class SentNotes:
         while not self._closing.wait(self._every_s):
             try:
                 self.flush()
-            except Exception as error:  # whatever the store says: the next flush tries again, and raises
+            except Exception as error:  # any error of the store: the next flush retries, and raises
                 _log.warning("notes could not be written to %s, trying on: %s", self._root, error)

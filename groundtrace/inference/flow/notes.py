@@ -1,10 +1,11 @@
-"""What the processes of one run note for each other and for whoever runs it, in a folder that all of them see.
+"""Notes of the processes of one run, for each other and for the driver, in a folder that all of them see.
 
-``paid-<process>.jsonl`` has one line for each request that was sent: what it took is known there even when the run is
-stopped or killed, or does a part of its work again. ``failed-<process>.jsonl`` has one for each try that failed.
-``reached-<endpoint>`` says that a server has answered this run; ``away-<endpoint>-<process>`` that a process waits for
-one. In file names a digest stands for an endpoint, whose name may be longer than a file's. Workers that see no disk of
-whoever runs them note in a store, and lines go there with a delay (:mod:`groundtrace.inference.flow.note_files`).
+``paid-<process>.jsonl`` has one line for each request that was sent, so that its usage is known even if the run is
+stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
+``reached-<endpoint>`` exists if a server has answered this run; ``away-<endpoint>-<process>`` exists while a process
+waits for a server. File names contain a digest of the endpoint's name, which may be too long for a file name. Workers
+that do not see the driver's disk write their notes to a store, with a delay
+(:mod:`groundtrace.inference.flow.note_files`).
 """
 
 import contextlib
@@ -26,11 +27,11 @@ MAX_SAID_CHARS = 200
 
 @dataclass(frozen=True)
 class Paid:
-    """What one request of a stage took, and how many ``replies`` it brought: ``id`` tells it from all others.
+    """The usage of one request of a stage, and its number of ``replies``; ``id`` is unique.
 
-    ``in_process`` is a model in the worker itself, to which nobody is paid anything. The other fields are those of
-    :class:`groundtrace.schemas.usage.Usage`; dollars at the prices of the config. Those with defaults
-    are not in the notes of earlier code.
+    ``in_process``: the model ran in the worker itself, at no cost. The other fields are those of
+    :class:`groundtrace.schemas.usage.Usage`; dollars at the prices of the config. Notes of earlier versions lack the
+    fields with defaults.
     """
 
     id: str
@@ -50,7 +51,7 @@ class Paid:
 
 @dataclass(frozen=True)
 class FailedTry:
-    """A try of a request that failed: the endpoint, the server's HTTP status (0: there is none), and what it said."""
+    """A failed attempt: the endpoint, the HTTP status (0 if there is none), and the error's message."""
 
     endpoint: str
     status: int
@@ -58,11 +59,11 @@ class FailedTry:
 
 
 PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)
-"""What of a usage is noted: what was sent and what it took."""
+"""The fields of a usage that are noted."""
 
 
 class RunNotes:
-    """The notes of this process in the folder ``root``, a path or a URL, which is made when something is noted."""
+    """The notes of this process in the folder ``root``, a path or a URL; it is created with the first note."""
 
     def __init__(self, root: str, storage: StorageSettings = STANDARD) -> None:
         self._root = place(root, storage)
@@ -73,7 +74,7 @@ class RunNotes:
         self._closed = False
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
-        """Note what a request took, before its reply is used. A process that is killed loses none that it noted."""
+        """Note the usage of a request, before its reply is used."""
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
             return
@@ -85,7 +86,7 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, said: str) -> None:
-        """Note a try that failed; ``said`` is for a person to read, on one line."""
+        """Note a failed attempt; ``said`` is a one-line message for a person."""
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, said[:MAX_SAID_CHARS]))
 
@@ -94,7 +95,7 @@ class RunNotes:
             self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
 
     def flush(self) -> None:
-        """Return when what was noted stands where others see it. Raises OSError for a store that stays away."""
+        """Return when other processes can see all notes. Raises OSError if the store cannot be reached."""
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:
@@ -106,11 +107,11 @@ class RunNotes:
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def away(self, endpoint: str, said: str) -> None:
-        """Note that this process waits for the endpoint's server; ``said`` is for a person to read."""
+        """Note that this process waits for the endpoint's server; ``said`` is a message for a person."""
         self._write(self._away(endpoint), said)
 
     def back(self, endpoint: str) -> None:
-        """Note that it waits no more."""
+        """Note that this process does not wait for the endpoint's server any more."""
         (self._root / self._away(endpoint)).unlink(missing_ok=True)
 
     def _away(self, endpoint: str) -> str:
@@ -123,7 +124,7 @@ class RunNotes:
                 (self._root / name).write_text(text, "utf-8")
 
     def close(self) -> None:
-        """Flush and close the files. Nothing is noted from now on: the run may have ended."""
+        """Flush and close the files. Later notes are dropped, since the run may have ended."""
         with self._lock:
             self._closed = True
         self._files.close()
@@ -134,7 +135,7 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """What the processes of a run say that they wait for, each thing once."""
+    """The messages of the processes that wait for a server, without duplicates."""
     said = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
@@ -143,7 +144,7 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """What the processes of a run have paid, each request once. A line that was cut short is left out."""
+    """Yields the requests that the processes of a run have noted, without duplicates or truncated lines."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         for line in path.read_text("utf-8", "replace").splitlines():

@@ -1,4 +1,4 @@
-"""How long a run waits for one endpoint's server, and what whoever watches the run sees of that."""
+"""The outage timeout of one endpoint in a run, and the message that shows the wait."""
 
 import time
 
@@ -9,8 +9,8 @@ TELL_EVERY_S = 10.0
 
 
 class Patience:
-    """The time since a server began to keep the run waiting, of ``limit_s`` at most; ``named`` is the endpoint as a
-    person reads it.
+    """Measures how long the run has waited for a server, at most ``limit_s``; ``named`` describes the endpoint to a
+    person.
     """
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:
@@ -20,34 +20,34 @@ class Patience:
         self._told_s: float | None = None
 
     def begin(self) -> None:
-        """The server keeps the run waiting from now on, if it did not before."""
+        """Start the clock if it is not running."""
         if self._since_s is None:
             self._since_s = time.monotonic()
 
     @property
     def left_s(self) -> float:
-        """How long it may go on."""
+        """Seconds left until the timeout; negative after it."""
         waited_s = 0.0 if self._since_s is None else time.monotonic() - self._since_s
         return self.limit_s - waited_s
 
     def tell(self, why: object) -> None:
-        """Show that the run waits, and for how long by now."""
+        """Show that the run waits, why, and for how long already."""
         said = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._told_s = time.monotonic()
         self._notes.away(self._name, printable(" ".join(said.split())))
 
     def tell_now_and_then(self, why: object) -> None:
-        """As :meth:`tell`, at once and then every few seconds, however many ask for it."""
+        """Like :meth:`tell`, but at most every ``TELL_EVERY_S`` seconds."""
         if self._told_s is None or time.monotonic() - self._told_s >= TELL_EVERY_S:
             self.tell(why)
 
     def tell_end(self) -> None:
-        """Show that the run does not wait any more. How long it did is known until :meth:`forget`."""
+        """Show that the run does not wait any more. The clock runs on until :meth:`forget`."""
         if self._told_s is not None:
             self._told_s = None
             self._notes.back(self._name)
 
     def forget(self) -> None:
-        """The server has answered."""
+        """The server has answered: reset the clock."""
         self._since_s = None
         self.tell_end()

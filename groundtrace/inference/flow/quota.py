@@ -1,12 +1,11 @@
-"""What an endpoint takes in all, from all processes together: requests at once, and requests and tokens a minute.
+"""An endpoint's limits over all processes: concurrent requests, and requests and tokens per minute.
 
-The processes that use one reply cache share a file for each endpoint. Of the requests at once each leases as many
-places as it has work for, in even parts where they don't suffice; with each beat it takes what others gave back, and
-gives back what it does not need. The requests and tokens a minute are one schedule: a request that finds it free takes
-its part at that moment, and nobody holds a part that is yet to come. What a killed process held is free after
-``LEASE_S`` seconds, at once where no other process is left.
-Of a cache in a store, where the file is one machine's, each machine has an even part
-(:mod:`groundtrace.inference.flow.machines`).
+The processes that use one reply cache share a file for each endpoint. Each process leases as many slots for concurrent
+requests as it has work for; if the slots do not suffice, they are divided evenly. With each beat a process takes slots
+that others gave back, and gives back those that it does not need. The requests and tokens per minute are one schedule:
+a request takes its part when the schedule is free, and no process reserves future parts. The slots of a killed process
+are free after ``LEASE_S`` seconds, or at once if no other process is left. If the cache is in a store, the file is
+local to one machine, and each machine has an even part of the limits (:mod:`groundtrace.inference.flow.machines`).
 """
 
 import asyncio
@@ -31,15 +30,15 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.storage import STANDARD, RemotePath, StorageSettings, place
 
 LEASE_S = 10.0
-"""How long a process holds its places that says nothing any more."""
+"""The lease of a process that does not renew it expires after so long."""
 BEAT_S, HURRY_S = 0.5, 0.1
-"""How often a process renews its lease; the second while it waits for places, or has more in use than it may keep."""
+"""How often a process renews its lease; the second while it waits for slots, or uses more than its share."""
 LOOK_S = 0.5
-"""How often it is looked whether the schedule is free sooner, since a reply was shorter than was thought."""
+"""How often a waiting request reads the schedule again: a reply shorter than expected makes it free sooner."""
 MAX_DEBT_S = 600.0
-"""What the replies of a process before may hold up the next one for: a server's counts may be wrong."""
+"""The longest wait that the replies of earlier processes may cause: a server's token counts may be wrong."""
 TURN_S = 10.0
-"""How long places that cannot be parted evenly stay with the same processes."""
+"""How long the slots that cannot be divided evenly stay with the same processes."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,7 +46,7 @@ T = TypeVar("T")
 
 @dataclass
 class Member:
-    """One process: the places that it holds, those that it has work for, and until when that is so."""
+    """One process: slots held, slots that it has work for, and when the lease expires."""
 
     places: int
     wanted: int
@@ -56,9 +55,9 @@ class Member:
 
 @dataclass
 class Shared:
-    """What the processes know of one endpoint. Times are seconds of a clock that they have in common.
+    """The shared state of one endpoint. Times are seconds of a clock that all its processes share.
 
-    ``at_s`` and ``world_s`` are what this clock and the world's said when the schedule was last changed.
+    ``at_s`` and ``world_s``: the time of the last change of the schedule, by this clock and as Unix time.
     """
 
     members: dict[str, Member] = field(default_factory=dict)
@@ -68,12 +67,12 @@ class Shared:
     world_s: float = 0.0
 
     def lease(self, me: str, inside: int, wanted: int, most: int, now_s: float) -> tuple[int, int]:
-        """Renew the lease of ``me``, which has ``inside`` requests under way and work for ``wanted`` of ``most``.
+        """Renew the lease of ``me``, which has ``inside`` requests in flight and work for ``wanted`` of ``most`` slots.
 
-        Returns how many it may have under way, and how many it will be given once others have given them back. All
-        places held are never more than ``most``: a process holds those of its requests until they have ended.
+        Returns how many slots ``me`` may use, and how many it will get once others have given theirs back. Together
+        the processes never hold more than ``most``: a process holds the slot of a request until the request has ended.
         """
-        longest_s = now_s + 2 * LEASE_S  # beyond it, the clock was set back
+        longest_s = now_s + 2 * LEASE_S  # a lease that expires later is from before the clock was set back
         others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
         due = divided(most, {name: m.wanted for name, m in others.items()} | {me: wanted}, int(now_s / TURN_S))[me]
         share = max(0, min(due, most - sum(m.places for m in others.values())))
@@ -82,10 +81,10 @@ class Shared:
 
 
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
-    """``most`` places among those who want some: even parts, but nobody more than wanted as long as others lack.
+    """Divides ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
 
-    What nobody wants is divided evenly too. Who has the odd ones changes with each ``turn``, so that nobody is left
-    without for good where there are more processes than places.
+    Unclaimed slots are shared evenly too. The remainder goes to other processes with each ``turn``, so that each gets
+    slots at some time even if there are more processes than slots.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -100,10 +99,10 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 
 class Quota:
-    """An endpoint's quota as one process has it: its own where there is no ``path``, else leased from all.
+    """An endpoint's quota in one process: leased through the shared file ``path``, or its own without a ``path``.
 
-    ``machines`` are those that have parts of it. All methods run on one event loop. The gate's places are those of the
-    lease.
+    The gate gets the slots of the lease. ``machines`` divides the limits if the cache is in a store. All methods run on
+    one event loop.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Quota:
             gate.lend(0, self._more)
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request of so many tokens may be sent; those of one process go in the order of asking."""
+        """Wait until one request of so many tokens may be sent; within a process, first come, first served."""
         if not (self._requests.bounded or self._tokens.bounded):
             return
         async with self._turn:
@@ -130,12 +129,12 @@ class Quota:
                 await asyncio.sleep(min(wait_s, LOOK_S))
 
     def correct(self, tokens: int) -> None:
-        """A request took so many tokens more than was thought, or fewer (negative)."""
+        """A request used ``tokens`` more than expected (negative: fewer)."""
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Seconds until both rates are free; 0 where they are, and then this is taken of them."""
+        """Seconds until both rates are free; if they are, take one request and ``tokens`` of them, and return 0."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
         self._requests.take(self._machine_count, now_s)
@@ -143,7 +142,7 @@ class Quota:
         return 0.0
 
     def close(self) -> None:
-        """Give everything back, and close the file. A request that comes later takes it anew."""
+        """Give the lease back, and close the file. A later request opens it again."""
         if self._state is not None:
             self._leave(self._state)
             self._state.close()
@@ -154,21 +153,21 @@ class Quota:
             self._timer.cancel()
             self._timer = None
         state.change(lambda shared: shared.members.pop(self._me, None))
-        self._beat_s = float("-inf")  # the next request is to join at once
+        self._beat_s = float("-inf")  # so that the next request gets a lease at once
         self._gate.lend(0, self._more)
 
     @property
     def _most(self) -> int:
-        """The requests at once of this machine."""
+        """The limit of concurrent requests of this machine."""
         return self._limit if self._machines is None else self._machines.part(self._limit)
 
     @property
     def _machine_count(self) -> int:
-        """What one machine takes of the schedule that it keeps counts for so many of them."""
+        """The number of machines: each has a schedule of its own, and counts its requests so many times."""
         return 1 if self._machines is None else self._machines.count
 
     def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
-        """The result of ``work`` with the tokens and the time, on the rates as all processes have them."""
+        """Returns the result of ``work(tokens, now_s)`` on the rates that all processes share."""
         state, now_s, amount = self._opened(), self._now_s(), tokens * self._machine_count
         if state is None:
             return work(amount, now_s)
@@ -183,7 +182,7 @@ class Quota:
         return state.change(shared_work)
 
     def _more(self) -> None:
-        """A request waits because all leased places are in use."""
+        """A request waits because all leased slots are in use: renew the lease soon."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._beat_s + HURRY_S:
             self._beat()
@@ -191,7 +190,7 @@ class Quota:
             self._next_beat(self._beat_s + HURRY_S)
 
     def _beat(self) -> None:
-        """Renew the lease, and take or give back places. With no work since the last time there is nothing to renew."""
+        """Renew the lease, and take or give back slots. Without work since the last beat, give the lease back."""
         state, self._beat_s = self._opened(), asyncio.get_running_loop().time()
         inside, wanted = self._gate.inside, self._gate.demand()
         if state is None:
@@ -201,7 +200,7 @@ class Quota:
             return
         if self._machines is not None:
             self._machines.used()
-        self._next_beat(self._beat_s + BEAT_S)  # first of all: a file server that is away for once ends no lease
+        self._next_beat(self._beat_s + BEAT_S)  # first, so that an error of the file server does not stop the beats
         share, due = state.change(lambda shared: shared.lease(self._me, inside, wanted, self._most, self._now_s()))
         if share < min(due, wanted) or inside > share or not self._most:
             self._next_beat(self._beat_s + HURRY_S)
@@ -213,8 +212,8 @@ class Quota:
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
     def _opened(self) -> SharedState[Shared] | None:
-        """The state that all share; None where there is none, or its file cannot be had: then the limits are this
-        process's."""
+        """The shared state; None without a ``path``, or if the file cannot be opened: then the limits hold for this
+        process alone."""
         if self._state is None and self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +227,7 @@ class Quota:
         return self._state
 
     def _now_s(self) -> float:
-        """Seconds of the machine's own clock, which is never set; of the world's where machines share the file."""
+        """Seconds of the machine's monotonic clock; Unix time if the file is on a network disk."""
         if self._path is not None and _on_network(self._path.parent):
             return time.time()
         return asyncio.get_running_loop().time()
@@ -240,9 +239,9 @@ def _on_network(folder: Path) -> bool:
 
 
 def _resume(shared: Shared, now_s: float) -> None:
-    """Nobody is left of those who wrote this: their places are free, and what their last replies took still counts.
+    """No process that wrote this state is left: free their slots, and keep the schedule, which their requests filled.
 
-    Their clock may be another boot's, so how much time has passed since is the world's to say.
+    Their monotonic clock may be that of another boot, so the time since then is measured in Unix time.
     """
     passed_s = max(0.0, time.time() - shared.world_s)
     shared.members = {}
@@ -252,10 +251,10 @@ def _resume(shared: Shared, now_s: float) -> None:
 
 
 class Quotas:
-    """The quotas of all endpoints that one object opens, shared through the folder of the reply cache ``cache``.
+    """The quotas of a set of endpoints, shared with other processes through the folder of the reply cache ``cache``.
 
-    Where that is on object storage they are shared by the processes of one machine, and each machine has its part; a
-    cache in memory is not shared at all.
+    If the cache is in a store, the processes of one machine share them, and each machine has its part. With a cache in
+    memory they are not shared.
     """
 
     def __init__(self, cache: str, storage: StorageSettings = STANDARD) -> None:
@@ -267,7 +266,7 @@ class Quotas:
 
     @contextlib.contextmanager
     def of(self, endpoint: str) -> Iterator[None]:
-        """What is opened in the body is the endpoint of that name."""
+        """In the body, :func:`quota_of` opens quotas of the endpoint of that name."""
         token = _opening.set((self, endpoint))
         try:
             yield
@@ -275,7 +274,7 @@ class Quotas:
             _opening.reset(token)
 
     def open(self, endpoint: str, settings: EndpointSettings, gate: Gate) -> Quota:
-        """The quota of an endpoint. Endpoints of one name at one place, with the same limits, are one."""
+        """The quota of an endpoint; shared if name, kind, URL, model and limits are the same."""
         path = None
         if self._folder is not None:
             limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
@@ -286,7 +285,7 @@ class Quotas:
         return self._opened[-1]
 
     def close(self) -> None:
-        """Give everything back."""
+        """Give all leases back."""
         for quota in self._opened:
             quota.close()
         if self._machines is not None:
@@ -297,6 +296,6 @@ _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=
 
 
 def quota_of(settings: EndpointSettings, gate: Gate) -> Quota:
-    """The quota of the endpoint that is being opened, which is shared where :meth:`Quotas.of` says so."""
+    """The quota of the endpoint that is being opened; inside :meth:`Quotas.of` it is shared."""
     opening = _opening.get()
     return Quota(settings, gate) if opening is None else opening[0].open(opening[1], settings, gate)

@@ -1,7 +1,7 @@
-"""The flow of requests to one endpoint: retries, behind adaptive concurrency and rate limits.
+"""The flow of requests to one endpoint: retries, with adaptive concurrency and rate limits.
 
-An endpoint makes single tries; :class:`Flow` decides when each is made and whether it is made again. A request that
-waits to be sent again holds no place, so nothing waits behind it; when its time comes it goes before new requests.
+An endpoint makes single attempts; :class:`Flow` decides when each is made and whether to retry. A request that waits
+for a retry holds no slot, so no other request waits for it; the retry then goes before new requests.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ READ_AT_ONCE = 4
 _log = logging.getLogger(__name__)
 
 Send = Callable[[Request, int], Awaitable[Reply]]
-"""One try: at most ``n`` samples for the request, at least one. Raises CallError; its ``partial`` says what it took."""
+"""One attempt: returns 1 to ``n`` samples for the request. Raises CallError; its ``partial`` holds the usage."""
 
 
 class Flow:
-    """What decides when an endpoint's requests are sent. Its quota may be shared with other worker processes."""
+    """Decides when an endpoint's requests are sent. Its quota may be shared with other worker processes."""
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
@@ -46,10 +46,10 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """What ``read`` returns, called in a thread; while the body runs it counts as ``size_bytes`` of request bodies.
+        """Runs ``read`` in a thread, yields its result, and counts it as ``size_bytes`` of request bodies until exit.
 
-        It is counted once for all tries of a request, and before they wait for a place. Only a few read at once, so
-        that little is in memory that is not counted yet.
+        The bytes are counted once for all attempts of a request, before the first waits for a slot. At most
+        ``READ_AT_ONCE`` reads run at once, so that little uncounted data is in memory.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:
@@ -58,10 +58,11 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """All samples of the request, asked for again as long as some came back unusable or not at all.
+        """All samples of the request; those that are unusable or missing are requested again.
 
-        Raises :class:`groundtrace.inference.errors.CallError`, or BudgetUsedUp where there is no budget for another
-        try, with what did arrive as its ``partial``. A request that the declared capabilities exclude is not sent.
+        Raises :class:`groundtrace.inference.errors.CallError`, or BudgetUsedUp if the budget does not suffice for
+        another attempt; ``partial`` holds the samples that did arrive. A request that the endpoint's declared
+        capabilities exclude is not sent.
         """
         reason = _undeclared(self._settings, request)
         if reason:
@@ -78,7 +79,7 @@ class Flow:
         return joined(parts)
 
     def _counting(self, send: Send) -> Send:
-        """``send``, with a rough count of the tokens of a reply whose server does not tell it."""
+        """``send``, with an estimate of the tokens of a reply if the server does not report them."""
 
         async def counting(request: Request, n: int) -> Reply:
             reply = await send(request, n)
@@ -122,7 +123,7 @@ class Flow:
             except BudgetUsedUp as error:
                 error.partial = _retried(joined(failed), max(0, len(failed) - 1))
                 raise
-            except CallError as error:  # tries at a server that is away don't count
+            except CallError as error:  # attempts while the server is down don't count as retries
                 if guard is None or not await guard.is_away(error):
                     raise
                 if error.asks_to_wait:
@@ -131,9 +132,9 @@ class Flow:
                 return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """One try, and a second beside it when the first is silent for long: the first to succeed counts.
+        """One attempt, and a second copy if there is no reply after ``hedge_after_s``; the first success counts.
 
-        What the other took is counted as far as it is known: of a try that is given up the tokens are not.
+        The usage of the other attempt is counted if known; the tokens of a cancelled attempt are not.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
@@ -177,7 +178,7 @@ class Flow:
         raise errors[-1]
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """One try, of which the endpoint's guard is told."""
+        """One attempt; its result is reported to the endpoint's guard."""
         guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "given up")
         try:
             reply = await self._send(request, n, send, rank)
@@ -197,7 +198,7 @@ class Flow:
         token, overloaded = await self.gate.enter(rank), False
         try:
             await self._opening.take()
-            # After the gate: what was counted while it waited for a place would later be sent in a burst.
+            # After the gate: requests that took their part of the rate before they got a slot would be sent in a burst.
             expected = self._sizes.expected(request, n)
             await self._quota.take(expected)
             guard = guard_of_call()
@@ -224,7 +225,7 @@ class Flow:
 
 
 def _gave_up() -> None:
-    """A request was not waited for any longer. What was expected of it counts: the server may have made it."""
+    """A request timed out. Its expected cost counts as spent: the server may have completed it."""
     if (allowance := allowance_of_call()) is not None:
         allowance.gave_up()
 
@@ -234,8 +235,8 @@ def _tokens_of(reply: Reply) -> int:
 
 
 def _telling(send: Send, first: int) -> Send:
-    """``send``, which also tells the request's ``arrived`` of the reply, while it still holds its place: so no more
-    replies can be lost with this process than there are places.
+    """``send``, which also calls the request's ``arrived`` with the reply while the request holds its slot: so a killed
+    process loses at most one reply per slot. ``first`` is the number of samples before these.
     """
 
     async def telling(request: Request, n: int) -> Reply:
@@ -248,17 +249,17 @@ def _telling(send: Send, first: int) -> Send:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """The usage of a reply that came second and is not used."""
+    """The usage of a reply that is not used, since another came first."""
     return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 
 def _retried(reply: Reply, retries: int) -> Reply:
-    """The reply of all tries of one request, the last of which came after so many others."""
+    """The joined reply of all attempts of one request, with its number of retries."""
     return replace(reply, usage=replace(reply.usage, retries=retries))
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
-    """What the request needs and the endpoint is not declared to do."""
+    """The capability that the request needs and the endpoint does not declare; None if it declares all."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:
         return "take videos (video = true)"

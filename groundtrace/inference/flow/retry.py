@@ -1,6 +1,4 @@
-"""The one retry layer: which failed try is made again and after how long: exponential with jitter, a server's
-Retry-After honoured.
-"""
+"""The only retry layer: exponential backoff with jitter; a server's Retry-After is honoured."""
 
 import asyncio
 import random
@@ -15,20 +13,19 @@ FIRST_WAIT_S = 0.2
 FIRST_WAIT_AFTER_FAULT_S = 0.05
 MAX_WAIT_S = 60.0
 MAX_RETRY_AFTER_S = 600.0
-"""What a server may ask for where no :class:`groundtrace.inference.flow.guard.Guard` says how long it is waited for."""
+"""The longest wait for a server's Retry-After; a :class:`groundtrace.inference.flow.guard.Guard` may wait longer."""
 
 Pause = Callable[[CallError, float], Awaitable[None]]
-"""Waits so many seconds after a try that failed; raises what ends the call, such as the error itself."""
+"""Waits so many seconds after a failed attempt; raises to end the call, for example the error itself."""
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Seconds to wait after the ``tries``-th failed try (from 1): what the server asked for, else doubling.
+    """Seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After, or else doubling.
 
-    The first wait is a fifth of a second where the server refused the request because of its load. It is a twentieth
-    after a fault that has nothing to do with load (a reset, a garbled body, empty content), and after a timeout, since
-    the caller has already waited. How many are sent at once is decided by
-    :class:`groundtrace.inference.flow.limits.Gate`. ``jitter`` in [0, 1) spreads the wait over its upper half, so that
-    callers don't return together.
+    The first wait is at most a fifth of a second if the server refused the request because of its load. It is a
+    twentieth after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout, since the
+    caller has already waited. :class:`groundtrace.inference.flow.limits.Gate` limits the concurrent requests.
+    ``jitter`` in [0, 1) spreads the wait over its upper half, so that callers don't retry together.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)
@@ -43,17 +40,17 @@ async def sleep(_: CallError, seconds: float) -> None:
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """The :data:`Pause` that raises the error where a server asks for more than the longest wait of our own."""
+    """The :data:`Pause` that raises the error if the server asks for a wait longer than ``MAX_WAIT_S``."""
     if seconds > MAX_WAIT_S:
         raise error
     await asyncio.sleep(seconds)
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
-    """Returns the result of the first try that succeeds, of at most 1 + ``max_retries``, with a ``pause`` between them.
+    """Returns the result of the first successful attempt of at most 1 + ``max_retries``, with a ``pause`` in between.
 
-    Raises the last :class:`groundtrace.inference.errors.CallError`, with the number of tries: the one after which there
-    are no more retries, or one that sending again cannot help.
+    Raises the last :class:`groundtrace.inference.errors.CallError`, with the number of attempts in ``tries``: after the
+    last retry, or at once if the error is not retryable.
     """
     tries = 0
     while True:

@@ -1,7 +1,7 @@
 """A small value that several processes change, one at a time, in a file that all of them see.
 
-The file is locked with ``flock`` while it is read and written, which local disks and NFS from version 4 on do; a
-process that is killed lets go of it at once. A change takes about 60 microseconds on a local disk.
+The file is locked with ``flock`` while it is read and written. Local disks and NFS from version 4 on support this; the
+lock of a killed process is released at once. A change takes about 60 microseconds on a local disk.
 """
 
 import contextlib
@@ -20,11 +20,11 @@ R = TypeVar("R")
 
 
 class SharedState(Generic[T]):
-    """A dataclass ``kind`` in the JSON file ``path``, which is made where it is not there; beside it is a lock file.
+    """A dataclass ``kind`` in the JSON file ``path``, created if it does not exist; a lock file is beside it.
 
-    ``first`` is applied to the value when no other process has it open: it puts right what killed processes left
-    behind. Raises OSError where the file or its locks cannot be had. A file that holds something else raises
-    ValueError, or with ``mend`` counts as a new one.
+    ``first`` is applied to the value if no other process has the file open: it repairs what killed processes left
+    behind. Raises OSError if the file or its locks are not available. If the file holds anything else, raises
+    ValueError, or with ``mend`` starts with a new value.
     """
 
     def __init__(self, path: Path, kind: type[T], first: Callable[[T], None], mend: bool = False) -> None:
@@ -46,7 +46,7 @@ class SharedState(Generic[T]):
             self._handles = opened.pop_all()
 
     def change(self, work: Callable[[T], R]) -> R:
-        """What ``work`` returns, which may change the value that it is given; nobody else reads or changes it then."""
+        """Returns the result of ``work``, which may change the value that it gets; other processes wait meanwhile."""
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
             value = self._read()
@@ -73,7 +73,7 @@ class SharedState(Generic[T]):
             raise ValueError(f"{self._path} does not hold what was written there") from error
 
     def _write(self, value: T) -> None:
-        """One write in place, which a kill does not tear; blanks at the end are part of no JSON value."""
+        """One write in place, which a kill does not tear; trailing blanks, up to the old size, are valid in JSON."""
         data = self._kind.dump_json(value).ljust(self._size_bytes)
         if os.pwrite(self._file, data, 0) < len(data):
             raise OSError(f"{self._path} could not be written whole")

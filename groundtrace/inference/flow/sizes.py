@@ -1,19 +1,19 @@
-"""How many tokens a request will take, which limits a minute want to know before it is sent."""
+"""Estimates the tokens of a request before it is sent, for the rate limits."""
 
 from groundtrace.inference.request import Reply, Request, estimated_tokens
 
 
 class Sizes:
-    """The tokens that an endpoint's requests took, by prompt. Used on one event loop."""
+    """The tokens that an endpoint's requests used, by prompt. All methods run on one event loop."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """The tokens of ``n`` samples of a request, from what others of its prompt took.
+        """The expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
 
-        Before one of them has come it is as many as they may take at most: of many requests that begin together all
-        would be underestimated.
+        Before the first reply it is the most that they may use: a lower guess would underestimate all of many requests
+        that start together.
         """
         if request.prompt.name not in self._seen:
             return estimated_tokens(request.prompt) + n * (request.continuation is None) * request.sampling.max_tokens
@@ -21,7 +21,7 @@ class Sizes:
         return round(tokens_in / requests + n * tokens_out / samples)
 
     def saw(self, request: Request, reply: Reply) -> None:
-        """A reply has come with all its samples."""
+        """Count the tokens of a reply."""
         requests, tokens_in, samples, tokens_out = self._seen.get(request.prompt.name, (0, 0, 0, 0))
         self._seen[request.prompt.name] = (
             requests + 1,

@@ -1,8 +1,8 @@
-"""The budget of a run whose workers see no common disk: they take slices of it from the folder of its notes in a store.
+"""The budget of a run whose workers have no shared disk: they take slices of it from the notes folder in a store.
 
-A slice is an object that only one can create. Slices get smaller, each being a part of what was left before it, so that
-the last ones leave little with workers that do not need it. No clock and no process has to be asked; what a lost worker
-had taken counts as spent.
+A slice is an object that only one worker can create. Slices get smaller, each being a share of what the slices before
+it have left, so that the last ones leave little unused with workers. This needs no clock and no coordinator; slices of
+a lost worker count as spent.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from groundtrace.schemas.remote_path import RemotePath
 from groundtrace.schemas.storage import StoreUnavailable, place
 
 SHARE: Final = 1 / 32
-"""A slice's part of what the slices before it have left."""
+"""A slice's share of what the slices before it have left."""
 MAX_SLICES: Final = 200
 """Together they are all but 0.2 % of the budget."""
 
 
 def budget_of(settings: ModelsSettings) -> Budget:
-    """The budget that a worker with these settings keeps."""
+    """The budget of a worker with these settings: in slices if the notes are in a store, else in a shared file."""
     folder = place(settings.notes, settings.storage)
     if isinstance(folder, RemotePath):
         return SlicedBudget(settings.budget_usd, settings.budget_tokens, folder / "budget")
@@ -30,15 +30,15 @@ def budget_of(settings: ModelsSettings) -> Budget:
 
 
 def slice_of(whole: Cost, number: int) -> Cost:
-    """The slice of that number, from 0 on."""
+    """The size of slice ``number`` (from 0)."""
     share = SHARE * (1 - SHARE) ** number
     return Cost(whole.usd * share, int(whole.tokens * share))
 
 
 class SlicedBudget(Budget):
-    """Lets requests through as :class:`Budget` does, within the slices that this process has taken.
+    """Lets requests through like :class:`Budget`, within the slices that this process has taken.
 
-    It takes one when a request does not fit into those that it has. ``folder`` is the run's.
+    It takes another slice when a request does not fit into them. ``folder`` is the run's, for its slices.
     """
 
     def __init__(self, usd: float | None, tokens: int | None, folder: RemotePath) -> None:
@@ -48,7 +48,7 @@ class SlicedBudget(Budget):
         self._next = 0
 
     async def _make_room(self, cost: Cost) -> None:
-        """Take slices until the cost fits. Raises RunStopped where the store is away."""
+        """Take slices until the cost fits or no slice is left. Raises RunStopped if the store is unavailable."""
         ledger = self._ledger
         while not self.exhausted and not ledger.has_room_for(cost):
             taken = await asyncio.to_thread(self._take)
@@ -58,13 +58,13 @@ class SlicedBudget(Budget):
             ledger.tokens = None if ledger.tokens is None else ledger.tokens + taken.tokens
 
     def _take(self) -> Cost | None:
-        """Create the first slice that nobody has; None where all are taken."""
+        """Create the first free slice, and return its size; None if all are taken."""
         try:
             while self._next < MAX_SLICES:
                 number, self._next = self._next, self._next + 1
                 if (self._folder / f"slice-{number:03d}").create(os.urandom(16)):
                     return slice_of(self._whole, number)
-                self._next = max(self._next, len(self._folder.listed()))  # they are taken in their order
+                self._next = max(self._next, len(self._folder.listed()))  # slices are taken in order
         except StoreUnavailable as error:
             raise RunStopped(f"the run's budget cannot be seen: {error}", resumable=True) from error
         return None

@@ -1,4 +1,4 @@
-"""What watches the calls of a run in one process: a guard for each endpoint, and the run's notes."""
+"""Watches the calls of a run in one process: a guard for each endpoint, and the run's notes."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from groundtrace.inference.settings import ModelsSettings
 
 
 class Watch:
-    """The guards of a run's endpoints. ``endpoint`` gives that of a role."""
+    """The guards of a run's endpoints. ``endpoint`` returns the endpoint of a role."""
 
     def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint]) -> None:
         self.notes = RunNotes(settings.notes, settings.storage)
@@ -23,8 +23,8 @@ class Watch:
     async def guard(self, role: str) -> Guard | None:
         """The guard of the role's endpoint; None for a model in this process.
 
-        Before the first call that the cache cannot answer all endpoints are checked, so that none is paid in vain.
-        Raises :class:`groundtrace.inference.errors.RunStopped`.
+        The first call (at the first cache miss) checks all endpoints, so that no request is paid for in vain. Raises
+        :class:`groundtrace.inference.errors.RunStopped`.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
@@ -34,14 +34,14 @@ class Watch:
         return self._guards.get(self._settings.endpoint_name(role))
 
     def end(self) -> None:
-        """The run ends: no endpoint is sent anything more."""
+        """The run ends: no more requests are sent."""
         self._has_ended = True
         for guard in self._guards.values():
             guard.end()
 
     @property
     def under_way(self) -> int:
-        """How many requests are sent and not yet answered."""
+        """The number of requests in flight."""
         return sum(guard.under_way for guard in self._guards.values())
 
     async def _look(self) -> None:
