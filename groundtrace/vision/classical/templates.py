@@ -19,7 +19,7 @@ class Templates:
 
 
 def _polygon(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """POINTS places along a closed polygon (clockwise on screen), corners left out, and outward normals."""
+    """POINTS points along a closed polygon (clockwise on screen), without corners, and their outward normals."""
     low, high = corners.min(0), corners.max(0)
     corners = (corners - low) / (high - low)
     edges = np.roll(corners, -1, 0) - corners
