@@ -23,7 +23,7 @@ STAGES = ("ingest", "clean", "attempt", "difficulty", "split", "propose", "point
 
 
 def write_job(folder: Path, records: int) -> None:
-    """Write the output of a job over so many records, all of them SFT rows, each with ten calls of two replies."""
+    """Write the output of a job over ``records`` records, all of them SFT rows, each with ten calls of two replies."""
     import pyarrow as pa
 
     from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA

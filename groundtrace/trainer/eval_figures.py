@@ -87,9 +87,9 @@ def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """For each point of a response 1 if it lies in a gold box of its label, else 0; empty without gold boxes.
+    """For each point of a response, 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
 
-    The ``argos`` reward does not see gold boxes.
+    The ``argos`` reward does not use gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []

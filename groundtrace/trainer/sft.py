@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a run's SFT shards: the log-likelihood of the assistants' turns, images and all."""
+"""Supervised fine-tuning on a run's SFT shards, which maximises the log-likelihood of the assistant turns."""
 
 import time
 from pathlib import Path

@@ -50,7 +50,7 @@ class VllmSampler:
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
-        """``weights_folder`` must be the same folder for the server."""
+        """``weights_folder`` is the folder for the policy's weights; the server must see it under the same path."""
         self._vlm, self._settings = vlm, settings
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")

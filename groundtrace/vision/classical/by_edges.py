@@ -114,7 +114,7 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Boxes (working pixels, grown to the middle of the edge) and inner masks of enclosed regions."""
+    """The boxes (in working pixels, enlarged to the middle of the edge) and inner masks of enclosed regions."""
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)
     # Canny leaves gaps where edges meet; one more pixel on each side closes them.

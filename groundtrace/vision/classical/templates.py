@@ -42,7 +42,7 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """All outlines: square, circle, diamond, triangle and pentagon in four directions, hexagon in two."""
+    """All outlines: circle, square, diamond, triangle in four directions, pentagon and hexagon in two each."""
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     outlines = [
