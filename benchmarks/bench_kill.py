@@ -6,9 +6,8 @@
 interrupted and sends about 2,000 requests. Each further run, in a new folder, is killed after the server has received a
 random number of requests, and then resumed to its end. There are three variants, ``--kills`` times each: only the kill;
 with a second process that writes into the same cache all the time; with a file of the cache (the database, its
-write-ahead log, or the reply log) truncated at a random byte before the resume. The limit is the window: at most
-``max_concurrency`` requests are in flight, so at most this number may be sent again. Exit code 1 if more were sent
-again, or if rows or shards differ.
+write-ahead log, or the reply log) truncated at a random byte before the resume. At most the window (the requests in
+flight, ``max_concurrency``) may be sent again. Exit code 1 if more were sent again, or if rows or shards differ.
 """
 
 import argparse
