@@ -1,11 +1,11 @@
-"""What of a teacher's faults the whole pipeline lets through, and how many right traces it rejects.
+"""The share of a teacher's faults that the whole pipeline rejects, and the share of right traces that it rejects.
 
     python benchmarks/bench_corruptions.py [--input DATA] [--faults 50] [--cleans 100] [--seed 1] [--cases FILE]
 
-The grounded_cot pipeline runs over DATA (rendered scenes without --input) with the embedded engine in every role. Of
-the traces that it kept, those that are right by the gold boxes are written anew, each with one fault or one variation
-that leaves it right (``faults/``). A teacher that reads them from a script then answers in further runs of the whole
-pipeline, whose shards say what was kept. Gold boxes plant the faults; the verifier never sees them.
+The grounded_cot pipeline runs over DATA (rendered scenes without --input) with the embedded engine in every role. The
+kept traces that are right by the gold boxes are rewritten, each with one fault or with one variation that leaves it
+right (``faults/``). In further runs of the whole pipeline, a scripted teacher answers with these traces, and the shards
+show which were kept. Gold boxes are used to plant the faults; the verifier never gets them.
 """
 
 import argparse
@@ -40,7 +40,7 @@ OVERRIDES = (
 
 @dataclass(frozen=True)
 class Ended:
-    """Where a question ended: the text and the scores of its row in the SFT set, or the reason of its rejection."""
+    """The result of a question: the text and scores of its row in the SFT set, or the reason of its rejection."""
 
     text: str | None
     scores: str = ""
@@ -51,7 +51,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Seen:
-    """A planted trace and what became of it. ``mended`` where the row that was kept is the right trace again."""
+    """A planted trace and its result. ``mended``: whether the kept row is the right trace again."""
 
     planted: Planted
     ended: Ended
@@ -59,7 +59,7 @@ class Seen:
 
     @property
     def rejected(self) -> bool:
-        """Whether it is in no row."""
+        """Whether the trace was rejected."""
         return self.ended.text is None
 
 
@@ -71,7 +71,7 @@ class Runs:
         self.asked_as: dict[str, str] = {}
 
     def run(self, name: str, texts: str | None = None) -> dict[str, Ended]:
-        """By id, where each question ended, the traces being those of a script."""
+        """Run the pipeline, with the teacher's script ``texts`` if given; returns each question's result by id."""
         overrides = OVERRIDES
         if texts is not None:
             path = self._work / f"{name}.json"
@@ -97,7 +97,7 @@ def _rows(folder: Path, columns: list[str]) -> list[dict]:
 
 
 def measure(records: Path, work: Path, faults: int, cleans: int, seed: int) -> list[Seen]:
-    """Every planted trace with what became of it."""
+    """Every planted trace with its result."""
     runs, asked = Runs(records, work), asked_of(records)
     untouched = runs.run("untouched")
     rights: list[Right] = []
@@ -117,13 +117,13 @@ def measure(records: Path, work: Path, faults: int, cleans: int, seed: int) -> l
 
 
 def share(part: int, whole: int) -> float:
-    """Part of the whole; NaN of nothing."""
+    """``part`` over ``whole``; NaN if ``whole`` is 0."""
     return part / whole if whole else float("nan")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kind's figures: what was planted and is wrong or, of a clean kind, right; and what of it was rejected."""
+    """The results of one kind: its planted traces that count, and the number of mended ones that do not count."""
 
     kind: Kind
     seen: tuple[Seen, ...]
@@ -131,16 +131,16 @@ class Row:
 
     @property
     def rejected(self) -> int:
-        """How many are in no row."""
+        """The number of rejected traces."""
         return sum(each.rejected for each in self.seen)
 
     @property
     def share(self) -> float:
-        """The share rejected."""
+        """The share of rejected traces."""
         return share(self.rejected, len(self.seen))
 
     def line(self) -> str:
-        """As printed, with the reasons of the rejections."""
+        """The printed line, with the reasons of the rejections."""
         reasons = Counter(each.ended.reason for each in self.seen if each.rejected)
         named = ", ".join(f"{reason} {number}" for reason, number in reasons.most_common())
         mended = f"; {self.mended} mended, not counted" if self.mended else ""
@@ -148,7 +148,7 @@ class Row:
 
 
 def tabled(seen: Sequence[Seen]) -> list[Row]:
-    """A row for each kind. A fault that the pipeline has mended in storing the trace is none."""
+    """A row for each kind. A fault that the pipeline mended when it stored the trace does not count."""
     by_kind: dict[Kind, list[Seen]] = defaultdict(list)
     for each in seen:
         by_kind[each.planted.kind].append(each)
@@ -160,7 +160,7 @@ def tabled(seen: Sequence[Seen]) -> list[Row]:
 
 
 def report(rows: Sequence[Row], faults: int, cleans: int) -> tuple[dict[str, object], bool]:
-    """Print the tables and an example of each miss; the figures, and whether they are as good as they must be."""
+    """Print the tables and an example of each miss; returns the JSON line, and whether the thresholds are met."""
     for family in dict.fromkeys(kind.family for kind in KINDS):
         print(f"\n{family:46} planted rejected    share  reasons")
         for row in rows:
@@ -198,7 +198,7 @@ def report(rows: Sequence[Row], faults: int, cleans: int) -> tuple[dict[str, obj
 
 
 def _example(row: Row) -> None:
-    """One trace that should have ended otherwise, in full."""
+    """Print one trace with the wrong result."""
     missed = next((each for each in row.seen if each.rejected == row.kind.is_clean), None)
     if missed is None:
         return
@@ -222,7 +222,7 @@ def _write_cases(seen: Sequence[Seen], path: Path) -> None:
 
 
 def main() -> None:
-    """Plant, run, print the JSON line; exit code 1 where too little is rejected, or too much of what is right."""
+    """Plant, run, print the JSON line; exit code 1 if too few faults or too many right traces are rejected."""
     parser = argparse.ArgumentParser(description="Run the pipeline with a teacher that makes faults.")
     parser.add_argument("--input", type=Path, help="a folder with records.jsonl whose records have boxes")
     parser.add_argument("--faults", type=int, default=50, help="how many of each kind of fault")

@@ -23,7 +23,7 @@ STAGES = ("ingest", "clean", "attempt", "difficulty", "split", "propose", "point
 
 
 def write_job(folder: Path, records: int) -> None:
-    """A job of so many records, all of them SFT rows, each with ten calls of two replies."""
+    """Write the output of a job over ``records`` records, all of them SFT rows, each with ten calls of two replies."""
     import pyarrow as pa
 
     from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA
@@ -68,7 +68,7 @@ def write_job(folder: Path, records: int) -> None:
 
 
 def end_of(number: int) -> dict[str, Any]:
-    """What the end of a record tells."""
+    """The row of ``ends`` for a record."""
     calls = [
         {
             "role": "judge" if place % 2 else "teacher",
@@ -83,7 +83,7 @@ def end_of(number: int) -> dict[str, Any]:
 
 
 def driver(folder: Path) -> dict[str, Any]:
-    """As a run does it."""
+    """The figures, computed by the driver's own code."""
     from groundtrace.pipelines.running.counts import figures_of
     from groundtrace.pipelines.running.manifest import read_job
 
@@ -93,7 +93,7 @@ def driver(folder: Path) -> dict[str, Any]:
 
 
 def loop(folder: Path) -> dict[str, Any]:
-    """With sets and dicts."""
+    """The figures, computed by a plain loop with sets and dicts."""
     import pyarrow.parquet as pq
 
     read, written, kept, calls = set[str](), set[str](), Counter[str](), Counter[tuple[str, str]]()
@@ -113,7 +113,7 @@ def loop(folder: Path) -> dict[str, Any]:
 
 
 def measured(side: str, folder: Path) -> dict[str, Any]:
-    """Seconds, MiB and figures of a side, in a process of its own."""
+    """Seconds, MiB and figures of a side, run in a separate process."""
     command = [sys.executable, __file__, "--side", side, "--folder", str(folder)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -3,9 +3,9 @@
     python benchmarks/bench_engines.py [--engines local,processes,portable,prism,flink,flink-cluster,spark]
                                        [--records 500 1500] [--turns 2]
 
-``beam run`` of grounded_cot, each time into a fresh folder, with every reply in the cache. Two numbers of records tell
-what a record costs from what a job costs. Engines of scripts/ are started before the first turn; without ``--engines``
-those that have been set up are compared. Exits with 1 when a run sends a request or its shards are not the local run's.
+``beam run`` of grounded_cot, each time into a new folder, with every reply in the cache. Runs of two sizes separate the
+cost per record from the cost per job. Engines of scripts/ are started before the first turn; without ``--engines``, all
+installed engines are compared. Exit code 1 if a run sends a request or its shards differ from those of the local run.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Engine:
-    """How a run reaches an engine: options of its own, or a folder of scripts/ and what its start.sh is told."""
+    """How a run reaches an engine: Beam options, or a folder of scripts/ and the environment of its start.sh."""
 
     what: str
     options: tuple[str, ...] = ()
@@ -64,14 +64,14 @@ ENGINES = {
 
 @dataclass(frozen=True)
 class Started:
-    """An engine that takes jobs: the options of a run on it, the folder of its process ids, and what its start took."""
+    """A running engine: the Beam options of a run on it, the folder of its process ids, and its start-up time."""
 
     options: tuple[str, ...]
     state: Path | None = None
     start_s: float = 0.0
 
     def cpu_s(self) -> float:
-        """Processor seconds of its processes so far, and of all that have ended under them."""
+        """CPU seconds so far of its processes and of their ended children."""
         if self.state is None:
             return 0.0
         sessions = {int(path.read_text()) for path in self.state.glob("*.pid")}
@@ -79,16 +79,16 @@ class Started:
 
 
 def _processes() -> Iterator[tuple[int, int]]:
-    """The session of each process, and its clock ticks with those of its children that have ended."""
+    """For each process, its session, and its clock ticks including those of its ended children."""
     for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
             fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
             yield int(fields[3]), sum(map(int, fields[11:15]))
 
 
 @dataclass(frozen=True)
 class Took:
-    """What a run took: seconds, and processor seconds of it and of the engine's processes."""
+    """The duration of a run, and the CPU seconds of the run and of the engine's processes."""
 
     wall_s: float
     cpu_s: float
@@ -96,20 +96,20 @@ class Took:
 
 @dataclass(frozen=True)
 class Cost:
-    """What follows from the runs of two sizes: milliseconds a record, seconds a job without its records."""
+    """The cost computed from runs of two sizes: milliseconds per record, and seconds per job without its records."""
 
     record_ms: float
     job_s: float
 
     @classmethod
     def of(cls, few: int, few_s: float, many: int, many_s: float) -> "Cost":
-        """The line through both points."""
+        """The cost from the line through both points."""
         record_s = (many_s - few_s) / (many - few)
         return cls(1000 * record_s, few_s - few * record_s)
 
 
 class Bench:
-    """The input, the cache that holds every reply, and what the local runs wrote."""
+    """The input, the cache that holds every reply, and the rows and shards that the local runs wrote."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
@@ -119,12 +119,12 @@ class Bench:
         (folder / "config.toml").write_text(f"{config}\n[write]\nshards = {SHARDS}\n", "utf-8")
 
     def fill(self, records: int, server: bench_kill.Server) -> None:
-        """Run once over so many records, so that the cache has their replies."""
+        """Run once over ``records`` records, so that the cache has their replies."""
         self.run(records, Started(()))
         server.ask("reset", b"")
 
     def run(self, records: int, engine: Started) -> Took:
-        """One run. Raises RuntimeError when it fails or writes other rows than the first run over so many records."""
+        """Time one run. Raises RuntimeError if it fails or writes other rows than the first run of this size."""
         name = "run"
         command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         command += ["--output", self.folder / name, "--cache", self.folder / "cache", "--limit", records]
@@ -145,14 +145,14 @@ class Bench:
 
 
 def _children_s() -> float:
-    """Processor seconds of the child processes that have ended."""
+    """CPU seconds of the child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 @contextlib.contextmanager
 def ready(name: str, folder: Path) -> Iterator[Started]:
-    """The engine, started where it has scripts."""
+    """The engine, started if it has scripts; stopped at the end of the block."""
     engine = ENGINES[name]
     if not engine.scripts:
         yield Started(engine.options)
@@ -165,7 +165,7 @@ def ready(name: str, folder: Path) -> Iterator[Started]:
 def measure(
     names: list[str], sizes: tuple[int, int], turns: int, folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By engine the runs of each turn, by size, and the engines as they were started."""
+    """Returns, by engine, the runs of each turn by size, and the started engines."""
     runs: dict[str, list[dict[int, Took]]] = {name: [] for name in names}
     with serving("--script", "--latency-s", "0", "--slots", "1000") as server, contextlib.ExitStack() as stack:
         write_input(folder / "input", max(sizes))
@@ -187,19 +187,19 @@ def measure(
 
 
 def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> Cost:
-    """Of an engine, by ``wall_s`` or ``cpu_s``; for each size the least of its turns, which others disturbed least."""
+    """The cost of an engine in ``wall_s`` or ``cpu_s``, from each size's fastest turn, which is the least disturbed."""
     few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
     return Cost.of(sizes[0], few_s, sizes[1], many_s)
 
 
 def set_up() -> list[str]:
-    """The engines that need nothing, and those whose parts setup.sh has fetched."""
+    """The engines that need no setup, and those whose parts setup.sh has downloaded."""
     parts = Path(os.environ.get("ENGINE_PARTS", ROOT / ".engines"))
     return [name for name, engine in ENGINES.items() if not engine.scripts or (parts / engine.scripts).is_dir()]
 
 
 def ratios(runs: Mapping[str, list[dict[int, Took]]], sizes: tuple[int, int], what: str) -> dict[str, float]:
-    """By engine what a record costs there, over what it costs in the local runner."""
+    """By engine, its cost per record over that of the local runner."""
     local = cost(runs["local"], sizes, what).record_ms
     return {name: round(cost(turns, sizes, what).record_ms / local, 2) for name, turns in runs.items()}
 
@@ -217,7 +217,7 @@ def main() -> None:
     few, many = sizes = tuple(arguments.records)
     if not 0 < few < many:
         parser.error("--records: FEW must be less than MANY")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # else the engines would go on
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # otherwise the engines would keep running
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         try:
             runs, engines = measure(

@@ -2,11 +2,11 @@
 
     python benchmarks/bench_faults.py [--calls 2000] [--turns 3] [--seed 1]
 
-A local server answers each request with one of 15 faults at 2 % each (``model_server.FAULTS``), decided by the seed,
-the call and the number of this try. Each call asks for four samples through ``CallModels`` in a real Beam run, with
-a reply parser and one repair attempt. The ideal client is bare aiohttp with the same concurrency, timeouts and table
-of what may be sent again; it meets the same faults in the same order and sends again at once, or after Retry-After.
-Exits with 1 when a record is lost, a bad reply accepted, a rejection wrong, or a sample asked for after it was had.
+A local server answers each request with one of 15 faults at 2 % each (``model_server.FAULTS``), determined by the seed,
+the call and the number of the attempt. Each call asks for four samples through ``CallModels`` in a real Beam run, with
+a reply parser and one repair attempt. The ideal client is bare aiohttp with the same concurrency, timeouts and
+retryable errors; it gets the same faults in the same order and retries immediately, or after Retry-After. Exit code 1
+if a record is lost, a bad reply accepted, a rejection wrong, or a sample requested again after it was received.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from model_access import (
 IN_FLIGHT, LATENCY_S, SAMPLES, MAX_TOKENS = 64, 0.2, 4, 1024
 READ_TIMEOUT_S, MAX_RETRIES, REPAIRS = 2.0, 3, 1
 MAX_TRIES = SAMPLES * (MAX_RETRIES + 1) * 2 * (1 + REPAIRS)
-"""Each sample may need all tries, once with the larger budget, and all that once more for the repair."""
+"""The most requests of one call: all attempts for each sample, again with the larger budget, twice for the repair."""
 
 REJECTIONS = {
     "429 with Retry-After": ("call_failed", "rate_limited"),
@@ -61,11 +61,11 @@ REJECTIONS = {
     "length": ("truncated", "the reply was cut off"),
     "one sample fewer": ("call_failed", "garbled_response"),
 }
-"""By the fault that a call met last: the reason and the beginning of the detail of its rejection."""
+"""By the last fault of a call: the reason of its rejection, and the start of the rejection's detail."""
 
 
 def prompt_of(item: str) -> Any:
-    """What a call says."""
+    """The prompt of a call."""
     from groundtrace.prompts.loader import load_prompt
 
     return load_prompt("propose.v2").render(
@@ -79,7 +79,7 @@ def prompt_of(item: str) -> Any:
 
 
 def texts_of(reply: Any) -> list[str]:
-    """The samples, each a JSON object with a list of entities. Raises BadReply."""
+    """The texts of the samples, each a JSON object with a list of entities. Raises BadReply."""
     from groundtrace.inference.grounding import BadReply, json_object
 
     for completion in reply.completions:
@@ -90,7 +90,7 @@ def texts_of(reply: Any) -> list[str]:
 
 
 async def ask(item: Item, session: Any) -> Any:
-    """The work of the stage under test: four samples, parsed, repaired once."""
+    """The work of the tested stage: four samples, parsed, with one repair attempt."""
     from groundtrace.inference.asking import ask_for
     from groundtrace.inference.request import Sampling
 
@@ -99,7 +99,7 @@ async def ask(item: Item, session: Any) -> Any:
 
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The stage in a Beam run."""
+    """The tested stage in a Beam run."""
     from groundtrace.inference.asking import Asks
     from groundtrace.inference.flow.notes import paid_in
     from groundtrace.inference.runtime import runtime
@@ -123,7 +123,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The bare client."""
+    """The ideal client."""
     import aiohttp
 
     from groundtrace.inference.asking import repair_prompt
@@ -160,7 +160,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
-    """``n`` samples, sent for again while some are missing. Raises CallError when the tries are used up."""
+    """``n`` samples, requested until none is missing. Raises CallError if the retries are exhausted."""
     from groundtrace.inference.errors import CallError
 
     found: list[Any] = []
@@ -209,7 +209,7 @@ SIDES = {"beam": beam_side, "ideal": ideal_side}
 
 
 def delivered(asked: dict[str, Any]) -> int:
-    """How many samples a request brought that must not be asked for again."""
+    """The number of usable samples in the reply to a request; these must not be requested again."""
     outcome, n = asked["outcome"], asked["samples"]
     if outcome in ("", "wrong schema"):
         return n
@@ -219,7 +219,7 @@ def delivered(asked: dict[str, Any]) -> int:
 
 
 def problems(items: list[Item], folder: Path, log: list[dict[str, Any]], ran: Ran) -> list[str]:
-    """What is wrong with what became of the calls, by the server's own log; the figures are printed."""
+    """Compare the calls' results with the server's log, print the figures, and return what is wrong."""
     results, rejections = (json.loads((folder / f"{name}.json").read_text("utf-8")) for name in ("kept", "rejected"))
     kept, rejected = dict(results), {row["id"]: row for row in rejections}
     by_item: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -261,7 +261,7 @@ def problems(items: list[Item], folder: Path, log: list[dict[str, Any]], ran: Ra
 
 
 def measure(calls: int, seed: int, folder: Path) -> tuple[float, float, list[str]]:
-    """One turn with a seed of its own: seconds of the stage and of the ideal client, and what is wrong."""
+    """One turn with its own seed: seconds of the stage, seconds of the ideal client, and what is wrong."""
     items, path = [Item(f"item-{number:06d}") for number in range(calls)], folder / f"{seed}.jsonl"
     write_items(path, items)
     arguments = ("--slots", str(IN_FLIGHT), "--latency-s", str(LATENCY_S), "--faults", str(seed))
@@ -283,7 +283,7 @@ def measure(calls: int, seed: int, folder: Path) -> tuple[float, float, list[str
 
 
 def main() -> None:
-    """Measure, check, print the JSON line; with ``--side``, be one of the sides."""
+    """Measure, check, print the JSON line; with ``--side``, run one of the sides instead."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--turns", type=int, default=3)

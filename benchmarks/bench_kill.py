@@ -2,12 +2,12 @@
 
     python benchmarks/bench_kill.py [--records 350] [--kills 10] [--seed 1] [--window 32] [--rate 640] [--samples 16]
 
-``beam run`` over images with questions, every role played by a local server in a process of its own. A first run goes
-to its end undisturbed, about 2,000 requests. Each further one, in a fresh folder, is killed when the server has
-got a random number of requests, and then resumed to its end. Three variants, ``--kills`` times each: nothing else; a
-second process writing into the same cache all the while; a file of the cache (the database, its write-ahead log, or
-the reply log) cut at a random byte before the resume. The limit is the window: at most ``max_concurrency`` requests
-are under way at once, so no more may be sent again. Exits with 1 when more were, or when rows or shards differ.
+``beam run`` over images with questions; a local server in a separate process plays every role. A first run is not
+interrupted and sends about 2,000 requests. Each further run, in a new folder, is killed after the server has received a
+random number of requests, and then resumed to its end. There are three variants, ``--kills`` times each: only the kill;
+with a second process that writes into the same cache all the time; with a file of the cache (the database, its
+write-ahead log, or the reply log) truncated at a random byte before the resume. At most the window (the requests in
+flight, ``max_concurrency``) may be sent again. Exit code 1 if more were sent again, or if rows or shards differ.
 """
 
 import argparse
@@ -57,7 +57,7 @@ near = false
 
 @dataclass(frozen=True)
 class Whole:
-    """What an undisturbed run asked for and wrote."""
+    """The requests and the output of the uninterrupted run: samples by prompt, rows by side, digests of shards."""
 
     asked: Counter[str]
     requests: int
@@ -67,7 +67,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Cycle:
-    """One run that was killed and resumed. ``repeated`` counts requests and samples that it had asked for before."""
+    """One run that was killed and resumed. ``repeated_…`` counts the requests and samples that were sent twice."""
 
     killed_at: int
     repeated_requests: int
@@ -80,7 +80,7 @@ class Cycle:
 
 
 def write_input(folder: Path, records: int) -> None:
-    """Images that differ, each with a question that the server can answer."""
+    """Write distinct images, each with a question that the server can answer."""
     import cv2
     import numpy as np
 
@@ -101,23 +101,23 @@ def write_input(folder: Path, records: int) -> None:
 
 @dataclass(frozen=True)
 class Bench:
-    """The input, the server and the places of the runs."""
+    """The server, and the folder with the input, the runs and their caches."""
 
     folder: Path
     server: Server
 
     def command(self, name: str) -> list[str]:
-        """``beam run`` into a folder, with a cache of that name beside it."""
+        """The command of a ``beam run`` into the folder ``name``, with its own cache beside it."""
         run, cache = self.folder / name, self.cache(name).parent
         command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         return [*map(str, [*command, "--output", run, "--cache", cache, "--config", self.folder / "config.toml"])]
 
     def cache(self, name: str) -> Path:
-        """The cache's database."""
+        """The database of the run's cache."""
         return self.folder / f"{name}-cache" / "replies.sqlite"
 
     def finish(self, name: str) -> float:
-        """Run to the end; how many seconds it took. Raises RuntimeError unless it succeeds."""
+        """Run to the end; returns the seconds. Raises RuntimeError if the run fails."""
         started = time.monotonic()
         done = subprocess.run(
             self.command(name), cwd=ROOT, capture_output=True, text=True, check=False, timeout=SIDE_LIMIT_S
@@ -127,14 +127,14 @@ class Bench:
         return time.monotonic() - started
 
     def asked(self) -> Counter[str]:
-        """How many samples the server was asked for, by prompt."""
+        """The number of samples requested from the server, by prompt."""
         counts: Counter[str] = Counter()
         for asked in self.server.ask("log"):
             counts[asked["prompt"]] += asked["samples"]
         return counts
 
     def written(self, name: str) -> tuple[dict[str, int], dict[str, str]]:
-        """The rows of each side and the digests of the shards of sft and rl."""
+        """The number of rows of each side, and the digests of the shards of sft and rl."""
         counts = json.loads((self.folder / name / "run.json").read_text("utf-8"))["counts"]
         rejected = sum(count for reasons in counts["rejected"].values() for count in reasons.values())
         shards = sorted(path for side in ("sft", "rl") for path in (self.folder / name / side).glob("*.parquet"))
@@ -142,7 +142,7 @@ class Bench:
         return {"sft": counts["sft"], "rl": counts["rl"], "rejected": rejected}, digests
 
     def whole(self) -> Whole:
-        """The undisturbed run; repeated at once, it must send nothing. Raises RuntimeError if it does."""
+        """Make the uninterrupted run, and repeat it. Raises RuntimeError if the repetition sends a request."""
         self.finish("whole")
         asked, requests = self.asked(), len(self.server.ask("log"))
         rows, digests = self.written("whole")
@@ -152,7 +152,7 @@ class Bench:
         return Whole(asked, requests, rows, digests)
 
     def cycle(self, name: str, variant: str, rng: random.Random, whole: Whole) -> Cycle:
-        """Kill a run at a random moment, resume it, and see what the server was asked for in all."""
+        """Kill a run at a random moment, resume it, and compare all its requests with those of the whole run."""
         self.server.ask("reset", b"")
         note = ""
         with self.second_writer(name, variant == "second writer") as wrote:
@@ -185,7 +185,7 @@ class Bench:
 
     @contextmanager
     def second_writer(self, name: str, wanted: bool) -> Iterator[list[str]]:
-        """A process that puts replies of its own into the cache; their keys are in the list once it has ended."""
+        """A process that writes its own replies into the cache; after the block, the list holds their keys."""
         wrote: list[str] = []
         if not wanted:
             yield wrote
@@ -202,7 +202,7 @@ class Bench:
 
 
 def cut_a_file(cache: Path, rng: random.Random) -> str:
-    """Cut the database, its write-ahead log or a reply log at a random byte; says which and where."""
+    """Truncate the database, its write-ahead log or a reply log at a random byte; returns a note on which and where."""
     files = [*cache.glob("replies.sqlite"), *cache.glob("replies.sqlite-wal"), *sorted(cache.glob("log/*"))]
     file = rng.choice([file for file in files if file.stat().st_size])
     size_bytes = file.stat().st_size
@@ -213,7 +213,7 @@ def cut_a_file(cache: Path, rng: random.Random) -> str:
 
 
 def missing_writes(cache: Path, keys: list[str]) -> int:
-    """How many of the second writer's replies are not in the cache."""
+    """The number of the second writer's replies that are missing in the cache."""
     if not keys:
         return 0
     from groundtrace.inference.cache.shared import open_cache
@@ -225,7 +225,7 @@ def missing_writes(cache: Path, keys: list[str]) -> int:
 
 
 def write_replies(path: str) -> None:
-    """The second process: put replies into the cache until something comes on standard input; prints how many."""
+    """The second process: write replies into the cache until standard input has data; prints their number."""
     from groundtrace.inference.cache.replies import CacheEntry
     from groundtrace.inference.cache.shared import open_cache
     from groundtrace.inference.request import Completion
@@ -241,7 +241,7 @@ def write_replies(path: str) -> None:
 
 
 def faults_of(cycle: Cycle, whole: Whole, window: int) -> list[str]:
-    """What broke its bound."""
+    """The limits that the cycle violated, as messages."""
     broken = {
         f"{cycle.repeated_requests} requests sent again, the window is {window}": cycle.repeated_requests > window,
         f"rows {cycle.rows}, not {whole.rows}": cycle.rows != whole.rows,

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_outage.py [--records 2000] [--outage-s 30]
 
-``beam run`` over images with questions, every role played by a local server in a process of its own, three times with
-caches of their own: undisturbed; with a server that, after a third of the requests, drops all connections and refuses
-new ones for ``--outage-s`` seconds; and the same with ``outage_timeout_s = 0``, which does not wait. ``ratio`` is the
-rows of the second run over those of the first. Exits with 1 unless both have the same rows and shards.
+``beam run`` over images with questions; a local server in a separate process plays every role. There are three runs,
+each with its own cache: without an outage; with a server that, after a third of the requests, drops all connections and
+refuses new ones for ``--outage-s`` seconds; and the same with ``outage_timeout_s = 0``, which does not wait. ``ratio``
+is the number of rows of the second run over that of the first. Exit code 1 unless both have the same shards.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SIDES = (WHOLE, AWAY, NOT_WAITED)
 
 
 def run(side: str, folder: Path, server: Sequence[str]) -> dict[str, Any]:
-    """One run with a server of its own: its rows, shards, seconds and requests."""
+    """One run with its own server: its rows, digests of shards, seconds and requests."""
     with serving("--script", "--slots", str(WINDOW), "--latency-s", str(WINDOW / RATE), *server) as served:
         bench, name = Bench(folder, served), side.replace(" ", "-")
         roles = "\n".join(f'{role} = "server"' for role in ROLES)

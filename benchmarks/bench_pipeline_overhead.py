@@ -1,14 +1,12 @@
 """What the pipeline costs around the pixel work that it cannot avoid.
 
-The limit is a bare loop: decode, draw the same marks, encode, write the drawn PNG, append both images to a
-Parquet file. The pipeline is pipelines/grounded_cot.py with every reply in the cache already: ingest, overlay,
-verify, shards.
+The baseline is a bare loop: decode, draw the same marks, encode, write the drawn PNG, append both images to a Parquet
+file. The pipeline is pipelines/grounded_cot.py with every reply already in the cache: ingest, overlay, verify, shards.
 
     python benchmarks/bench_pipeline_overhead.py [--records 1000] [--flat] [--profile]
 
-Both sides run in processes of their own, pinned to the same core, turn by turn, and draw the same bytes.
-``--flat`` runs 10,000 small records too, for the peak memory; ``--profile`` adds where the pipeline's processor
-time goes.
+Both sides run in separate processes, pinned to the same core, turn by turn, and draw the same bytes. ``--flat`` also
+runs 10,000 small records, for the peak memory; ``--profile`` adds a table of the pipeline's CPU time by function.
 """
 
 import argparse
@@ -32,7 +30,7 @@ NOISY = Size(1280, 960, 160, ("jpg",), noise=4.0)
 TURNS = 3
 FLAT_RECORDS = 10_000
 
-# Functions of the pipeline that do not call one another, and what they stand for in the table of --profile.
+# The rows of the table of --profile: a description, and a function of the pipeline; these do not call one another.
 PARTS = (
     ("ingest: parse a record", "schemas/input_record.py", "parse_record"),
     ("ingest: read, decode, hash a medium", "stages/ingest_records.py", "check_medium"),
@@ -56,7 +54,7 @@ class Case:
     folder: Path
 
     def start(self, side: str, limit: int = 0, profile_to: Path | None = None) -> dict[str, Any]:
-        """Run one side in a process of its own; what was drawn before is removed first, so that it is drawn anew."""
+        """Run one side in a separate process; earlier drawings are removed first, so that they are drawn again."""
         shutil.rmtree(self.folder / "run" / "media", ignore_errors=True)
         shutil.rmtree(self.folder / "out", ignore_errors=True)
         (self.folder / "out").mkdir()
@@ -79,7 +77,7 @@ class Case:
 
 
 def prepare(folder: Path, size: Size, records: int) -> tuple[Case, float]:
-    """Render the input and fill the cache; the case, and the peak memory of the filling run in MiB."""
+    """Render the input and fill the cache; returns the case, and the peak memory of the filling run in MiB."""
     case = Case(size, records, folder / f"{size.name}-{records}")
     render_input(case.folder / "input", size, records)
     return case, case.start("pipeline")["rss_mib"]
@@ -87,9 +85,9 @@ def prepare(folder: Path, size: Size, records: int) -> tuple[Case, float]:
 
 @dataclass(frozen=True)
 class Result:
-    """The figures of one case, each list in turn order. Rates are records a second.
+    """The figures of one case; lists are in the order of turns. Rates are records per second.
 
-    ``cpu_ratio`` is the loop's processor time over that of the whole run; neighbours on the machine hardly change it.
+    ``cpu_ratio`` is the loop's CPU time over that of the whole run; other load on the machine hardly changes it.
     """
 
     case: Case
@@ -105,9 +103,9 @@ class Result:
 
 
 def measure(case: Case) -> Result:
-    """A tenth of the records, all of them, and the loop, three times in turn.
+    """Run the pipeline on a tenth of the records, on all of them, and the loop, three times in turn.
 
-    The steady rate is that of the records beyond the tenth; the start-up is what the tenth took above that rate.
+    The steady rate is that of the records beyond the tenth; the start-up is the extra time of the tenth at that rate.
     """
     part = max(1, case.records // 10)
     turns = [(case.start("pipeline", part), case.start("pipeline"), case.start("loop")) for _ in range(TURNS)]
@@ -132,7 +130,7 @@ def measure(case: Case) -> Result:
 
 
 def print_table(results: list[Result]) -> None:
-    """Records a second and their ratio to the bare loop: median (lowest-highest) of the turns."""
+    """Print records per second and their ratio to the bare loop: median (lowest-highest) of the turns."""
     print(f"{'scenes':>10} {'records':>7} {'':<9} {'records/s':>22} {'of the loop':>18} {'peak MiB':>8}")
     for r in results:
         start = f"{r.case.size.name:>10} {r.case.records:>7}"
@@ -148,23 +146,23 @@ def print_table(results: list[Result]) -> None:
 
 
 def ratios(rates: list[float], limits: list[float]) -> list[float]:
-    """Turn by turn."""
+    """The ratio of each rate to its limit, turn by turn."""
     return [rate / limit for rate, limit in zip(rates, limits, strict=True)]
 
 
 def spread(values: list[float], digits: int) -> str:
-    """Median (lowest-highest)."""
+    """The values as text: median (lowest-highest)."""
     low, high = min(values), max(values)
     return f"{statistics.median(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
 def print_profile(case: Case) -> None:
-    """Processor time per record by part, under cProfile, which makes Python code dearer than it is."""
+    """Print CPU time per record by part, under cProfile, which overestimates the time of Python code."""
     path = case.folder / "profile"
     case.start("pipeline", profile_to=path)
     stats: dict[tuple[str, int, str], tuple[int, int, float, float, Any]]
     stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]
-    # The event loop's wait is still open when the profile ends, and then read with another thread's clock.
+    # "poll" is left out: it is still running when the profile ends, and its time is then from another thread's clock.
     total_s = sum(row[2] for (_, _, function), row in stats.items() if "poll" not in function)
     rows = []
     for part, file, wanted in PARTS:

@@ -1,8 +1,8 @@
 """What memory it takes to send a run out: that of a large one beside that of one of a quarter of its size.
 
-The runs are synthetic: shards as ``beam run`` writes them (the same schema, row groups of 100 MB), images of noise, one
-row in ten of a source whose licence is not stated, so that every shard is read and written anew. A dry run does all but
-send. An export stands for those that embed images, and one for those that write them as files.
+The runs are synthetic: shards as ``beam run`` writes them (the same schema, row groups of 100 MB), images of noise. One
+row in ten is from a source of unknown licence, so that every shard is read and written again. A dry run does everything
+except the upload. Two exports are measured: one that embeds images, and one that writes them as files.
 """
 
 import argparse
@@ -34,7 +34,7 @@ COMMANDS = {
     "export trl": (*EXPORT, "trl"),
     "export jsonl": (*EXPORT, "jsonl"),
 }
-"""What is measured, by name."""
+"""The measured commands, by name."""
 
 
 def main() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def write_run(run: Path, size_gb: float) -> None:
-    """A finished run whose SFT shards have so many bytes of images."""
+    """Write a finished run whose SFT shards hold ``size_gb`` GB of images."""
     rows = max(1, round(size_gb * 1e9 / IMAGE_BYTES))
     group_rows = GROUP_BYTES // IMAGE_BYTES
     shard_rows = group_rows * SHARD_GROUPS
@@ -104,13 +104,13 @@ def row_of(number: int) -> dict[str, Any]:
 
 
 def noise() -> bytes:
-    """A PNG file of noise, which no compression makes smaller."""
+    """A PNG file of noise, which cannot be compressed."""
     pixels = np.frombuffer(os.urandom(IMAGE_BYTES), np.uint8).reshape(IMAGE_SIDE_PX, IMAGE_SIDE_PX, 3)
     return cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1].tobytes()
 
 
 def summary_of(rows: int) -> dict[str, Any]:
-    """The run's ``run.json``."""
+    """The content of the run's ``run.json``."""
     return {
         "recipe": "bench",
         "input": "bench",
@@ -128,7 +128,7 @@ def summary_of(rows: int) -> dict[str, Any]:
 
 
 def measured(words: list[str]) -> tuple[float, float]:
-    """The peak memory (MB) and the time (s) of a ``beam`` command in a process of its own."""
+    """The peak memory (MiB) and the time (s) of a ``beam`` command in a separate process."""
     code = (
         "import resource, sys, time; from groundtrace.pipelines.commands import cli; started = time.perf_counter()\n"
         "code = cli.main(sys.argv[1:])\n"

@@ -1,14 +1,14 @@
-"""What responses earn that do not do the work, under the reward of each recipe with the embedded engine in every role.
+"""The reward of hacks (responses that skip the work) under each recipe, with the embedded engine in every role.
 
     python benchmarks/bench_reward_hacking.py [--recipe argos …] [--input DATA] [--count 120] [--seed 1] [--all]
 
-The pipeline of each recipe curates a small draw of DATA (rendered scenes without --input). Its reward scores the
-honest response to each of its RL rows beside the hacks of benchmarks/hacking. What the embedded judge cannot judge is
-unscored: it is counted and is not a 0. A hack is compared with the honest response where both are scored.
+The pipeline of each recipe curates a small sample of DATA (rendered scenes without --input). Its reward scores the
+honest response to each RL row and the hacks of benchmarks/hacking. A response that the embedded judge cannot judge is
+unscored: it is counted, but not as 0. A hack is compared with the honest response only if both are scored.
 
-Exit code 1 where a hack comes within 0.1 of the honest responses, the best blind policy earns more than half of what
-they earn, an honest response earns less than 0.9 on average, or there are fewer questions than asked for. Parts in
-``NOT_COUNTED`` are printed with their reason and do not change it.
+Exit code 1 if a hack comes within 0.1 of the honest responses, the best blind policy earns more than half of their
+reward, honest responses earn less than 0.9 on average, or there are fewer questions than requested. Parts in
+``NOT_COUNTED`` are printed with their reason and do not change the exit code.
 """
 
 import argparse
@@ -36,14 +36,14 @@ PLAIN = {
     "rucl": ("no_thought", "guess_alone"),
     "codedance": ("answer_without_a_call", "guess_without_a_call"),
 }
-"""Of each recipe and stream the hack that is silent, and the usual answer alone."""
+"""By recipe (and stream), the hack that knows the answer but shows no work, and the one that guesses the usual one."""
 HARDNESS = (0.0, 0.5, 1.0)
-"""λ at the curriculum's beginning, in its middle and at its end: with RuCL each is looked at by itself."""
+"""λ at the start, middle and end of the curriculum; RuCL is measured at each of them."""
 
 
 _EARLY = "by design before the hard rubrics count in full (Eq. 6)"
 NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY}
-"""Parts that are printed and do not fail the benchmark, and why."""
+"""The parts that are printed but cannot fail the benchmark, with the reasons."""
 
 
 def figures_of(recipe: str, folder: Path, posed: Sequence[Posed]) -> Iterator[Figures]:
@@ -65,7 +65,7 @@ def figures_of(recipe: str, folder: Path, posed: Sequence[Posed]) -> Iterator[Fi
 
 
 def show(figures: Figures, is_all: bool) -> None:
-    """Print one part: its hacks (all, or those that come closest), and the figures that count."""
+    """Print one part: its hacks (all, or those that come closest), and its figures."""
     print(f"\n{figures.part}: {len(figures.tried)} questions, {len(figures.hacks)} hacks, ", end="")
     print(f"honest {_said(figures.honest)} ({figures.honest_unscored} unscored)")
     rows = sorted(figures.rows, key=lambda row: -1.0 if row.earned is None else -row.earned - 1)
@@ -92,7 +92,7 @@ def _said(value: float | None) -> str:
 
 
 def line_of(figures: Figures) -> dict[str, Any]:
-    """The figures of one part for the JSON line; null is unscored."""
+    """The figures of one part for the JSON line; null means unscored."""
     best, (silent, usual) = figures.best, (figures.named(name) for name in _plain(figures.part))
     return {
         "part": figures.part,

@@ -1,11 +1,11 @@
-"""What scoring by rule costs: the box reward beside the plainest ways to write it, and the whole chain.
+"""The speed of scoring by rules: the box reward compared with simple implementations of it, and the whole chain.
 
     python benchmarks/bench_rewards.py [--turns 3]
 
-Every figure is per second of processor time in one thread, so that neighbours on the machine hardly change it.
-Boxes: the bidirectional reward (iVGR Eq. 2) of groups of responses, from ``Box`` records to one number a response,
-beside plain Python over the pairs and NumPy pair by pair, in turn over the same boxes. Chain: a response taken apart,
-graded, its boxes scored in its group, gated (Argos Eq. 9). Exit code 1 when the sides disagree.
+Every figure is per second of CPU time in one thread, so that other load on the machine hardly changes it. Boxes: the
+bidirectional reward (iVGR Eq. 2) of groups of responses, from ``Box`` records to one number per response, compared with
+plain Python over the pairs and with NumPy pair by pair, in turn over the same boxes. Chain: a response is parsed,
+graded, its boxes are scored in its group, and the scores are gated (Argos Eq. 9). Exit code 1 if the sides disagree.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BOXES = (8, 16, 32, 64)
 GROUPS = (8, 16, 32, 64)
 WIDTH, HEIGHT = 1280, 960
 MIN_TIMED_S = 0.05
-"""Work is repeated until it has taken so much processor time; the clock is coarse."""
+"""Work is repeated until it has taken this CPU time, because the clock is coarse."""
 
 QUESTIONS = (
     ("mcq", "a red car", ("a blue car", "a red car", "a van", "nothing"), ("B", "(B) a red car", "A", "a van")),
@@ -41,14 +41,14 @@ QUESTIONS = (
     ("text", "a traffic light", None, ("traffic light", "a lamp", "A traffic light.", "stop sign")),
     ("text", r"\frac{3}{4}", None, ("0.75", r"\frac{3}{4}", r"\frac{4}{3}", "3/4")),
 )
-"""Answer type, gold, choices, and what responses answer."""
+"""Answer type, gold answer, choices, and the responses' answers."""
 THOUGHT = "The picture shows a street with several vehicles; the one by the crossing is the one that is asked for. " * 6
 
 Corners = tuple[float, float, float, float]
 
 
 def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
-    """Boxes of 20 to 300 pixels a side, anywhere in the image."""
+    """Random boxes with sides of 20 to 300 pixels, anywhere in the image."""
     boxes = []
     for _ in range(count):
         width, height = rng.uniform(20, 300), rng.uniform(20, 300)
@@ -58,7 +58,7 @@ def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
 
 
 def answer_with(rng: random.Random, gold: Sequence[Box], count: int) -> tuple[Box, ...]:
-    """A response's boxes: half near gold ones, half anywhere. No two are near-duplicates, which the rivals count."""
+    """A response's boxes: half near gold boxes, half anywhere. No near-duplicates: the other sides would count them."""
     near = []
     for box in rng.sample(gold, min(len(gold), count // 2)):
         dx, dy = rng.gauss(0, 10), rng.gauss(0, 10)
@@ -80,12 +80,12 @@ def _is_apart(box: Box, others: Sequence[Box]) -> bool:
 
 
 def corners_of(boxes: Sequence[Box]) -> list[Corners]:
-    """Attribute look-ups done once a box, as any careful loop would."""
+    """The boxes' corners as tuples, so that the loops look up each attribute only once per box."""
     return [(box.x1, box.y1, box.x2, box.y2) for box in boxes]
 
 
 def plain_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list[float]:
-    """Eq. 2 in plain Python: each pair once, pairs that do not meet left early."""
+    """Eq. 2 in plain Python: each pair once, with an early exit for disjoint boxes."""
     rows = corners_of(gold)
     return [_averaged([[_plain_iou(box, row) for row in rows] for box in corners_of(each)]) for each in responses]
 
@@ -124,12 +124,12 @@ def _averaged(overlaps: list[list[float]]) -> float:
 
 
 def our_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list[float]:
-    """The reward's numbers, as the rivals give them."""
+    """Eq. 2 by this repository's code, in the same form as the other sides."""
     return FORMS["bidirectional"](*match_group(responses, gold)).tolist()
 
 
 def rate(work: Callable[[], object], count: int) -> float:
-    """How many of the ``count`` things that ``work`` does are done in a second of processor time."""
+    """The rate of ``work``, which processes ``count`` items per call, in items per second of CPU time."""
     work()
     times, start = 0, time.process_time()
     while (spent_s := time.process_time() - start) < MIN_TIMED_S:
@@ -139,14 +139,14 @@ def rate(work: Callable[[], object], count: int) -> float:
 
 
 def measure_boxes(turns: int) -> list[dict[str, Any]]:
-    """One row per number of boxes and group size: rates of the sides, turn by turn, in scorings a second."""
+    """One row per number of boxes and group size: the rates of all sides, turn by turn, in scorings per second."""
     rng = random.Random(1)
     rows = []
     for boxes in BOXES:
         for size in GROUPS:
             gold = draw_boxes(rng, boxes)
             responses = [answer_with(rng, gold, boxes) for _ in range(size)]
-            # The rivals' cost is the same for every response: two are enough to see it.
+            # The cost of the other sides is the same for every response: two responses are enough.
             few = responses[:2]
             if not np.allclose(our_group(responses, gold)[:2], plain_group(few, gold)):
                 sys.exit("the box reward differs from plain Python")
@@ -165,7 +165,7 @@ def measure_boxes(turns: int) -> list[dict[str, Any]]:
 
 
 def print_boxes(rows: list[dict[str, Any]]) -> None:
-    """The table of the box reward."""
+    """Print the table of the box reward."""
     print("the box reward, scorings a second of one core: median (lowest-highest)")
     print(f"{'boxes':>7} {'group':>5} {'plain':>9} {'by pairs':>9} {'ours':>9} {'verdicts':>9} {'ours/faster':>20}")
     for row in rows:
@@ -175,7 +175,7 @@ def print_boxes(rows: list[dict[str, Any]]) -> None:
 
 
 def draw_groups(rng: random.Random, groups: int = 24, size: int = 8) -> list[tuple[Any, tuple[Box, ...], list[str]]]:
-    """Questions, their gold boxes and the texts of their responses: some boxes in 600 characters of thought."""
+    """Questions with gold boxes and response texts: some boxes after about 600 characters of thought."""
     drawn = []
     for index in range(groups):
         question = QUESTIONS[index % len(QUESTIONS)]
@@ -190,7 +190,7 @@ def draw_groups(rng: random.Random, groups: int = 24, size: int = 8) -> list[tup
 
 
 def run_chain(groups: list[tuple[Any, tuple[Box, ...], list[str]]], gate: GateSettings) -> list[float | None]:
-    """One score per response: parsed, graded, its boxes scored in its group, gated."""
+    """One score per response: it is parsed and graded, its boxes are scored in its group, and the scores are gated."""
     scores = []
     for (answer_type, gold_answer, choices, _), gold, texts in groups:
         parsed = [parse_response(text) for text in texts]
@@ -203,7 +203,7 @@ def run_chain(groups: list[tuple[Any, tuple[Box, ...], list[str]]], gate: GateSe
 
 
 def measure_chain(turns: int) -> dict[str, list[float]]:
-    """Rates of the chain and of its parts, in responses a second, turn by turn. A response counts as one verdict."""
+    """The rates of the chain and of its parts, in responses per second, turn by turn; a response is one verdict."""
     groups, gate = draw_groups(random.Random(2)), GateSettings()
     parsed = [(question, gold, [parse_response(text) for text in texts]) for question, gold, texts in groups]
     plain = [row for row in parsed if "\\" not in row[0][1]]

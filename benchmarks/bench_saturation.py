@@ -2,9 +2,10 @@
 
     python benchmarks/bench_saturation.py [--calls 4000] [--turns 3] [--overload]
 
-A local server in a process of its own has 64 slots and takes 200 ms a call, so 320 calls/s are ideal. The stage is
-``CallModels`` in a real Beam run with the ``openai`` endpoint; beside it, turn by turn, aiohttp with 64 requests in
-flight, and the official openai client. ``--overload`` has the server refuse (503) what exceeds 16 at once instead.
+A local server in a separate process has 64 slots and takes 200 ms per call, so 320 calls/s are ideal. The stage is
+``CallModels`` in a real Beam run with the ``openai`` endpoint. It is compared, turn by turn, with aiohttp with 64
+in-flight requests and with the official openai client. With ``--overload``, the server instead rejects (503) requests
+beyond 16 at once.
 """
 
 import argparse
@@ -44,13 +45,13 @@ KINDS = (
     ("run with start-up", "run_rate", "run_ratio"),
     ("process", "whole_rate", "process_ratio"),
 )
-"""What a side's rate is taken over: a name, the figure of :class:`Side`, its name in the JSON line."""
+"""The rates of a side: its name in the table, the property of :class:`Side`, its name in the JSON line."""
 PROMPT = "attempt.v1"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One kind of work: the server's arguments and which sides do it."""
+    """One kind of work: its calls, the server's arguments, and the sides that do it."""
 
     name: str
     items: Path
@@ -61,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Side:
-    """What a side did in one turn, by its own process and by the server's clock."""
+    """The result of a side in one turn: the figures of its process and of the server."""
 
     ran: Ran
     served: dict[str, Any]
@@ -69,27 +70,27 @@ class Side:
 
     @property
     def rate(self) -> float:
-        """Calls a second from the first request to the last reply."""
+        """Calls per second from the first request to the last reply."""
         return self.calls / self.served["wall_s"]
 
     @property
     def run_rate(self) -> float:
-        """Calls a second of the run with its start-up, imports apart."""
+        """Calls per second of the run with its start-up, without imports."""
         return self.calls / (self.ran.wall_s - self.ran.said["import_s"])
 
     @property
     def whole_rate(self) -> float:
-        """Calls a second of the whole process."""
+        """Calls per second of the whole process."""
         return self.calls / self.ran.wall_s
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds per 1,000 calls, imports apart."""
+        """CPU seconds per 1,000 calls, without imports."""
         return 1000 * (self.ran.cpu_s - self.ran.said["import_cpu_s"]) / self.calls
 
 
 async def ask(item: Item, session: Any) -> Any:
-    """The work of the stage under test: one call."""
+    """The work of the tested stage: one call."""
     from groundtrace.inference.request import Sampling
 
     answered = await session.generate("teacher", prompt_of(item), Sampling(1, 1.0))
@@ -97,7 +98,7 @@ async def ask(item: Item, session: Any) -> Any:
 
 
 def prompt_of(item: Item) -> Any:
-    """What a call says."""
+    """The prompt of a call."""
     from groundtrace.prompts.loader import load_prompt
     from groundtrace.schemas.messages import MediaPart
 
@@ -107,8 +108,8 @@ def prompt_of(item: Item) -> Any:
 
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The stage in a Beam run."""
-    # these two, so that the run's start-up holds no imports
+    """The tested stage in a Beam run."""
+    # the first two imports are here so that the run's start-up includes no imports
     import groundtrace.inference.endpoints.openai_compatible
     import groundtrace.pipelines.running.runner  # noqa: F401
     from groundtrace.inference.asking import Asks
@@ -126,7 +127,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same Beam run without any call: what Beam takes by itself."""
+    """The same Beam run without calls, to measure Beam's own cost."""
     import apache_beam as beam
 
     import groundtrace.pipelines.running.runner  # noqa: F401
@@ -134,7 +135,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
     imported = imports_done()
 
     class Idle(beam.DoFn):
-        """Pass on as much as a call gives."""
+        """Emits an element of the same form as the result of a call."""
 
         def process(self, element: Item) -> Iterator[Any]:
             yield [element.id, question_of(element.id)]
@@ -144,7 +145,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def bare_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A plain aiohttp client; a refused request is sent again after the latency of a call."""
+    """A plain aiohttp client; a rejected request is retried after the latency of a call."""
     import aiohttp
 
     imported, refused = imports_done(), 0
@@ -171,7 +172,7 @@ def bare_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def openai_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The official client."""
+    """The official openai client."""
     import openai
 
     imported = imports_done()
@@ -189,7 +190,7 @@ def openai_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def calls_of(arguments: argparse.Namespace, call: Callable[[dict[str, Any]], Awaitable[None]]) -> Awaitable[None]:
-    """The bare client's calls of this side."""
+    """Make the calls of a client side, with its number of in-flight requests."""
     items = read_items(arguments.items)
     return in_flight(items, arguments.in_flight, arguments.template, arguments.folder.parent, call)
 
@@ -198,9 +199,9 @@ SIDES = {"beam": beam_side, "idle": idle_side, "bare": bare_side, "openai": open
 
 
 def measure(case: Case, folder: Path, template: str, turn: int) -> dict[str, Side]:
-    """One turn of all sides, each with a server of its own.
+    """One turn of all sides, each with its own server.
 
-    The bare clients send in the order in which the stage sent: with a heavy tail, the order decides the last seconds.
+    The bare clients send in the stage's order: with heavy-tailed latencies the order determines the last seconds.
     """
     sides: dict[str, Side] = {}
     items = case.items
@@ -215,7 +216,7 @@ def measure(case: Case, folder: Path, template: str, turn: int) -> dict[str, Sid
 
 
 def start(case: Case, name: str, server: Server, items: Path, folder: Path, template: str) -> Side:
-    """One side in one turn. Raises RuntimeError unless every call was answered, and answered once."""
+    """One side in one turn. Raises RuntimeError unless every call was answered once (or, with overload, given up)."""
     folder.mkdir()
     held = OVERLOAD if "--overload" in case.server and name == "bare" else SLOTS
     arguments = ("--url", server.base_url, "--items", items, "--folder", folder, "--template", template)
@@ -229,7 +230,7 @@ def start(case: Case, name: str, server: Server, items: Path, folder: Path, temp
 
 
 def print_case(case: Case, turns: list[dict[str, Side]]) -> dict[str, Any]:
-    """Print the table of one kind of work; its figures."""
+    """Print the table of one kind of work; returns its figures for the JSON line."""
     bare, line = [turn["bare"].rate for turn in turns], {}
     print(f"\n{case.name}: {case.calls} calls, turns: {len(turns)}, median (lowest-highest)")
     print(f"{'':<26}{'calls/s':>22}{'of the bare rate':>22}{'CPU s/1,000':>20}{'peak MiB':>10}{'refused':>9}")
@@ -258,7 +259,7 @@ def print_case(case: Case, turns: list[dict[str, Side]]) -> dict[str, Any]:
 
 
 def make_cases(folder: Path, arguments: argparse.Namespace) -> list[Case]:
-    """The kinds of work, with their calls written to disk."""
+    """Write the calls of each kind of work to disk; returns the kinds of work."""
     calls = arguments.calls
     work = {"text": [Item(f"item-{number:06d}") for number in range(calls)]}
     if not arguments.overload:
@@ -278,7 +279,7 @@ def make_cases(folder: Path, arguments: argparse.Namespace) -> list[Case]:
 
 
 def main() -> None:
-    """Measure, print the tables and the JSON line; with ``--side``, be one of the sides."""
+    """Measure, print the tables and the JSON line; with ``--side``, run one of the sides instead."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=4000, help="text calls; half as many with pictures")
     parser.add_argument("--turns", type=int, default=3)

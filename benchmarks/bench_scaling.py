@@ -2,13 +2,13 @@
 
     python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600] [--records 12000]
 
-A local server takes 200 ms a call, or 500 ms for the scaling. Each worker is a process of its own with the ``openai``
-endpoint, all with one reply cache and different questions. Quota: the endpoint may be sent 1,200 requests a minute, 32
-at once, and the workers could send several times as many; the server counts. Scaling: 1, 2 and 4 workers, with 16
-requests at once for each. Processor: runs of grounded_cot with the embedded engine, which has no server beside it, by
-two worker processes and by one that is held to one thread on one core, turn by turn. Cores that share caches with each
-other, or a host with others, do less together than twice what one does: after each turn two runs of one worker, each on
-a core of its own and a quarter as long, say how much that is.
+A local server takes 200 ms per call, or 500 ms for the scaling. Each worker is a separate process with the ``openai``
+endpoint; all share one reply cache and ask different questions. Quota: the endpoint's limits are 1,200 requests per
+minute and 32 at once, and the workers could send several times as many; the server counts them. Scaling: 1, 2 and 4
+workers, with 16 requests at once for each. Processor: runs of grounded_cot with the embedded engine, which uses no
+server, by two worker processes and by one that is limited to one thread on one core, turn by turn. Cores that share
+caches, or a host with other load, do less than twice the work of one core. To measure this ceiling, each turn ends with
+a run of one worker alone and two such runs in parallel, each on its own core and a quarter as long.
 """
 
 import argparse
@@ -41,7 +41,7 @@ WINDOW_S = 60.0
 
 
 def worker(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One worker process: it waits for the word, and makes its calls or works until its time is over."""
+    """One worker process: it waits for a line on standard input, then makes its calls until done or out of time."""
     from groundtrace.inference.request import Sampling
     from groundtrace.inference.runtime import runtime
 
@@ -63,14 +63,14 @@ def worker(arguments: argparse.Namespace) -> dict[str, Any]:
     prompt_of(Item("item-0"))
     print("ready", flush=True)
     sys.stdin.readline()
-    with contextlib.suppress(TimeoutError):  # its time is over
+    with contextlib.suppress(TimeoutError):  # the worker is out of time
         runtime().submit(work()).result()
     runtime().close(settings)
     return {"done": done}
 
 
 def run_workers(server: Server, folder: Path, count: int, **fields: object) -> list[dict[str, Any]]:
-    """What so many workers say that begin together; each asks its own questions."""
+    """Run ``count`` workers, which start together and ask different questions; returns the figures of each."""
     command = [sys.executable, __file__, "--side", "worker", "--url", server.base_url, "--folder", str(folder)]
     command += [word for name, value in fields.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     processes = [
@@ -92,7 +92,7 @@ def run_workers(server: Server, folder: Path, count: int, **fields: object) -> l
 
 
 def busiest_minute(begun_s: Sequence[float]) -> int:
-    """The most requests that began within any window of a minute."""
+    """The largest number of requests that began within any window of one minute."""
     most, first = 0, 0
     for last, begin_s in enumerate(begun_s):
         while begin_s - begun_s[first] >= WINDOW_S:
@@ -102,7 +102,7 @@ def busiest_minute(begun_s: Sequence[float]) -> int:
 
 
 def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
-    """How many requests the server was sent in the busiest minute, and how many at once."""
+    """Measure the server's requests in the busiest minute, and its most requests at once."""
     with serving("--slots", "1000") as server:
         limits = {"at_once": AT_ONCE, "per_minute": PER_MINUTE, "calls": 10**5 - 1, "seconds": seconds}
         said = run_workers(server, folder, workers, **limits)
@@ -116,7 +116,7 @@ def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
 
 
 def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
-    """Calls a second of all workers together, processor seconds of all for 1,000 calls, and the most at once."""
+    """Calls per second of all workers together, their CPU seconds per 1,000 calls, and the most requests at once."""
     with serving("--slots", "1000", "--latency-s", "0.5") as server:
         limits = {"at_once": PER_WORKER * workers, "per_minute": 0, "calls": calls, "seconds": 0}
         said = run_workers(server, folder, workers, **limits)
@@ -128,7 +128,7 @@ def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
 
 
 def scaling(folder: Path, calls: int) -> dict[str, Any]:
-    """How much of the ideal several workers reach, in calls a second."""
+    """Measure the share of linear scaling that several workers reach, in calls per second."""
     print(f"\nscaling: {calls} calls of 0.5 s for each worker, {PER_WORKER} at once for each")
     line: dict[str, Any] = {}
     alone = 0.0
@@ -144,7 +144,7 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
 
 
 def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> float:
-    """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError where it fails."""
+    """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "groundtrace", "run", "grounded_cot", "--input", folder / "input"]
     command += ["--output", folder / name / "run", "--set", "dedup.near=false", *options]
     began_s = time.monotonic()
@@ -163,7 +163,7 @@ def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> f
 
 
 def ceiling(folder: Path, name: str, cores: Sequence[int]) -> float:
-    """How many times as much two runs that share nothing do, each on its core, as one of them by itself."""
+    """The throughput of two independent parallel runs, each on its own core, over that of one run alone."""
     alone_s = run_s(folder, f"alone-{name}", (), {cores[0]})
     with ThreadPoolExecutor(2) as pool:
         beside_s = list(pool.map(lambda core: run_s(folder, f"beside-{name}-{core}", (), {core}), cores[:2]))
@@ -171,7 +171,7 @@ def ceiling(folder: Path, name: str, cores: Sequence[int]) -> float:
 
 
 def processor(folder: Path, records: int) -> dict[str, Any]:
-    """How much sooner two worker processes are done than one that has one thread on one core."""
+    """Measure the speed-up of two worker processes over one that has one thread on one core, and its ceiling."""
     render_input(folder / "input", SCENES, records)
     render_input(folder / "short" / "input", SCENES, records // 4)
     cores = sorted(os.sched_getaffinity(0))
@@ -192,7 +192,7 @@ def processor(folder: Path, records: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and end with the JSON line; with ``--side``, be one of the workers."""
+    """Measure, print the results and the JSON line; with ``--side``, run one of the workers instead."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--quota-s", type=float, default=75.0, help="how long the quota is measured; 0: not at all")

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_serve_reward.py [--clients 64] [--turns 3]
 
-Rows: the sample data, six responses to each in Qwen3-VL's frame, scored by argos with the embedded engine. In process
-all responses are one call, as from a trainer that hands over lists. The server runs in a process of its own; each
-client posts one response after another, and in a second pass eight at a time. Either side has a reply cache of its own,
-which a first pass fills. Exit code 1 when the scores differ by more than 1e-9.
+Rows: the sample data, with six responses to each in Qwen3-VL's coordinate frame, scored by argos with the embedded
+engine. In process, all responses are scored in one call, as for a trainer that passes lists. The server runs in a
+separate process; each client posts one response after another, and in a second pass eight per request. Each side has
+its own reply cache, which a first pass fills. Exit code 1 if the scores differ by more than 1e-9.
 """
 
 import argparse
@@ -47,7 +47,7 @@ Item = tuple[RowReference, str]
 
 
 def write_run(run: Path) -> list[Item]:
-    """The sample data as a run's RL rows; returns its responses."""
+    """Write the sample data as a run's RL rows; returns the responses, with references to their rows."""
     (run / "rl").mkdir(parents=True)
     records = [json.loads(line) for line in (SAMPLE / "records.jsonl").read_text("utf-8").splitlines()]
     rows, items = [], []
@@ -69,7 +69,7 @@ def write_run(run: Path) -> list[Item]:
 
 
 def responses(answer: str, boxes: Sequence[tuple[str, list[float]]], size: tuple[int, int]) -> list[str]:
-    """Right answers with points ever further off, and one without any, as the model writes them."""
+    """Responses with the right answer, as the model writes them: points ever less exact, and one without points."""
     family = family_of(FAMILY)
     speech, found = Speech(family.frame, family.decimals), []
     for number in range(RESPONSES - 1):
@@ -82,7 +82,7 @@ def responses(answer: str, boxes: Sequence[tuple[str, list[float]]], size: tuple
 
 
 def in_process(config: Path, run: Path, items: Sequence[Item], turns: int) -> tuple[list[float | None], float]:
-    """The rewards, and responses a second."""
+    """The rewards, and the responses per second, of scoring in this process."""
     reward, taken_s = RowReward(load_reward_settings(str(config)), {"run": run}), []
     answers = [Answer(reference, text) for reference, text in items]
     for turn in range(turns + 1):
@@ -95,7 +95,7 @@ def in_process(config: Path, run: Path, items: Sequence[Item], turns: int) -> tu
 
 @contextlib.contextmanager
 def server(config: Path, run: Path) -> Iterator[str]:
-    """The server in a process of its own; gives its address."""
+    """Run the server in a separate process; yields its address."""
     command = [sys.executable, "-m", "groundtrace", "serve-reward", "--config", str(config)]
     process = subprocess.Popen(
         [*command, "--data", f"run={run}", "--port", "0"],
@@ -119,7 +119,7 @@ def server(config: Path, run: Path) -> Iterator[str]:
 async def asked(
     address: str, items: Sequence[Item], clients: int, per_request: int
 ) -> tuple[list[float | None], list[float], float]:
-    """The rewards, how long each request took, and how long all took, in seconds."""
+    """The rewards from the server, the seconds of each request, and the seconds of all."""
     starts = list(range(0, len(items), per_request))
     found: dict[int, list[float | None]] = {}
     taken_s: list[float] = []
@@ -144,13 +144,13 @@ async def asked(
 
 
 def same(first: Sequence[float | None], second: Sequence[float | None]) -> bool:
-    """Whether two lists of rewards are the same to 1e-9."""
+    """Whether two lists of rewards are equal to 1e-9."""
     pairs = zip(first, second, strict=True)
     return all(a == b or (a is not None and b is not None and math.isclose(a, b, abs_tol=1e-9)) for a, b in pairs)
 
 
 def config_in(folder: Path) -> Path:
-    """A config that keeps its replies there."""
+    """Write a config whose reply cache is in this new folder; returns its path."""
     folder.mkdir()
     path = folder / "reward.toml"
     path.write_text(f'folder = "{folder}"\n[reward]\nrecipe = "argos"\n', "utf-8")

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_storage.py [--pictures 60] [--size-kb 65]
 
-moto serves S3 on this machine in a process of its own. Both sides open the same pictures one after the other, after one
-that is not counted. ``ratio`` is Beam's median time over ours; without boto3, on which Beam's S3 stands, there is none.
+moto serves S3 on this machine in a separate process. Both sides open the same pictures one after the other; the first
+is not counted. ``ratio`` is Beam's median time over ours; it is missing without boto3, which Beam's S3 client requires.
 """
 
 import argparse
@@ -34,7 +34,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAU
 
 @contextmanager
 def bucket() -> Iterator[RemotePath]:
-    """A bucket of a local S3."""
+    """Run a local S3 server; yields a bucket."""
     os.environ |= KEYS
     process = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
@@ -50,7 +50,7 @@ def bucket() -> Iterator[RemotePath]:
 
 
 def beams_open(endpoint_url: str) -> Callable[[str], bytes]:
-    """How Beam opens an object."""
+    """A function that reads an object with Beam's client."""
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -71,7 +71,7 @@ def beams_open(endpoint_url: str) -> Callable[[str], bytes]:
 
 
 def timed(read: Callable[[str], bytes], url: str, size: int) -> tuple[float, float]:
-    """Seconds on the clock and of the processor that one picture takes."""
+    """The wall-clock seconds and CPU seconds of reading one picture."""
     start_s, cpu_s = time.perf_counter(), time.process_time()
     assert len(read(url)) == size
     return time.perf_counter() - start_s, time.process_time() - cpu_s

@@ -2,12 +2,12 @@
 
     python benchmarks/bench_trainer.py [--model tiny|1b] [--turns 3] [--steps 8] [--threads 1] [--tune]
 
-Same model, rows, rollouts, precision and device; every side is a process of its own and they take turns. A run fails
-when the first step's loss or gradient norm differs between the sides. On a processor the model is that of
-benchmarks/learning in float32; on a GPU (``1b``) a random one with the widths of Qwen3-VL-2B in bfloat16 over float32
-weights. ``--tune`` tries TRL with several rows a pass and kinds of attention first, and takes the fastest; on a GPU it
-always does. ``--model 1b --shrink`` only shows, anywhere, that the path works. Exit code 1 when the sides disagree.
-On a processor, with one thread, seconds are the process's own: neighbours on the machine hardly change them.
+Model, rows, rollouts, precision and device are the same; each side is a separate process, and the sides take turns. A
+run fails if the first step's loss or gradient norm differs between the sides (exit code 1). On a CPU the model is that
+of benchmarks/learning in float32; on a GPU (``1b``) a random model with the widths of Qwen3-VL-2B in bfloat16 with
+float32 master weights. ``--tune`` first tries TRL with several numbers of rows per forward pass and kinds of attention,
+and uses the fastest; on a GPU this is the default. ``--model 1b --shrink`` only tests the code path on any machine. On
+a CPU with one thread, seconds are CPU time of the process, so that other load on the machine hardly changes them.
 """
 
 import argparse
@@ -33,16 +33,16 @@ from trainer_inputs import Counts, write_inputs  # noqa: E402
 
 WARMUP = 2
 TOLERANCE = {"float32": 0.01, "bfloat16": 0.1}
-"""How far, relatively, loss and gradient norm of the first step may lie apart. This trainer's GRPO keeps tokens that no
-sampler may draw out of the distribution, TRL's does not; in float32 that is most of the difference. In bfloat16 the
-hidden states of this trainer are so too, where TRL's autocast adds them up in float32."""
+"""The largest relative difference of the first step's loss and gradient norm, by dtype. In this trainer's GRPO, tokens
+that samplers must not draw have probability 0, in TRL's they do not; in float32 that is most of the difference. With
+bfloat16, this trainer's hidden states are bfloat16, too, whereas TRL's autocast adds them up in float32."""
 PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
-"""Dense bfloat16 products a second, by what the device's name holds."""
+"""Dense bfloat16 FLOP per second, by a part of the device's name."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much a step is: SFT rows, and groups of so many rollouts; ``tokens`` bounds this trainer's forward pass."""
+    """The size of a step: SFT rows, rollout groups and their size; ``tokens`` limits this trainer's forward pass."""
 
     rows: int
     groups: int
@@ -58,11 +58,11 @@ SIZES = {
     "1b": Size(32, 8, 8, 16384, "bfloat16", (4, 8, 16, 32), ("sdpa",)),
 }
 FASTEST = {"sft": (16, "sdpa"), "grpo": (32, "sdpa")}
-"""TRL's rows a pass and attention on a processor with the tiny model, as ``--tune`` found them."""
+"""TRL's rows per forward pass and attention on a CPU with the tiny model, as ``--tune`` found them."""
 
 
 class Bench:
-    """One run: the inputs and how each side is called."""
+    """Runs the sides on one set of inputs."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.size, self.folder, self.arguments = SIZES[arguments.model], folder, arguments
@@ -83,7 +83,7 @@ class Bench:
         return ran.said | {"rss_mib": ran.rss_mib}
 
     def tune(self, task: str) -> None:
-        """Try TRL's settings once each, print them, and keep the fastest. A pass that does not fit is left out."""
+        """Try each of TRL's settings once, print the times, and keep the fastest. Settings that fail are left out."""
         rows = self.size.rows if task == "sft" else self.size.groups * self.size.group_size
         found = {}
         print(f"\nTRL's settings for {task}: rows a pass, attention, seconds a step, peak MiB")
@@ -103,7 +103,7 @@ class Bench:
         self.chosen[task] = min(found, key=lambda key: found[key])
 
     def turn(self, task: str) -> dict[str, dict[str, Any]]:
-        """All sides of a task once."""
+        """The figures of all sides of a task, run once. Exits if the sides disagree."""
         micro, attention = self.chosen[task]
         steps, dtype = self.arguments.steps, self.size.dtype
         sides = {"ours": self.side(f"ours-{task}", micro, attention, dtype, steps)}
@@ -115,14 +115,14 @@ class Bench:
 
 
 def require_equal(task: str, ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) -> None:
-    """Exit with a message unless both sides computed the same in their first step."""
+    """Exit with a message unless loss and gradient norm of the first step agree within the tolerance."""
     for name in ("loss", "grad_norm"):
         if not math.isclose(ours[name], theirs[name], rel_tol=tolerance, abs_tol=1e-3):
             sys.exit(f"{task}: {name} is {ours[name]} here and {theirs[name]} in TRL")
 
 
 def print_task(task: str, bench: Bench, turns: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Print the table of a task; its figures."""
+    """Print the table of a task; returns its figures for the JSON line."""
     counts: Counts = bench.made[task]
     micro, attention = bench.chosen[task]
     kind = "SFT" if task == "sft" else "GRPO update"
@@ -162,7 +162,7 @@ def print_task(task: str, bench: Bench, turns: list[dict[str, dict[str, Any]]]) 
 
 
 def mfu(counts: Counts, step_s: float) -> float | None:
-    """The share of the device's products that the model needs: see :func:`trainer_inputs.counts`. None if unknown."""
+    """The model FLOP utilisation, with the FLOP of :func:`trainer_inputs.counts`; None for an unknown device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     peak = next((peak for name, peak in PEAK_FLOPS.items() if name in device), None)
     return counts.flop / step_s / peak if peak else None

@@ -1,13 +1,14 @@
-"""How many right traces the verifier loses for their wording, and how many it passes whose words contradict themselves.
+"""The right traces that the verifier rejects because of their wording, and the self-contradicting ones that it passes.
 
     python benchmarks/bench_wordings.py [--list NAME] [--per-clean 4] [--per-fault 2] [--labels 2]
         [--seed 1] [--cases FILE]
 
-Questions about the shapes of data/sample, of its records and made of its boxes, are answered in the wordings of
-``wordings/*.yaml``: points, counts and answer are right by the boxes, and of a fault the words are not. Each response
-goes through ``gt.verify`` with the embedded engine in every role. A trace passes with a score of ``verify.min_score``
-or more, no verdict below its floor, nothing that failed, and no phrase of the list of leaks. The list ``stranger`` has
-scenes of its own (:mod:`wordings.stranger`); ``--records`` names another folder of NLVR records for them.
+Questions about the shapes of data/sample, from its records or generated from its boxes, are answered in the wordings of
+``wordings/*.yaml``: points, counts and answer are right by the boxes; in a fault, the words are wrong. ``gt.verify``
+scores each response with the embedded engine in every role. A trace passes if its score is at least
+``verify.min_score``, no verdict is below its floor, no scorer failed, and it contains no phrase of the list of leaks.
+The list ``stranger`` has its own scenes (:mod:`wordings.stranger`); ``--records`` names another folder of NLVR records
+for them.
 """
 
 import argparse
@@ -51,7 +52,7 @@ Z = 1.96
 
 @dataclass(frozen=True)
 class Written:
-    """A response to verify: of which kind it is, and the wording that it was made of."""
+    """A response to verify, with its kind, and the wording that it was generated from."""
 
     kind: str
     is_clean: bool
@@ -62,7 +63,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a response: whether it passed, and the verdict that stopped it."""
+    """The result of a response: whether it passed, and the reason."""
 
     written: Written
     passed: bool
@@ -70,7 +71,7 @@ class Ended:
 
     @property
     def is_wrong(self) -> bool:
-        """A right trace that was lost, or a fault that passed."""
+        """Whether it is a right trace that was rejected, or a fault that passed."""
         return self.passed != self.written.is_clean
 
 
@@ -85,7 +86,7 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
 
 
 def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
-    """Each wording of the list on ``per_wording`` questions of its family whose slots it can fill."""
+    """Responses in each wording of the list, for ``per_wording`` questions of its family that can fill its slots."""
     turn: Counter[str] = Counter()
     for family, kinds in yaml.safe_load(path.read_text("utf-8")).items():
         for kind, wordings in kinds.items():
@@ -105,7 +106,7 @@ def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, li
 
 
 def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
-    """Each form of a true and of a false label, up to ``per_form`` times."""
+    """Responses with each form of a true and of a false label, up to ``per_form`` times."""
     for is_clean, made_of in ((True, labelled), (False, mislabelled)):
         made: Counter[tuple[str, str]] = Counter()
         for asked in families["count"]:
@@ -117,7 +118,7 @@ def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
 
 
 def verified(each: Written, cache: str) -> Ended:
-    """The response through ``gt.verify``."""
+    """The result of a response, from ``gt.verify`` and the list of leaks."""
     asked = each.posed
     trace = gt.verify(
         asked.question,
@@ -134,7 +135,7 @@ def verified(each: Written, cache: str) -> Ended:
 
 
 def strangers(clean: Path, faults: Path, per_clean: int, per_fault: int, records: Path) -> Iterator[Written]:
-    """The stranger's traces, each wording on so many images."""
+    """The traces of the list ``stranger``: each wording on ``per_clean`` or ``per_fault`` images."""
     known = images(records)
     for path, is_clean, number in ((clean, True, per_clean), (faults, False, per_fault)):
         for case in cases(load(path), known, number):
@@ -152,7 +153,7 @@ def _ended(trace: Trace) -> tuple[bool, str]:
 
 
 def report(ended: list[Ended]) -> None:
-    """A line for each kind, with the interval of its share, then each wording that ended wrongly once."""
+    """Print a line for each kind, with the confidence interval of its share, then each wording with a wrong result."""
     by_kind: dict[tuple[bool, str], list[Ended]] = defaultdict(list)
     for each in ended:
         by_kind[(each.written.is_clean, each.written.kind)].append(each)
@@ -172,7 +173,7 @@ def report(ended: list[Ended]) -> None:
 
 
 def main() -> None:
-    """Verify all, print the tables and the JSON line; exit code 1 where a fault passes or too much right is lost."""
+    """Verify all, print the tables and the JSON line; exit code 1 if a fault passes or too many right traces do not."""
     parser = argparse.ArgumentParser(description="Right and wrong reasoning in many wordings through gt.verify.")
     parser.add_argument("--list", choices=LISTS, default="first", help="which list of wordings")
     parser.add_argument("--per-clean", type=int, default=4, help="how many questions for each right wording")

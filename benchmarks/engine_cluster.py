@@ -1,4 +1,4 @@
-"""An engine on this machine, as scripts/ starts it: its processes, and the Beam options of a run on it."""
+"""Starts a Beam engine on this machine with scripts/: its processes, and the Beam options of a run on it."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ PORTS = 12
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running engine: its processes' files, and the Beam options of a run on it."""
+    """A running engine: the folder of its processes' ids and logs, Beam options for runs on it, and its environment."""
 
     state: Path
     options: tuple[str, ...]
@@ -30,21 +30,21 @@ class Cluster:
         return int((self.state / f"{name}.pid").read_text())
 
     def log(self, name: str) -> str:
-        """What one of its processes has said so far."""
+        """The log of one of its processes so far."""
         return (self.state / f"{name}.log").read_text("utf-8", "replace")
 
     def kill(self, name: str) -> None:
-        """End one of its processes as the system does when memory is short."""
+        """Kill one of its processes (SIGKILL), as the kernel does if memory is short."""
         os.kill(self.pid(name), signal.SIGKILL)
 
     def restart(self, engine: str) -> None:
-        """End what is left of it and start it anew, on the same ports."""
+        """Stop its remaining processes and start it again, on the same ports."""
         run_script(engine, "stop", self.environment)
         run_script(engine, "start", self.environment)
 
 
 def free_ports() -> int:
-    """The first of a row of free ports, below those that the system gives to connections."""
+    """The first of ``PORTS`` consecutive free ports, below the ports that the system assigns to connections."""
     while True:
         port = random.randrange(10_000, 32_000)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def free_ports() -> int:
 
 @contextmanager
 def started(engine: str, state: Path, **environment: str) -> Iterator[Cluster]:
-    """An engine of scripts/, which ends with the block. Raises RuntimeError when it does not start."""
+    """Start an engine of scripts/; stop it at the end of the block. Raises RuntimeError if it does not start."""
     env = os.environ | {"ENGINE_STATE": str(state), "ENGINE_PORT": str(free_ports()), "PYTHON": sys.executable}
     env |= environment
     try:
@@ -65,7 +65,7 @@ def started(engine: str, state: Path, **environment: str) -> Iterator[Cluster]:
 
 
 def run_script(engine: str, name: str, environment: dict[str, str]) -> str:
-    """What one of the engine's scripts prints. Raises RuntimeError when it fails."""
+    """Run one of the engine's scripts; returns its output. Raises RuntimeError if it fails."""
     script = ROOT / "scripts" / engine / f"{name}.sh"
     ran = subprocess.run([script], env=environment, capture_output=True, text=True, timeout=SCRIPT_LIMIT_S, check=False)
     if ran.returncode:

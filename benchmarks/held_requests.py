@@ -1,6 +1,6 @@
-"""Requests that the benchmarks' model server holds back: a run stays in the middle of a stage until they are let go.
+"""Lets the benchmarks' model server hold requests, so that a run stays in the middle of a stage until their release.
 
-``POST /hold`` with ``{"kind": …, "item": …}`` holds requests (:class:`Holding`), ``POST /release`` lets all of them go.
+``POST /hold`` with ``{"kind": …, "item": …}`` holds requests (:class:`Holding`), ``POST /release`` releases all.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 class Request(Protocol):
-    """A request that came; ``held`` says whether it is held now."""
+    """A received request; ``held``: whether it is held at the moment."""
 
     kind: str
     item: str
@@ -20,9 +20,9 @@ class Request(Protocol):
 
 @dataclass
 class Holding:
-    """Which requests are held: those of ``kind`` ("": none) about ``item`` ("": any).
+    """Holds the requests of ``kind`` ("": no request) about ``item`` ("": any item).
 
-    All methods run on the server's event loop.
+    All methods must run on the server's event loop.
     """
 
     kind: str = ""
@@ -30,18 +30,18 @@ class Holding:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def hold(self, kind: str, item: str = "") -> None:
-        """Hold such requests from now on."""
+        """Hold the requests of this kind and item that arrive later."""
         async with self._changed:
             self.kind, self.item = kind, item
 
     async def release(self) -> None:
-        """Let those that are held go, and hold none from now on."""
+        """Release all held requests, and hold no further requests."""
         async with self._changed:
             self.kind = ""
             self._changed.notify_all()
 
     async def passing(self, request: Request) -> None:
-        """Wait until the request is not held."""
+        """Wait while the request is held."""
         async with self._changed:
             request.held = self._holds(request)
             await self._changed.wait_for(lambda: not self._holds(request))
@@ -52,7 +52,7 @@ class Holding:
 
 
 def routes(holding: Holding) -> list[web.RouteDef]:
-    """How a test holds requests and lets them go."""
+    """The HTTP routes to hold and release requests."""
 
     async def hold(request: web.Request) -> web.Response:
         await holding.hold(**await request.json())

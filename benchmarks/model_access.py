@@ -1,6 +1,6 @@
-"""What the benchmarks of model access share: the calls to make, the server's handle, sides in processes of their own.
+"""Shared code of the model access benchmarks: the calls to make, the server's handle, sides in separate processes.
 
-Imports nothing heavy by itself, so that a bare client's figures hold nothing but a bare client.
+The module imports nothing heavy, so that a bare client's figures include only the client.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ TEMPLATE_ITEM = "item-0"
 SEED = 20
 SIDE_LIMIT_S = 900.0
 PICTURE = (400, 100)
-"""Width and height in pixels of the images that :func:`scripted_reply` speaks of."""
+"""Width and height in pixels of the images that :func:`scripted_reply` assumes."""
 
 
 class Item(NamedTuple):
@@ -36,31 +36,31 @@ class Item(NamedTuple):
 
 
 def question_of(item: str) -> str:
-    """The question about an item; the server knows the item by it."""
+    """The question about an item; the server identifies the item by the item id in it."""
     return f"How many squares are there in picture {item}?"
 
 
 def answer_of(item: str) -> str:
-    """Its right answer."""
+    """The right answer to an item's question."""
     return str(1 + int(item.removeprefix("item-")) % 9)
 
 
 def entities_reply(item: str, index: int) -> str:
-    """A good reply to a prompt that asks for entities."""
+    """A valid reply to a prompt that asks for entities."""
     return json.dumps({"entities": [f"square of {item}", f"sample {index}"]})
 
 
 def whole_mask(box: str) -> dict[str, Any]:
-    """The mask that fills a box, which is given as in the prompt: ``x1, y1, x2, y2``."""
+    """The mask that fills a box; the box has the prompt's form ``x1, y1, x2, y2``."""
     x, y, right, bottom = (round(float(edge)) for edge in box.split(","))
     width, height = right - x, bottom - y
     return {"x": x, "y": y, "width": width, "height": height, "counts": [0, width * height]}
 
 
 def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
-    """What a model says in any role of the main pipeline, by the schema that is asked for, else by the prompt's form.
+    """A model's reply in any role of the main pipeline, chosen by the request's schema or else the prompt's form.
 
-    Every second attempt is right; pointer, teacher and detector agree about most items.
+    Every second attempt is right; pointer, teacher and detector agree on most items.
     """
     text = _text_of(body)
     kind = kind_of(body)
@@ -97,7 +97,7 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
 
 
 def kind_of(body: dict[str, Any]) -> str:
-    """What a request of the main pipeline is for: its schema's name, or ``point``, ``trace`` or ``attempt``."""
+    """The kind of a request of the main pipeline: its schema's name, or ``point``, ``trace`` or ``attempt``."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("name", "").rpartition("_v")[0]
     if schema:
         return schema
@@ -119,18 +119,18 @@ class Server:
 
     @property
     def base_url(self) -> str:
-        """Where its chat API is."""
+        """The base URL of its chat API."""
         return f"{self.url}/v1"
 
     def ask(self, path: str, data: bytes | None = None) -> Any:
-        """The server's JSON answer; a POST when there is data."""
+        """The server's JSON answer to a GET, or to a POST if ``data`` is given."""
         with urllib.request.urlopen(f"{self.url}/{path}", data=data, timeout=SIDE_LIMIT_S) as response:
             return json.load(response)
 
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[Server]:
-    """Run the server with these arguments; it ends with the block, or with this process."""
+    """Run the server with these arguments; it ends with the block or with this process."""
     command = [sys.executable, str(HERE / "model_server.py"), *arguments]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
@@ -148,7 +148,7 @@ def serving(*arguments: str) -> Iterator[Server]:
 
 @dataclass(frozen=True)
 class Ran:
-    """A side's process: its last line of output, seconds from start to end, processor seconds, peak memory."""
+    """The result of a side's process: its last line of output as JSON, its duration, CPU seconds and peak memory."""
 
     said: dict[str, Any]
     wall_s: float
@@ -157,7 +157,7 @@ class Ran:
 
 
 def run_side(script: str, side: str, *arguments: object) -> Ran:
-    """Run ``script --side SIDE …`` as a process of its own. Raises RuntimeError when it fails."""
+    """Run ``script --side SIDE …`` as a separate process. Raises RuntimeError if it fails."""
     command = [sys.executable, script, "--side", side, *map(str, arguments)]
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -170,7 +170,7 @@ def run_side(script: str, side: str, *arguments: object) -> Ran:
 
 
 def own_figures() -> dict[str, float]:
-    """This process's processor seconds and the peak of its own memory, which ``getrusage`` mixes with its parent's."""
+    """This process's CPU seconds and peak memory; not from ``getrusage``, whose peak may be that of the parent."""
     status = Path("/proc/self/status").read_text("ascii")
     peak_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     times = os.times()
@@ -178,7 +178,7 @@ def own_figures() -> dict[str, float]:
 
 
 def write_items(path: Path, items: Sequence[Item]) -> None:
-    """Write the calls to make, one a line."""
+    """Write the calls to make, one per line."""
     path.write_text("".join(json.dumps(item) + "\n" for item in items), "utf-8")
 
 
@@ -190,7 +190,7 @@ def read_items(path: str) -> Iterator[Item]:
 
 
 def models_settings(base_url: str, folder: Path, **endpoint: Any) -> Any:
-    """The settings of a run whose teacher is the server; its replies are cached in a file of their own."""
+    """The settings of a run whose teacher is the server; its reply cache is in ``folder``."""
     from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
     settings = EndpointSettings("openai", MODEL, base_url=base_url, **endpoint)
@@ -205,7 +205,7 @@ def models_settings(base_url: str, folder: Path, **endpoint: Any) -> Any:
 
 
 def write_pictures(folder: Path, count: int) -> list[Item]:
-    """Calls with one image each, JPEG and PNG in turn, all different and of about 60 KB."""
+    """Write images of about 60 KB, alternately JPEG and PNG, all distinct; returns a call for each."""
     import cv2
     import numpy as np
 
@@ -230,7 +230,7 @@ def write_pictures(folder: Path, count: int) -> list[Item]:
 
 
 def imports_done() -> dict[str, float]:
-    """What this process has taken so far."""
+    """The wall-clock and CPU seconds of this process so far; called after the imports."""
     started_s = float(Path("/proc/self/stat").read_text("ascii").rpartition(")")[2].split()[19]) / 100
     return {"import_s": time.clock_gettime(time.CLOCK_BOOTTIME) - started_s, "import_cpu_s": own_figures()["cpu_s"]}
 
@@ -238,7 +238,7 @@ def imports_done() -> dict[str, float]:
 async def in_flight(
     items: Iterable[Item], most: int, template: str, root: Path, call: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
-    """A bare client's calls, ``most`` at once. ``template`` is the body of :func:`text_body` as JSON."""
+    """Make a bare client's calls, ``most`` at once. ``template`` is the body of :func:`text_body` as JSON."""
     bodies = (body_of(item, template, root) for item in items)
 
     async def worker() -> None:
@@ -256,7 +256,7 @@ def text_body(prompt: Any, **fields: Any) -> dict[str, Any]:
 
 
 def body_of(item: Item, template: str, root: Path) -> dict[str, Any]:
-    """The body for one item: its id in place of the template's, its image first."""
+    """The body for one item: the template with the item's id, and with its image as the first part."""
     body = json.loads(template.replace(TEMPLATE_ITEM, item.id))
     if item.uri:
         path = root / item.uri.removeprefix("input:")
@@ -267,10 +267,9 @@ def body_of(item: Item, template: str, root: Path) -> dict[str, Any]:
 
 
 def run_beam(items_path: str, do: Any, folder: Path) -> Any:
-    """Run a stage's DoFn over the calls of a file, in Beam and in this process.
+    """Run a stage's DoFn over the calls of a file, with Beam in this process; returns the run's metrics.
 
-    What leaves it by each output is written to ``folder`` as a JSON list: ``kept.json`` and ``rejected.json``. Returns
-    the run's metrics.
+    The elements of its two outputs are written to ``folder`` as JSON lists: ``kept.json`` and ``rejected.json``.
     """
     import apache_beam as beam
 

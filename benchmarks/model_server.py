@@ -3,10 +3,10 @@
     python benchmarks/model_server.py [--slots 64] [--latency-s 0.2 | --heavy SEED] [--overload N] [--faults SEED]
                                       [--script] [--outage REQUESTS SECONDS]
 
-Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent.
-A prompt is known by the ``item-<number>`` in its text. ``GET /log`` is the server's own account of what it was asked,
-``GET /figures`` its summary, ``GET /reached/N`` answers when N requests have come, ``POST /reset`` forgets them.
-Requests of a kind can be held back (:mod:`held_requests`).
+Prints its port as one JSON line and serves until its standard input ends, so that it never outlives its parent. The
+``item-<number>`` in a prompt's text identifies the item. ``GET /log`` returns the received requests, ``GET /figures``
+their summary; ``GET /reached/N`` answers after N requests have arrived; ``POST /reset`` deletes the log. Requests of a
+kind can be held (:mod:`held_requests`).
 """
 
 import argparse
@@ -51,27 +51,27 @@ RETRY_AFTER_S = 1
 STALL_S = 10.0
 HEAVY_FROM_S, HEAVY_TO_S = 0.05, 5.0
 MAX_BODY_BYTES = 2**26
-_ITEM = re.compile(rb"item[- ]\d+")  # a label is asked for with its hyphens as blanks
+_ITEM = re.compile(rb"item[- ]\d+")  # prompts write a label's hyphens as spaces
 
 
 def fault_of(seed: int, item: str, number: int) -> str:
-    """The fault that the ``number``-th request (from 0) about an item meets, "" for none."""
+    """The fault of the ``number``-th request (from 0) about an item; "" for none."""
     drawn = random.Random(hashlib.sha256(f"{seed}/{item}/{number}".encode()).digest()).random()
     return FAULTS[int(drawn / FAULT_SHARE)] if drawn < FAULT_SHARE * len(FAULTS) else ""
 
 
 def heavy_latency_s(seed: int, item: str) -> float:
-    """A latency with a heavy tail: log-uniform, always the same for an item."""
+    """A heavy-tailed (log-uniform) latency, always the same for an item."""
     drawn = random.Random(hashlib.sha256(f"{seed}/{item}".encode()).digest()).random()
     return HEAVY_FROM_S * (HEAVY_TO_S / HEAVY_FROM_S) ** drawn
 
 
 @dataclass
 class Asked:
-    """One request as the server saw it. Times are seconds of this process's clock; ``prompt`` tells prompts apart.
+    """One received request. Times are seconds of this process's clock; ``prompt`` is a digest of the messages.
 
-    ``kind`` is what it asks for (:func:`model_access.kind_of`), ``peer`` the port that it came from, and
-    ``held`` whether it is held back.
+    ``kind`` is that of :func:`model_access.kind_of`, ``peer`` the client's port, ``held`` whether the request is held,
+    and ``outcome`` its fault.
     """
 
     item: str
@@ -100,11 +100,11 @@ class Chat:
         self.tries: Counter[str] = Counter()
         self.came = asyncio.Condition()
         self.holding = Holding()
-        # Only these look into the body: parsing images would make the server the bottleneck.
+        # Only these modes parse the body: parsing images would make the server the bottleneck.
         self.reads_body = self.settings.script or self.settings.faults is not None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """One chat request."""
+        """Answer one chat request."""
         data = await request.read()
         found = _ITEM.search(data)
         body = json.loads(data) if self.reads_body else {}
@@ -149,7 +149,7 @@ class Chat:
         return await _faulty(request, asked, _choices(asked, body, self.settings.script))
 
     def figures(self) -> dict[str, Any]:
-        """What happened since the last reset; ``wall_s`` is from the first request to the last reply in time."""
+        """The figures since the last reset; ``wall_s`` is from the first request to the last reply without a stall."""
         ended = [asked.end_s for asked in self.log if asked.end_s and asked.outcome != "stall"]
         usage = resource.getrusage(resource.RUSAGE_SELF)
         cpu_s = usage.ru_utime + usage.ru_stime
@@ -163,19 +163,19 @@ class Chat:
         }
 
     def reset(self) -> None:
-        """Forget what happened."""
+        """Delete the log and the counts."""
         self.log, self.most_inside, self.tries = [], self.inside, Counter()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         self.cpu_s = usage.ru_utime + usage.ru_stime
 
     async def reached(self, requests: int) -> None:
-        """Wait until so many requests have come."""
+        """Wait until ``requests`` requests have arrived."""
         async with self.came:
             await self.came.wait_for(lambda: len(self.log) >= requests)
 
 
 def _choices(asked: Asked, body: dict[str, Any], script: bool) -> list[dict[str, Any]]:
-    """The samples; what a fault does to single samples is done here."""
+    """The reply's choices, with the faults that change single samples."""
     if not body:
         return [_choice(0, f"<think>Two rows of squares in {asked.item}.</think> <answer>4</answer>")]
     choices = []
@@ -207,7 +207,7 @@ def _error(outcome: str) -> web.Response:
 
 
 async def _faulty(request: web.Request, asked: Asked, choices: list[dict[str, Any]]) -> web.StreamResponse:
-    """The response, with what a fault does to the whole of it."""
+    """The response, with the faults that change the whole response."""
     usage = {"prompt_tokens": 100, "completion_tokens": 20 * len(choices), "total_tokens": 100 + 20 * len(choices)}
     reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
     data = json.dumps(reply).encode()
@@ -227,7 +227,7 @@ async def _faulty(request: web.Request, asked: Asked, choices: list[dict[str, An
 
 
 def _reset(request: web.Request) -> None:
-    """Drop the connection so that the client's kernel sees a reset, not an orderly end."""
+    """Abort the connection so that the client gets a reset instead of an orderly end."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -235,7 +235,7 @@ def _reset(request: web.Request) -> None:
 
 
 def application(chat: Chat) -> web.Application:
-    """The chat API beside the server's own account."""
+    """The web application: the chat API, and the routes for the log and for control."""
 
     async def reset(_: web.Request) -> web.Response:
         chat.reset()
@@ -285,7 +285,7 @@ async def serve(settings: argparse.Namespace) -> None:
 
 
 async def go_away(chat: Chat, runner: web.AppRunner, site: web.TCPSite) -> None:
-    """After so many requests drop all connections and refuse new ones for so many seconds; then serve again."""
+    """After the configured number of requests, drop all connections and refuse new ones for the configured seconds."""
     requests, seconds = chat.settings.outage
     await chat.reached(int(requests))
     port = runner.addresses[0][1]

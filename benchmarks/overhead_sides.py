@@ -23,9 +23,9 @@ T = TypeVar("T")
 PIPELINE = Path(__file__).resolve().parent.parent / "pipelines" / "grounded_cot.py"
 LOOP_BATCH_ROWS = 100
 
-# Nearly every record shall reach the SFT shards: the band takes all pass rates, all groups go to SFT, and
-# equal questions are no near duplicates. The policy sees as well as the teacher: a coarser view would only make
-# the cache slower to fill.
+# With these settings, nearly every record reaches the SFT shards: the band includes all pass rates, all groups go to
+# SFT, and equal questions are not near duplicates. The policy sees as well as the teacher, because a coarser view would
+# only slow down the filling of the cache.
 OVERRIDES = (
     "difficulty.include_low=true",
     "difficulty.include_high=true",
@@ -36,14 +36,14 @@ OVERRIDES = (
 
 
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run of the pipeline: what the import and the run took, and how many requests were not in the cache."""
+    """One run of the pipeline: the times of import and run, the requests that were sent, and the numbers of rows."""
     started = time.perf_counter()
     from groundtrace.pipelines.running.plan import RunArguments
-    from groundtrace.pipelines.running.run import execute  # here, so that it is timed
+    from groundtrace.pipelines.running.run import execute  # imported here so that the import is timed
 
     imported, cpu_s = time.perf_counter(), time.process_time()
     limit = arguments.limit or None
-    whole = limit is None  # a part may take the place of the whole run that filled the cache
+    whole = limit is None  # a run over a part replaces the whole run that filled the cache
     run = RunArguments(str(PIPELINE), arguments.input, arguments.run, overrides=OVERRIDES, limit=limit, resume=whole)
     profile = arguments.profile_to
     summary = profiled(lambda: execute(run), profile) if profile else execute(run)
@@ -58,7 +58,7 @@ def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def profiled(work: Callable[[], T], path: str) -> T:
-    """The result of ``work``, with the processor time of all threads it starts profiled to a file."""
+    """The result of ``work``; the CPU time of this thread and all threads that it starts is profiled to a file."""
     profiles: list[cProfile.Profile] = []
 
     def begin(*_: object) -> None:
@@ -77,7 +77,7 @@ def profiled(work: Callable[[], T], path: str) -> T:
 
 
 def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], list[str]]]:
-    """By id, the marks that a run drew, from the pointer's cached replies, and the digests of the drawn images."""
+    """By id, the marks that a run drew (from the pointer's cached replies), and the digests of the drawn images."""
     import pyarrow.parquet as pq
 
     from groundtrace.schemas.coordinates import CoordinateFrame, to_px
@@ -101,7 +101,7 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
 
 
 def run_loop(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The bare loop over the records of a finished run, which says what to draw. Raises if the drawing differs."""
+    """The bare loop over the records; draws the marks of a finished run. Raises ValueError if the drawings differ."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -135,7 +135,7 @@ def run_loop(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _require_same(out: Path, expected: dict[str, tuple[list[Any], list[str]]]) -> None:
-    """Raise ValueError unless the loop drew, byte for byte, what the pipeline drew."""
+    """Raise ValueError unless the loop's drawings equal the pipeline's, byte for byte."""
     from groundtrace.vision.hashing import sha256_bytes
 
     for name, (marks, digests) in expected.items():
@@ -144,7 +144,7 @@ def _require_same(out: Path, expected: dict[str, tuple[list[Any], list[str]]]) -
 
 
 def main() -> None:
-    """Do one side's work on one core and print the figures, with the peak of the process's own memory."""
+    """Do one side's work on one core, and print the figures with the process's peak memory."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("side", choices=("pipeline", "loop"))
     for name in ("--input", "--run", "--out", "--size"):

@@ -22,13 +22,13 @@ MEASURED = {
     "told_bytes": 354,  # bench_driver.py
     "driver_s_per_million": 31.7,  # bench_driver.py
     "rejected_bytes": 460,  # a rejected row of the sample
-    "cache_bytes_per_reply": 600,  # beside the reply's own text, which stands there twice
+    "cache_bytes_per_reply": 600,  # besides the reply's own text, which the cache holds twice
 }
 ASSUMED = {
-    "k": 4,  # attempts a question
+    "k": 4,  # attempts per question
     "traces": 8,
     "sft_ratio": 0.7,
-    "yield": 0.031,  # SFT rows of all questions, as Argos reports
+    "yield": 0.031,  # SFT rows per question, as Argos reports
     "entities": 3,
     "image_bytes": 300_000,
     "image_tokens": 1200,
@@ -40,13 +40,13 @@ ASSUMED = {
     "bytes_per_token": 4,
     "usd_per_million_in": 0.10,
     "usd_per_million_out": 0.40,
-    "server_tokens_per_s": 2500,  # out, of one server
+    "server_tokens_per_s": 2500,  # output tokens of one server
     "latency_s": 5.0,
 }
 
 
 def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str, float]:
-    """What a run of ``grounded_cot`` takes; see docs/scaling.md for the formulas."""
+    """The resources that a run of ``grounded_cot`` needs; see docs/scaling.md for the formulas."""
     g = given
     traced = g["band"] * g["sft_ratio"]
     requests = 1 + traced * (2 + 3 * g["entities"] + g["traces"])
@@ -80,7 +80,7 @@ def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str
 
 
 def shown(value: float) -> str:
-    """Three significant digits."""
+    """The value with three significant digits; from 100 on, as an integer."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -16,9 +16,9 @@ JPEG_QUALITY = 95
 
 @dataclass(frozen=True)
 class Size:
-    """A kind of scene: its sides in pixels, the cells that shapes stand in, and the file formats taken in turn.
+    """A kind of scene: width, height and cell size in pixels (each shape is in a cell), and file formats, used in turn.
 
-    ``noise`` is the standard deviation of a camera-like grain on every pixel, which flat drawings do not have.
+    ``noise`` is the standard deviation of a camera-like grain on every pixel; 0 for flat drawings.
     """
 
     width: int
@@ -29,14 +29,14 @@ class Size:
 
     @property
     def name(self) -> str:
-        """The sides, as printed, and whether there is noise on the image."""
+        """The printed name: width and height, and "noisy" if there is noise."""
         return f"{self.width}x{self.height}" + (" noisy" if self.noise else "")
 
 
 def render_input(folder: Path, size: Size, records: int) -> None:
-    """Write ``records`` scenes and their records.jsonl: copies of the base scenes, one pixel changed in each.
+    """Write ``records`` scenes and their records.jsonl: copies of the base scenes, with one pixel changed in each.
 
-    So no two images are equal, and each has replies of its own in the cache.
+    No two images are equal, so that each has its own replies in the cache.
     """
     (folder / "images").mkdir(parents=True)
     rng = np.random.default_rng(7)
@@ -76,7 +76,7 @@ def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str,
 
 
 def draw_shape(pixels: np.ndarray, kind: str, colour: tuple[int, int, int], corner: tuple[int, int], side: int) -> None:
-    """Draw a shape into the square of that side, in pixels, below and right of its corner."""
+    """Draw a shape into a square with this side in pixels and this top-left corner."""
     left, top = corner
     region = pixels[top : top + side, left : left + side]
     if kind == "square":

@@ -1,4 +1,4 @@
-"""What bench_trainer.py measures of a side while it trains: seconds of its steps, and memory."""
+"""Measures the seconds of each step, and the memory, of a side of bench_trainer.py while it trains."""
 
 import os
 import time
@@ -11,10 +11,10 @@ from model_access import own_figures
 
 
 class Clock:
-    """Seconds of each step, from the end of the one before to its own, and what of them went into waiting for data.
+    """The seconds of each step, from the end of the step before, and the part of them spent on waiting for data.
 
-    On a GPU seconds are those of a clock. On a processor they are the process's own, which neighbours on the machine
-    hardly change: in one thread, as by default, they are what a step takes when the machine has nothing else to do.
+    On a CPU with one thread (the default) seconds are CPU time of the process, which other load on the machine hardly
+    changes. Otherwise they are wall-clock time.
     """
 
     def __init__(self, warmup: int) -> None:
@@ -25,16 +25,16 @@ class Clock:
         self.first: dict[str, float] = {}
 
     def start(self) -> None:
-        """Begin the first step; peaks of memory from here on count."""
+        """Begin the first step, and reset the peak of memory."""
         if self._on_gpu:
             torch.cuda.reset_peak_memory_stats()
         else:
-            Path("/proc/self/clear_refs").write_text("5", "ascii")  # VmHWM begins anew
+            Path("/proc/self/clear_refs").write_text("5", "ascii")  # resets VmHWM
         self.loaded_mib = _resident_mib()
         self._last = self._now()
 
     def data(self, get: Callable[..., Any], *arguments: Any) -> Any:
-        """What ``get`` gives; the time is the data's."""
+        """The result of ``get``; its time counts as waiting for data."""
         began = self._now()
         found = get(*arguments)
         self._waited_s += self._now() - began
@@ -54,7 +54,7 @@ class Clock:
         return time.perf_counter()
 
     def figures(self) -> dict[str, Any]:
-        """Of the timed steps: seconds, memory, and of the very first step the loss and the gradient's norm."""
+        """The seconds of the timed steps, the memory, and the loss and gradient norm of the first step of all."""
         whole_s, waited_s = self.whole_s[self._warmup :], self.waited_s[self._warmup :]
         own = own_figures()
         return {

@@ -1,4 +1,4 @@
-"""What bench_trainer.py gives to both sides: a model of random weights, rows for SFT, rollouts for GRPO's update."""
+"""The inputs of both sides of bench_trainer.py: a model with random weights, rows for SFT, rollouts for GRPO."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -49,7 +49,7 @@ VISION = {
     "num_position_embeddings": 2304,
     "deepstack_visual_indexes": [2, 5, 8],
 }
-"""The widths of Qwen3-VL-2B with half of its layers, in the language model as in the vision tower."""
+"""The widths of Qwen3-VL-2B, with half of its layers in the language model and in the vision tower."""
 SHRUNK_TEXT = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "head_dim": 16, "vocab_size": 4096}
 SHRUNK_VISION = {
     "depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 4, "out_hidden_size": 128,
@@ -59,7 +59,7 @@ SHRUNK_VISION = {
 
 @dataclass(frozen=True)
 class Row:
-    """An SFT row for both sides: as this trainer reads it, and rendered, with its tokens counted, as TRL has it."""
+    """An SFT row for both sides: ``training_row`` for this trainer; rendered texts, image and token count for TRL."""
 
     training_row: TrainingRow
     prompt: str
@@ -70,8 +70,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a step does: ``tokens`` and ``targets`` of SFT and of the update, ``patches`` of different images, and the
-    ``flop`` that the model needs for it, whatever a trainer spends.
+    """The work of a step: ``tokens``, ``targets``, ``patches`` of distinct images, and the model's ``flop`` for them.
+
+    A trainer may spend more.
     """
 
     tokens: int
@@ -83,9 +84,10 @@ class Counts:
 def write_inputs(
     folder: Path, kind: str, shrink: bool, steps: int, rows: int, groups: int, size: int
 ) -> dict[str, Any]:
-    """Write the folder; returns the number of weights and the :class:`Counts` of ``sft`` and ``grpo``.
+    """Write the folder; returns the number of ``weights`` and the :class:`Counts` of ``sft`` and ``grpo``.
 
-    ``steps`` of ``rows`` rows each, no row twice, and ``groups`` of ``size`` rollouts, the same in every step.
+    SFT has ``steps`` steps of ``rows`` rows, all distinct; GRPO has ``groups`` groups of ``size`` rollouts, the same in
+    every step.
     """
     rng = np.random.default_rng(SEED)
     made = tiny_rows(rng, steps * rows) if kind == "tiny" else large_rows(rng, steps * rows, shrink)
@@ -113,7 +115,7 @@ def write_inputs(
 
 
 def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
-    """Questions on rendered scenes, answered by pointing at the gold boxes' middles."""
+    """Questions on rendered scenes, answered with points at the centres of the gold boxes."""
     rows: list[TrainingRow] = []
     while len(rows) < number:
         pixels, objects = render_scene(rng)
@@ -129,7 +131,7 @@ def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
 
 
 def large_rows(rng: np.random.Generator, number: int, shrink: bool) -> list[TrainingRow]:
-    """Grainy photo-like images, one a row; the texts are made long enough once there is a tokenizer."""
+    """Rows with one grainy, photo-like image each; :func:`_lengthened` later gives their texts the final length."""
     width, height = (96, 64) if shrink else PHOTO_PX
     rows = []
     for index in range(number):
@@ -151,7 +153,7 @@ def _row(index: int, asked: str, gold: str, kind: str, answer: str, image: bytes
 
 
 def _lengthened(vlm: VisionLanguageModel, row: TrainingRow, rng: np.random.Generator) -> TrainingRow:
-    """The row with a prompt and an answer of about the wanted tokens, cut from its own words repeated."""
+    """The row with a prompt and an answer of about the intended numbers of tokens, from its own words, repeated."""
     ids = vlm.tokenizer(row.messages[1]["content"], add_special_tokens=False).input_ids
     ids *= 1 + max(ANSWER_TOKENS) // len(ids)
 
@@ -164,7 +166,7 @@ def _lengthened(vlm: VisionLanguageModel, row: TrainingRow, rng: np.random.Gener
 
 
 def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
-    """Write random weights in bfloat16, with the tiny model's tokenizer and a vocabulary that is mostly unused."""
+    """Write a model with random bfloat16 weights, the tiny model's tokenizer, and a mostly unused vocabulary."""
     tokenizer = tiny_model.build_tokenizer(texts)
     config: Any = tiny_model.build_config(tokenizer, tiny_model.CONTEXT_TOKENS, tiny_model.TEXT, tiny_model.VISION)
     for part, sizes in (
@@ -192,7 +194,7 @@ def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
 
 
 def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> Row:
-    """The row as TRL is given it too: the text before the answer with one image token, and that of the answer."""
+    """The row for both sides; TRL gets the text before the answer, with one image token, and the answer's text."""
     start = sample.turns[-1].start
     picture_ids = sample.is_image.nonzero()[:, 0].tolist()
     before = torch.cat([sample.ids[: picture_ids[0] + 1], sample.ids[picture_ids[-1] + 1 : start]])
@@ -203,7 +205,7 @@ def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> Row:
 def make_rollouts(
     vlm: VisionLanguageModel, rows: list[TrainingRow], groups: int, size: int, rng: np.random.Generator
 ) -> list[Sample]:
-    """Groups on the first rows: each is answered as this and the next rows are, and rewarded with 0 or 1 by chance."""
+    """Groups for the first rows: the responses are the answers of this and the next rows, with random rewards."""
     answers = [sample.ids[sample.turns[-1].start :].tolist() for sample in (sft_sample(vlm, row) for row in rows)]
     made = []
     for index in range(groups):
@@ -216,10 +218,10 @@ def make_rollouts(
 
 
 def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
-    """6 FLOP for each weight and what goes through it, forward and backward: tokens through the language model's
-    layers, patches of different images through the vision tower, targets through the output layer.
+    """The counts of the samples; 6 FLOP per weight and input (forward and backward): tokens for the language model's
+    layers, patches of distinct images for the vision tower, targets for the output layer.
 
-    Attention's own products are left out, and so is whatever a trainer does twice.
+    The products within attention are left out, and so is repeated work of a trainer.
     """
     model = vlm.model.model
     layers = sum(weight.numel() for weight in model.language_model.layers.parameters())
@@ -232,7 +234,7 @@ def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
 
 
 def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
-    """The rollouts as GRPOTrainer has them after scoring: prompts padded left, answers right, an image for each."""
+    """The rollouts in GRPOTrainer's form after scoring: prompts padded left, answers right, an image for each."""
     starts = [sample.turns[-1].start for sample in samples]
     longest = max(starts)
     width = max(len(sample) - start for sample, start in zip(samples, starts, strict=True))

@@ -2,7 +2,7 @@
 
     python benchmarks/trainer_sides.py --side ours-sft|trl-sft|ours-grpo|trl-grpo --inputs FOLDER …
 
-FOLDER is what bench_trainer.py writes: the model, ``rows.pt`` and ``rollouts.pt``. Prints the figures as a JSON line.
+bench_trainer.py writes FOLDER: the model, ``rows.pt`` and ``rollouts.pt``. Prints the figures as a JSON line.
 """
 
 import argparse
@@ -20,15 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 LR = 1e-5
 WORKERS = 4
-"""Processes that make TRL's batches on a GPU. On a processor its own process does, as this trainer's does there."""
+"""The number of processes that make TRL's batches on a GPU. On a CPU, each trainer makes them in its own process."""
 NEVER_LOGGED = 10**9
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a side is to do: ``rows`` a step, ``steps`` of them timed after ``warmup``.
+    """The work of a side: ``rows`` per step, and ``steps`` timed steps after ``warmup`` untimed ones.
 
-    ``tokens`` bounds a forward pass of this trainer, ``micro`` is the rows of one of TRL's.
+    ``tokens`` limits a forward pass of this trainer; ``micro`` is the number of rows in a forward pass of TRL.
     """
 
     inputs: Path
@@ -42,12 +42,12 @@ class Work:
 
     @property
     def all_steps(self) -> int:
-        """Timed or not."""
+        """The number of all steps, timed or not."""
         return self.warmup + self.steps
 
 
 def ours(work: Work) -> tuple[Any, Any, Any]:
-    """The settings of this trainer, its model and its optimiser."""
+    """This trainer's settings, model and optimiser."""
     from groundtrace.trainer.model import load_model
     from groundtrace.trainer.optimiser import Optimiser
     from groundtrace.trainer.settings import BatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
@@ -62,7 +62,9 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
 
 
 def ours_sft(work: Work) -> dict[str, Any]:
-    """Rows from their bytes on. On a GPU the next step's are encoded meanwhile, as ``trainer sft`` does."""
+    """SFT steps, including the encoding of rows. On a GPU the next step's rows are encoded in the background, as in
+    ``trainer sft``.
+    """
     from groundtrace.trainer.encode_rows import sft_sample
     from groundtrace.trainer.sft import sft_step
 
@@ -87,7 +89,7 @@ def ours_sft(work: Work) -> dict[str, Any]:
 
 
 def ours_grpo(work: Work) -> dict[str, Any]:
-    """The update on the rollouts given, collation included."""
+    """The GRPO update on the given rollouts, including collation."""
     from groundtrace.trainer.grpo import Trainee, update
 
     settings, vlm, optimiser = ours(work)
@@ -103,10 +105,10 @@ def ours_grpo(work: Work) -> dict[str, Any]:
 
 
 def trl_parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
-    """A model, its processor, and the options that both of TRL's trainers are given.
+    """A model, its processor, and the options for both of TRL's trainers.
 
-    bfloat16 is as here: float32 weights are updated, and computed with in bfloat16. ``bfloat16-only`` has no float32
-    weights, which is less work and less memory, and loses small updates.
+    With ``bfloat16``, float32 weights are updated and computations are in bfloat16, as in this trainer.
+    ``bfloat16-only`` has no float32 weights: it needs less work and memory, but loses small updates.
     """
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
@@ -136,11 +138,11 @@ def trl_parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def timed(trainer: Any, clock: Clock) -> dict[str, Any]:
-    """Train, and give the clock's figures."""
+    """Train, and return the clock's figures."""
     from transformers import TrainerCallback
 
     class Timer(TrainerCallback):
-        """Hand the trainer's events on to the clock."""
+        """Passes the trainer's events to the clock."""
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             clock.start()
@@ -160,10 +162,10 @@ def timed(trainer: Any, clock: Clock) -> dict[str, Any]:
 
 
 def trl_sft(work: Work) -> dict[str, Any]:
-    """SFTTrainer on the same rows, those of a step in order of length so that it pads little.
+    """SFTTrainer on the same rows; the rows of a step are sorted by length to reduce padding.
 
-    It takes neither packing nor padding-free batches where there are images. Prompts are rendered beforehand, which
-    spares it the chat template and makes its tokens those of the other side.
+    SFTTrainer supports neither packing nor padding-free batches with images. Prompts are rendered in advance, which
+    saves it the chat template and gives both sides the same tokens.
     """
     from datasets import Dataset, Features, Image, List, Value
     from trl import SFTConfig, SFTTrainer
@@ -182,14 +184,14 @@ def trl_sft(work: Work) -> dict[str, Any]:
         **options, max_length=None, completion_only_loss=True, packing=False, train_sampling_strategy="sequential"
     )
     trainer = SFTTrainer(model, args=config, train_dataset=dataset, processing_class=processor)
-    # Qwen3-VL's class says that it takes no arguments for the loss, so Trainer would average the means of the passes.
-    # SFTTrainer's own loss takes the step's number of targets.
+    # Qwen3-VL's class declares that it takes no loss arguments, so Trainer would average the means of the forward
+    # passes. SFTTrainer's own loss takes the step's number of targets.
     trainer.model_accepts_loss_kwargs = True
     return timed(trainer, Clock(work.warmup))
 
 
 def trl_grpo(work: Work) -> dict[str, Any]:
-    """GRPOTrainer on the same rollouts: what would sample and score gives them, all that follows is its own."""
+    """GRPOTrainer on the same rollouts: they replace its sampling and scoring; all other steps are its own."""
     from datasets import Dataset
     from trainer_inputs import as_scored_by_trl
     from trl import GRPOConfig, GRPOTrainer
@@ -224,7 +226,7 @@ SIDES = {"ours-sft": ours_sft, "trl-sft": trl_sft, "ours-grpo": ours_grpo, "trl-
 
 
 def main() -> None:
-    """Be one of the sides."""
+    """Run one of the sides."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--inputs", type=Path, required=True)

@@ -1,8 +1,8 @@
-"""Loading and filling the versioned prompt files of this folder, and of folders that pipelines bring.
+"""Loads and fills the versioned prompt files of this folder, and of folders that pipelines add.
 
-A prompt is ``prompts/NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and
-reply_schema. ``user`` is a list of ``text`` and ``media`` parts in the order in which a model sees them. A version that
-has been released is never edited: a change is a new version.
+A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
+``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is not
+edited: a change is a new version.
 """
 
 import functools
@@ -37,7 +37,7 @@ class PromptError(UserError):
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A filled prompt. ``variables`` keeps the values it was filled with, as sorted pairs."""
+    """A filled prompt. ``variables`` holds the values that filled it, as sorted (name, value) pairs."""
 
     name: str
     sha256: str
@@ -47,7 +47,7 @@ class RenderedPrompt:
     variables: tuple[tuple[str, str], ...]
 
     def variable(self, name: str) -> str:
-        """The value that ``name`` was filled with. Raises KeyError for a name the prompt does not declare."""
+        """The value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
         return dict(self.variables)[name]
 
     @property
@@ -58,7 +58,7 @@ class RenderedPrompt:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt file. ``name`` is ``id.vN``; ``sha256`` is of the file's bytes."""
+    """One prompt file. ``name`` is ``id.vN``; ``sha256`` is the digest of the file's bytes."""
 
     name: str
     sha256: str
@@ -71,9 +71,9 @@ class Prompt:
     reply_schema: str | None
 
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
-        """Fill the prompt; what fills a media slot may have text between the media, which is taken as it stands.
+        """Fill the prompt. The parts for a media slot may include text between the media, which is used unchanged.
 
-        Raises :class:`PromptError` naming what is missing or not declared.
+        Raises :class:`PromptError`, naming the missing or undeclared variables or media slots.
         """
         media = media or {}
         _require_exactly(self.name, "variable", set(self.variables), set(variables))
@@ -108,11 +108,11 @@ def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]
 
 
 _FOLDERS: list[Path] = []
-"""Folders of prompts beside pipelines of one's own."""
+"""Further prompt folders, such as those of a user's own pipelines."""
 
 
 def add_prompt_folder(folder: Path) -> None:
-    """Let prompts of this folder be loaded too. Raises :class:`PromptError` for a name that exists already."""
+    """Also load prompts from this folder. Raises :class:`PromptError` if a prompt name exists already."""
     if folder in _FOLDERS:
         return
     taken = sorted({name for name in _names(folder) if name in set(prompt_names())})
@@ -127,8 +127,8 @@ def add_prompt_folder(folder: Path) -> None:
 def load_prompt(name: str) -> Prompt:
     """The prompt ``id.vN``.
 
-    Raises :class:`PromptError` when there is no such file, a field is missing or unknown, or a declared variable or
-    media slot is not used (or the other way round).
+    Raises :class:`PromptError` if the file does not exist, a field is missing or unknown, a declared variable or media
+    slot is not used, or a used one is not declared.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
@@ -183,7 +183,7 @@ def _parse(name: str, data: bytes) -> Prompt:
 
 
 def _user_part(name: str, part: object) -> tuple[str, str]:
-    """The one kind and value of a part of the user's turn."""
+    """The kind (``text`` or ``media``) and the value of a part of the user turn."""
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
         raise PromptError(f"prompt {name}: a part of user is one text or one media, not {part!r:.80}")

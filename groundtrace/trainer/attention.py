@@ -1,9 +1,9 @@
-"""Attention over packed sequences: several samples in one row, none of which sees another.
+"""Attention over packed sequences: one row holds several samples, and no sample attends to another.
 
-transformers calls this for the language model and, because the name holds "flash", hands a vision tower's whole batch
-of images over at once too; otherwise it would loop over them. On a GPU in 16 bits torch's variable-length kernel does
-the work. Elsewhere each sequence is attended to by itself, which for short ones costs less than a mask over the row.
-Sequences of one length, as images of one size are, stand in one batch there.
+transformers calls :func:`packed_attention` for the language model. Because its name contains "flash", transformers also
+passes all images of a vision tower in one call instead of looping over them. On a GPU in 16 bits, torch's
+variable-length kernel is used. Otherwise each sequence is computed separately, which costs less than a mask over the
+row if sequences are short; sequences of equal length, such as images of one size, are computed as one batch.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attention within each sequence, (1, T, heads, head_dim), from query, key and value (1, heads, T, head_dim).
 
-    ``cu_seq_lens_q`` (n + 1,) int32 says where the sequences begin and end. Raises ValueError without it.
+    ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the sequences. Raises ValueError if it is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:

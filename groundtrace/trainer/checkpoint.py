@@ -1,6 +1,6 @@
-"""Checkpoints that resume exactly: master weights, optimiser, random state, the place in the data and the loop's state.
+"""Checkpoints that resume exactly: master weights, optimiser, random state, the position in the data, loop state.
 
-A checkpoint is a folder ``step-NNNNNN`` that appears whole or not at all. Nothing in it is unpickled.
+A checkpoint is a folder ``step-NNNNNN`` that is written atomically. Loading it runs no code from it.
 """
 
 import os
@@ -22,7 +22,7 @@ STATE = "trainer.pt"
 
 
 class CheckpointError(UserError):
-    """A checkpoint that cannot be resumed from; the message says why."""
+    """The run cannot resume from a checkpoint; the message says why."""
 
 
 def _random_state() -> dict[str, Any]:
@@ -32,8 +32,8 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """Where a run stands: steps done, the place in the data (:data:`groundtrace.trainer.drawing.Position`), what the
-    loop itself remembers (numbers and strings only), and the state of random numbers, as it is when this is made.
+    """Progress of a run: steps done, position in the data (:data:`groundtrace.trainer.drawing.Position`), the state of
+    the loop (``memory``: numbers and strings only), and the random state when this object is created.
     """
 
     step: int = 0
@@ -45,8 +45,9 @@ class Progress:
 def save_checkpoint(
     folder: Path, progress: Progress, optimiser: Optimiser, identity: Mapping[str, Any], keep: int
 ) -> Path:
-    """Write the checkpoint of a step and delete all but the latest ``keep``. ``identity`` is the run's, from
-    :func:`groundtrace.trainer.identity.identity`.
+    """Write the checkpoint of a step, delete all but the latest ``keep`` and return the new checkpoint's folder.
+
+    ``identity`` is the run's, from :func:`groundtrace.trainer.identity.identity`.
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{os.getpid()}"
@@ -66,15 +67,15 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The whole checkpoints in a folder, oldest first."""
+    """The complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """What a checkpoint holds: ``progress``, ``identity`` and ``optimiser``.
+    """The content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
 
-    Raises CheckpointError for one that is not there, is damaged, or was written by another version of the trainer.
+    Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
     try:
         state = torch.load(path / STATE, map_location="cpu", weights_only=True)
@@ -86,9 +87,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
-    """Restore weights, optimiser and random state, and give the run's progress.
+    """Restore weights, optimiser and random state, and return the run's progress.
 
-    Raises CheckpointError for a damaged file, for another run (:mod:`groundtrace.trainer.identity`), and other weights.
+    Raises CheckpointError if the file is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`), or
+    holds other weights.
     """
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)

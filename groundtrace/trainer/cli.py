@@ -1,9 +1,9 @@
 """The ``trainer`` command: sft, grpo, eval and export.
 
-Exit codes: 0 done; 1 training failed (a loss that is not a number, steps in which nothing is learnt, or an error while
-running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges, or the
-server that samples, did not answer; 129, 130 and 143 stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) and
-SIGTERM. Whatever ends a training, its last whole step is saved first.
+Exit codes: 0 done; 1 training failed (a loss that is not a number, steps without a gradient, or an error while
+running); 2 a mistake in the command, the config, the data or the model; 3 stopped cleanly because the judges or the
+sampling server did not answer; 129, 130 and 143 stopped by SIGHUP (a closed terminal), SIGINT (Ctrl-C) and SIGTERM.
+The last complete step is saved before any of these exits.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Packing samples into one row, and choosing which go together.
+"""Packs samples into one row, and sorts samples into micro-batches.
 
-There is no padding, so no token is ever mistaken for padding. Each sequence keeps its own positions and sees only
-itself. An image that several samples show, as those of a group do, is in the batch once.
+The row has no padding, so no token is mistaken for padding. Each sequence keeps its own positions and attends only to
+itself. An image that several samples share, such as the samples of a group, is in the batch once.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ class Batch:
 
     Attributes:
         ids: (T,) int64.
-        positions: (4, T) int64: the place in its own sequence, then time, height and width. Without the first row the
-            models would take the row for one sequence.
-        ends: (n + 1,) int32, where sequences begin and end.
-        is_image: (T,) bool.
-        before: (M,) int64, the places whose next token is a target.
-        targets: (M,) int64, the targets' ids.
-        owner: (M,) int64, the sample of each target.
-        advantages: (M,) float32; 1 where the samples have none.
-        sampler_logprobs: (M,) float32; NaN where the sampler gave none.
-        patches: (P, numbers of a patch) float32 of the U different images; None without any.
-        grids: (U, 3) int64.
+        positions: (4, T) int64: the index in its own sequence, then time, height and width. Without the first of these
+            the models would treat the row as one sequence.
+        ends: (n + 1,) int32, the boundaries of the sequences.
+        is_image: (T,) bool, whether the token is an image token.
+        before: (M,) int64, the indices of the tokens before the targets.
+        targets: (M,) int64, the targets' token ids.
+        owner: (M,) int64, the index of each target's sample.
+        advantages: (M,) float32; 1 if the sample has no advantages.
+        sampler_logprobs: (M,) float32; NaN if the sampler returned no log-probabilities.
+        patches: (P, values per patch) float32 of the U distinct images; None without images.
+        grids: (U, 3) int64, as in :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
         shown: indices into the U images, in the order of the image tokens.
         longest: the length of the longest sequence.
     """
@@ -49,13 +49,13 @@ class Batch:
     longest: int
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch with its tensors there."""
+        """The batch with its tensors on this device."""
         tensors = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), torch.Tensor)}
         return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """The samples as one batch, in their order. Raises ValueError where one begins with a target."""
+    """The samples as one batch, in their order. Raises ValueError if the first token of a sample is a target."""
     if any(bool(sample.loss_mask[0]) for sample in samples):
         raise ValueError("the first token of a sample has nothing before it to be predicted from")
     lengths = torch.tensor([len(sample) for sample in samples])
@@ -84,7 +84,7 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
 
 
 def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, default: float) -> torch.Tensor:
-    """(T,) float32 of what each sample has for its tokens."""
+    """The samples' values per token, (T,) float32; ``default`` for a sample without values."""
     rows = zip(values, lengths.tolist(), strict=True)
     return torch.cat([torch.full((length,), default) if value is None else value for value, length in rows])
 
@@ -92,8 +92,8 @@ def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, def
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
     """The samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
 
-    Sorted by length, so that those of a batch are alike and the largest batch comes first: if memory is too small, that
-    shows at once. Ties keep their order.
+    Samples are sorted by length, so that the samples of a batch have similar lengths and the largest batch comes first:
+    if memory is too small, the first batch fails. Samples of equal length keep their order.
     """
     batches: list[list[Sample]] = []
     room = 0

@@ -1,4 +1,4 @@
-"""What each ``trainer`` command does, and how errors reach the user: one line, no traceback for a user's mistake."""
+"""Runs each ``trainer`` command and reports errors in one line, without a traceback for a user's mistake."""
 
 import argparse
 import signal
@@ -66,7 +66,7 @@ def _run(parsed: argparse.Namespace) -> Path:
 
 
 def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str = "") -> str:
-    """What happened, where the last good state is, and how to go on from it."""
+    """An error message: what happened, where the last good checkpoint is, and how to continue from it."""
     parts = [said or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)

@@ -1,12 +1,12 @@
-"""Answering with crops at test time (iVGR §3.4): a grounded pass, crops of what it boxes, an answer in words on them.
+"""Answering with crops at test time (iVGR §3.4): a grounded pass, crops of its boxes, then a textual answer on them.
 
-Each question is asked once for reasoning with boxes. Its images, the crops of the boxes and the crop around them
-(:mod:`groundtrace.vision.crops`) are then shown with the textual prompt, which is answered ``eval.samples`` times; and
-so are the images alone, to compare. A question without usable boxes is answered on its images alone both times, and so
-is one whose crops would make its prompt too long.
+Each question is first asked once for reasoning with boxes. The textual prompt is then answered ``eval.samples`` times
+with the question's images, the crops of the boxes and the crop around all boxes (:mod:`groundtrace.vision.crops`), and
+again ``eval.samples`` times with the images alone, for comparison. If a question has no usable boxes, or its crops
+would make the prompt too long, both answers use the images alone.
 
-Deviation: the grounded pass is sampled at ``rollout.temperature`` like everything else; the paper does not say how its
-own is.
+Deviation: the grounded pass is sampled at ``rollout.temperature`` like all other answers; the paper does not state the
+temperature of its grounded pass.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.overlay import encode_png
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
-"""The streams of the two passes, with the forms in which questions are asked in them."""
+"""The streams of the two passes, each with the form of its prompt."""
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """The row with a prompt for either pass: its own, or one in the words of a shard. Raises BadRow for a clip."""
+    """The row with a prompt for each pass: the row's own, or one in the wording of shards. Raises BadRow for a clip."""
     if row.frames:
         raise BadRow(f"{row.id}: clips are not cropped")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
@@ -44,14 +44,17 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Asks in two passes; see the module."""
+    """Asks each question in two passes; see the module."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
         """The prompts of both passes. Raises BadRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
-        """The answers to the second of each two prompts, on the images alone and then with crops."""
+        """For each question, the scored textual answers on the images alone, then those with crops.
+
+        ``chunk`` holds two prompts per question, the grounded one first.
+        """
         grounded, textual = chunk[::2], chunk[1::2]
         passes = self.sampler.sample([prompt for _, prompt in grounded], 1, seed)
         cropped = [
@@ -67,7 +70,7 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """The textual prompt with the crops that the grounded response gives, and how many these are."""
+        """The textual prompt with crops of the boxes in the grounded response, and the number of crops."""
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
         said = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
@@ -81,7 +84,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """The row with crops of its images behind them, and its turn saying so."""
+    """The row with the crops appended to its images, and a user turn that mentions them."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

@@ -1,4 +1,4 @@
-"""Drawing rows in a seeded order, epoch after epoch, and encoding them ahead of their use."""
+"""Draws rows in a seeded order, epoch after epoch, and encodes the next batch in a background thread."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -12,26 +12,26 @@ from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.shards import BadRow, ShardError, Shards, TrainingRow
 
 KEPT_BYTES = 2**31
-"""Encoded samples are kept for the next epoch up to this many bytes of patches; others are encoded again."""
+"""Encoded samples are cached for the next epoch up to this many bytes of patches; others are encoded again."""
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
-"""A row as what is trained on or asked: one sample, or one for each stream that it is asked in. Raises BadRow."""
+"""Encodes a row as one sample, or as one sample for each of its streams. Raises BadRow."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
-"""Where draws stand: rows taken up, left out ones included. With several parts: those of each part, and then of each
-part how many were drawn."""
+"""The position of draws: the number of rows consumed, including the rows left out. With several parts: the number
+consumed of each part, then the number drawn of each part."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """How long a row may be: ``max_tokens`` with its answer, for which ``answer_tokens`` are kept."""
+    """The length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
 
     max_tokens: int
     answer_tokens: int = 0
 
     def refusal(self, sample: Sample) -> str | None:
-        """Why a sample is too long, or None."""
+        """Why a sample is too long; None if it fits."""
         if len(sample) + self.answer_tokens <= self.max_tokens:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
@@ -39,7 +39,7 @@ class Room:
 
 
 def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) -> list[Sample]:
-    """The first usable rows, to see what they are like."""
+    """The samples of the first usable rows: at least ``count`` samples if the shards have them."""
     found: list[Sample] = []
     for index in range(len(shards)):
         with contextlib.suppress(BadRow):
@@ -51,11 +51,11 @@ def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) ->
 
 
 class Draws:
-    """Rows in an order that is a function of seed and position only, so that a resumed run continues with the next.
+    """Draws rows in an order that depends on seed and position only, so that a resumed run continues with the next row.
 
-    A row that cannot be used is left out, told to ``left_out`` (its number and the reason) once, and the next one takes
-    its place. With ``parts`` each batch has of each part's rows what :func:`groundtrace.trainer.plan.next_part` gives
-    it, and each part has epochs of its own.
+    A row that cannot be used is reported to ``left_out`` (its number and the reason) once, and the next row replaces
+    it. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and each part has its
+    own epochs.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class Draws:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
 
     def take(self, count: int) -> list[Drawn]:
-        """The samples of the next usable rows, ``count`` of them, those of a row side by side.
+        """The next ``count`` samples of usable rows; the samples of one row are adjacent.
 
-        They are fewer where the next row has more samples than there is still room for: a row is never cut in two.
-        Raises ShardError when a whole epoch has no row that can be used.
+        Returns fewer if the next row has more samples than are still missing: a row is never split. Raises ShardError
+        if a whole epoch has no usable row.
         """
         if self._ahead is not None and self._ahead[:2] == (self.position, count):
             drawn, self.position = self._ahead[2].result()
@@ -105,7 +105,7 @@ class Draws:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
-        """The samples of a part's next usable row, and how many of its rows are then taken up."""
+        """The samples of a part's next usable row, and the number of the part's rows consumed after it."""
         part = self._parts[at]
         for passed in range(len(part.rows)):
             if found := self._read(self._index(at, taken + passed)):
@@ -122,7 +122,7 @@ class Draws:
         return rows[self._orders[at][1][place]]
 
     def _read(self, index: int) -> Sequence[Drawn]:
-        """The row's samples; none where it is left out."""
+        """The row's samples; empty if the row is left out."""
         if index in self._kept:
             return self._kept[index]
         if index in self._bad:

@@ -1,10 +1,9 @@
-"""From messages to a :class:`groundtrace.trainer.sample.Sample`: the chat template, image tokens, and which tokens
-count.
+"""Encodes messages as a :class:`groundtrace.trainer.sample.Sample`: chat template, image tokens, and the loss mask.
 
-The template renders the conversation with a placeholder where each answer goes, and the answers are tokenised by
-themselves and put in. So an answer stands there as it was written, even where a template drops or rewrites the
-thinking of earlier turns, and its tokens begin where a sampler's would. Text that spells a special token is broken up
-first: what a user or a model writes never becomes an image or the end of a turn.
+The template renders the conversation with a placeholder for each answer; the answers are tokenised separately and
+inserted. An answer is therefore unchanged even if the template drops or rewrites the thinking of earlier turns, and its
+tokens begin where a sampler's would. Text that spells a special token is broken up first, so that text of a user or a
+model never becomes an image or the end of a turn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,29 +25,29 @@ Message = Mapping[str, str]
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation whose assistant turns count in the loss, with the token that ends each; nothing else counts.
+    """A conversation in which only the assistant turns, with their end tokens, are targets of the loss.
 
-    Observations of tools (any role but ``assistant``) are masked. Raises BadRow when marks and images do not match,
-    or the last turn is not the assistant's.
+    All other roles, such as tool observations, are masked. Raises BadRow if marks and images do not match, or the last
+    turn is not the assistant's.
     """
     if not messages or messages[-1]["role"] != "assistant":
         raise BadRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
         raise BadRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
-    return _assembled(vlm, id, pieces[:-1], images)  # what follows the last answer teaches nothing
+    return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation up to where the next answer begins; nothing counts. Raises BadRow as above."""
+    """A conversation up to the start of the next answer, without targets. Raises BadRow as :func:`encode_messages`."""
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
 
 
 def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
-    """The prompt continued by a response, token for token as it was sampled; the response counts."""
+    """The prompt followed by a response, token for token as it was sampled; the response's tokens are the targets."""
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     none = torch.zeros(len(ids), dtype=torch.bool)
     return Sample(
@@ -65,7 +64,7 @@ def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: 
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """The text with special tokens that it spells out broken up by a space after their first character."""
+    """The text, with a space inserted after the first character of each special token that it spells."""
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
@@ -80,16 +79,16 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
             turns.append({"role": message["role"], "content": _parts(vlm, message["content"])})
     try:
         return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
-    except Exception as error:  # a template raises whatever its author chose
+    except Exception as error:  # a template can raise any type
         raise BadRow(f"{id}: the chat template refuses these turns: {error}") from error
 
 
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Token ids in order, of template and other turns (False) and of the assistant's turns (True) alternately.
+    """Token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
 
-    Raises BadRow where the template leaves out a turn, or does not end one.
+    Raises BadRow if the template leaves out a turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
@@ -105,7 +104,7 @@ def _pieces(
 
 
 def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
-    """Text and images in the order in which they stand in the content."""
+    """The content as text and image parts, in their order."""
     parts: list[dict[str, str]] = []
     for index, text in enumerate(content.split(MARK)):
         if index:
@@ -120,7 +119,7 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
-    """What follows an answer, cut behind the token that ends it. Raises BadRow where none does."""
+    """The tokens after an answer, split after its end token. Raises BadRow if the first is not an end token."""
     if not ids or ids[0] not in vlm.end_ids:
         raise BadRow("the chat template puts no end-of-sequence token behind an answer")
     return ids[:1], ids[1:]
@@ -129,7 +128,7 @@ def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], lis
 def _assembled(
     vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """The pieces joined, each image token repeated once for every merged patch of its image."""
+    """The pieces joined, with each image token repeated once for every merged patch of its image."""
     ids: list[int] = []
     mask: list[bool] = []
     image: list[bool] = []

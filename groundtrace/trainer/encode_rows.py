@@ -1,6 +1,6 @@
-"""Rows of shards as samples of a model: images as its tower takes them, tags in its own frame.
+"""Encodes rows of shards as samples for a model: images for its vision tower, tags in its coordinate frame.
 
-Images are decoded by the same code that read them into the pipeline, and never more than one row's at a time.
+The pipeline's own decoder decodes the images, of one row at a time.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """The row's images, decoded and upright, as the vision tower takes them. Raises BadRow, naming the image."""
+    """The row's images, decoded, upright and encoded for the vision tower. Raises BadRow, naming the image."""
     found = []
     for number, (data, _) in enumerate(row.images, 1):
         try:
@@ -30,15 +30,16 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """An SFT row as a sample, its tags in the model's own frame. Raises BadRow."""
+    """An SFT row as a sample, with tags in the model's coordinate frame. Raises BadRow."""
     images = encoded_images(vlm, row)
     messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, images)
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """A row's turns up to the answer, as a sample to continue; ``images`` are the row's where they are encoded
-    already. Raises BadRow.
+    """A row's turns up to the answer, as a prompt; ``images`` are the row's encoded images if already made.
+
+    Raises BadRow.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -48,7 +49,7 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """What is asked of a row, stream by stream, as samples to continue that share its images. Raises BadRow."""
+    """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises BadRow."""
     rows, images = asked(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
 

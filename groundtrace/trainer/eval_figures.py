@@ -1,4 +1,4 @@
-"""The figures of an evaluation, and the page that shows them."""
+"""The metrics of an evaluation, and the HTML page that shows them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
 @dataclass(frozen=True)
 class Answered:
-    """One question with its sampled answers, in words with so many ``crops`` of its images; None for any other way."""
+    """One question with its sampled answers; ``crops`` is the number of crops shown, None if crops were not used."""
 
     row: TrainingRow
     rollouts: tuple[Rollout, ...]
@@ -30,15 +30,15 @@ class Answered:
 
     @property
     def outcomes(self) -> list[float]:
-        """The outcomes of the answers that were scored."""
+        """The outcomes of the scored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
-    """The figures over all questions, by source and by answer type, and by stream where questions are asked in streams;
-    a figure without data is null.
+    """The metrics over all questions, by source, by answer type, and by stream if questions are asked in streams.
 
-    Where questions are answered with crops and without, these are the figures with crops; those without stand beside.
+    A metric without data is null. If questions are answered with crops and without, these are the metrics with crops;
+    ``without_crops`` holds those without.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -58,7 +58,7 @@ def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
 
 
 def _crops(answered: Sequence[Answered]) -> dict[str, Any]:
-    """How many questions had crops, and how many crops these had."""
+    """The number of questions with crops, and the mean number of crops of these."""
     counts = [float(each.crops) for each in answered if each.crops]
     return {"questions": len(counts), "mean": mean(counts)}
 
@@ -87,17 +87,17 @@ def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """For each point of a response 1 if it lies in a gold box of its label, else 0; empty without gold boxes.
+    """For each point of a response, 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
 
-    The ``argos`` reward does not see gold boxes.
+    The ``argos`` reward does not use gold boxes.
     """
     boxes = row.question.gold_boxes
     return [float(bool(_hits(point, boxes))) for point in parse_points(scored.text)] if boxes else []
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """1 when the points of a counting response stand one to one with the gold boxes, else 0; empty where it is no count
-    or there are no gold boxes.
+    """1 if the points of a counting response match the gold boxes one to one, else 0; empty if the answer is not a
+    number or there are no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -108,7 +108,7 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
-    """The gold boxes of the point's label that hold it."""
+    """The indices of the gold boxes that have the point's label and contain the point."""
     return [
         index
         for index, box in enumerate(boxes)
@@ -119,7 +119,7 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
 
 
 def page(report: dict[str, Any], answered: Sequence[Answered]) -> str:
-    """The report as a page that stands alone."""
+    """The report as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
     return environment.get_template("eval.html.jinja").render(report=report, shown=shown)
@@ -130,6 +130,6 @@ def _pass(answered: Answered, k: int) -> float:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the known values; None where there is none."""
+    """The mean of the values that are not None; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

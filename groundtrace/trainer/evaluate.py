@@ -24,9 +24,10 @@ Rows = Records | Shards
 
 
 def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Evaluate, write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the first.
+    """Evaluate, write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the path of ``eval.json``.
 
-    ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises what training raises.
+    ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises NotServed, ShardError,
+    ConfigError, ModelError, SamplerError and JudgesDown.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
     check_recipe(settings.reward, lambda name: rows.gives(name) or (settings.eval.crops and name == "stream"))
@@ -66,7 +67,7 @@ def _lines(answered: Sequence[Answered]) -> Iterator[str]:
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """The prompts of each row that can be asked, one or several, up to ``eval.questions`` rows."""
+    """The prompts of each usable row, one or several, for up to ``eval.questions`` rows."""
     count, room = 0, Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
@@ -87,7 +88,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
-    """The prompts of the rows to ask at once."""
+    """The rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
     chunk: list[list[Drawn]] = []
     for prompts in rows:
         chunk.append(prompts)

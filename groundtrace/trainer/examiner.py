@@ -1,4 +1,4 @@
-"""How an evaluation asks a question: its prompt, or one for each of its streams, answered ``eval.samples`` times."""
+"""How an evaluation asks a question: one prompt, or one for each stream, each answered ``eval.samples`` times."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from groundtrace.trainer.shards import TrainingRow
 
 @dataclass(frozen=True)
 class Examiner:
-    """Asks the model and has its answers scored."""
+    """Samples the model's answers to prompts and scores them."""
 
     vlm: VisionLanguageModel
     sampler: Sampler
@@ -23,7 +23,7 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """What is asked of a row. Raises BadRow."""
+        """The row's prompts. Raises BadRow."""
         return prompt_samples(self.vlm, row, self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
@@ -31,7 +31,7 @@ class Examiner:
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[Answered]:
-        """The answers to what is asked, each scored as that to a question with its own images."""
+        """The answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
         samples = self.settings.eval.samples
         rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
         texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]

@@ -1,4 +1,4 @@
-"""A checkpoint as a plain model folder, which transformers and vLLM load."""
+"""Exports a checkpoint as a plain model folder that transformers and vLLM can load."""
 
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ _SECTION = "model."
 def export(checkpoint: Path, out: Path) -> Path:
     """Write the model of a step to ``out`` and return that folder: the same files as at the end of a training.
 
-    What training left as it was comes from the model that the training began with, which must still be there. Raises
-    CheckpointError, ModelError, and UserError where ``out`` holds something.
+    Untrained weights come from the model that the training began with, which must still exist. Raises CheckpointError,
+    ModelError, and UserError if ``out`` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is there already: choose another OUT")

@@ -1,4 +1,4 @@
-"""A sample of a step's rollouts to look at: what was asked, what was said, what it earned, and where it pointed."""
+"""Saves a sample of a step's rollouts for inspection: question, response, reward, and the points on the image."""
 
 import json
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """A scored response as plain fields, with the stream that it was asked for in where there is one."""
+    """A scored response as plain fields, with its stream if it has one."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """The row's first image with the text's points and boxes on it, as PNG; None without an image or marks."""
+    """The row's first image with the text's points and boxes drawn on it, as PNG; None without an image or marks."""
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):
         return None

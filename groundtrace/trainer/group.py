@@ -1,4 +1,4 @@
-"""The group of responses to one question that a step compares with each other, with what they earned."""
+"""The group of responses to one question that a step compares with each other, with their scores."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from groundtrace.trainer.shards import TrainingRow
 
 @dataclass(frozen=True)
 class Group:
-    """A question with its rollouts and what they earned."""
+    """A prompt with its rollouts and their scores."""
 
     row: TrainingRow
     prompt: Sample
@@ -20,9 +20,9 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether its raw outcomes differ."""
+        """Whether the group holds both right and wrong responses, by raw outcome."""
         return is_mixed([scored.outcome for scored in self.scored])
 
     def teaches(self, by_reward: bool) -> bool:
-        """Whether a step can learn from it: its rewards differ, or else its raw outcomes do."""
+        """Whether a step can learn from the group: its rewards differ (``by_reward``), or its raw outcomes differ."""
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed

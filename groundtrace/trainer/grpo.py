@@ -1,7 +1,7 @@
-"""GRPO with the options of DAPO, on a run's RL shards: sample groups, score them, push the policy towards the better.
+"""GRPO with the options of DAPO, on a run's RL shards: sample groups of answers, score them, update the policy.
 
-A step, top to bottom: draw questions, sample a group of answers to each, score them, drop groups that teach nothing and
-draw others, turn rewards into advantages, and make one optimiser step (or a few) over all targets of the step.
+A step draws questions, samples a group of answers to each, scores them, replaces groups that give no gradient by
+others, turns rewards into advantages, and makes one optimiser step (or a few) over all targets of the step.
 """
 
 import contextlib
@@ -42,12 +42,12 @@ from groundtrace.trainer.step_metrics import idle_because, summary
 from groundtrace.trainer.training import Training
 
 SEEDS_PER_STEP = 1000
-"""Each ``sample`` call of a run has a seed of its own: this many are set aside for a step."""
+"""Each ``sample`` call of a run has its own seed; each step reserves this many seeds."""
 
 
 @dataclass
 class Trainee:
-    """What a step works with."""
+    """The objects that a GRPO step uses; ``reference`` is the frozen model of the KL term, or None."""
 
     vlm: VisionLanguageModel
     optimiser: Optimiser
@@ -59,11 +59,12 @@ class Trainee:
 
 
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
+    """Train, and return the folder of the trained model. Resumes from the last checkpoint if there is one.
 
-    Raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and DoesNotFit before the first
-    step; JudgesDown when the reward's endpoints stay silent, NotFinite when a loss or gradient is not a number,
-    NothingLearnt, and Stopped for a signal, after each of which the last whole step is saved.
+    Before the first step, raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and
+    DoesNotFit. During training, raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or
+    gradient is not a number, SamplerError, NothingLearnt, and Stopped on a signal; the last complete step is then
+    saved.
     """
     shards = Shards(data, "rl", output / "rows")
     check_recipe(settings.reward, shards.gives)
@@ -106,8 +107,9 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
 
 
 def _blind_reward(shards: Shards, recipe: Recipe) -> float | None:
-    """What a policy earns a response that never looks, and says what that is made of; None where rules can grade none
-    of the rows. A reward curve tells of looking only above it.
+    """The mean reward per response of a policy that never looks at the images; prints how it is estimated.
+
+    None if rules can grade none of the rows. Only reward above this value is evidence that the policy looks.
     """
     figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
     print(f"trainer: {blind_text(figures)}", file=sys.stderr)
@@ -115,7 +117,7 @@ def _blind_reward(shards: Shards, recipe: Recipe) -> float | None:
 
 
 def _tell_of_the_start(reward: float | None, blind: float | None) -> None:
-    """Says where the policy that training starts from does not earn more than one that never looks."""
+    """Print a warning if the initial policy's reward is not above that of a policy that never looks at the images."""
     if reward is not None and blind is not None and reward <= blind:
         print(
             f"trainer: the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never "
@@ -125,9 +127,9 @@ def _tell_of_the_start(reward: float | None, blind: float | None) -> None:
 
 
 def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part, ...]:
-    """The parts of the data's batch plan, if it has one; says what is left out of the data.
+    """The parts of the data's batch plan, if it has one; prints which rows are left out and other notes on the data.
 
-    Raises ShardError for a plan that is none, and ConfigError for steps too small for a row.
+    Raises ShardError for an invalid plan, and ConfigError if a step has fewer prompts than a row has streams.
     """
     parts, notes = parts_of(read_plan(data), shards)
     most = max(map(len, shards.streams), default=1)
@@ -142,7 +144,7 @@ def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part,
 
 
 def _encoder(vlm: VisionLanguageModel, settings: RewardSettings) -> Encode:
-    """Rows to prompts, one for each stream that a row is asked in."""
+    """A function that encodes a row as prompts, one for each of its streams."""
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def encode(row: TrainingRow) -> list[Drawn]:
@@ -176,9 +178,9 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
     """All groups sampled for a step, and those to learn from.
 
-    Dynamic sampling draws again for groups that teach nothing, at most ``max_draws`` times; a step may end up with
-    fewer groups than asked for, and with none. Which groups these are, the recipe says: those whose raw outcomes are
-    all alike, or those whose rewards are.
+    Dynamic sampling replaces groups that give no gradient, in at most ``max_draws`` draws; a step may end up with fewer
+    groups than configured, or with none. The recipe decides which groups are replaced: those whose raw outcomes are all
+    equal, or those whose rewards are (``samples_by_reward``).
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -188,7 +190,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
         if not wanted:
             break
         groups = sample_groups(trainee, wanted, trainee.settings.seed + step * SEEDS_PER_STEP + draw)
-        if not groups:  # what is still wanted has no room for the next row, which is asked in more streams
+        if not groups:  # the next row has more streams than prompts are still missing
             break
         sampled += groups
         by_reward = trainee.reward.recipe.samples_by_reward
@@ -197,7 +199,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """The next ``count`` prompts with a group of scored rollouts each; a question in two streams has two of them."""
+    """The next ``count`` prompts, each with a group of scored rollouts; a question in two streams has two groups."""
     drawn = trainee.draws.take(count)
     if not drawn:
         return []
@@ -209,10 +211,10 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """The rollouts with their advantages, one for every token. What must not count is left out.
+    """The rollouts as samples, with the advantage of each rollout repeated for every token.
 
-    Left out are unscored rollouts, those cut off where ``overlong`` masks them (they leave numerator and denominator,
-    but not their group's mean), and none else: a rollout with advantage 0 stays in the denominator.
+    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these leave numerator and
+    denominator, but not their group's mean). A rollout with advantage 0 stays in the denominator.
     """
     made: list[tuple[Sample, float]] = []
     for place, group in enumerate(groups):
@@ -234,7 +236,7 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """The reward that advantages are made of: the recipe's, with the penalty for length where ``overlong`` is soft."""
+    """The reward for the advantages: the recipe's, plus the (negative) length penalty if ``overlong`` is ``soft``."""
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
     longest = settings.rollout.max_new_tokens
@@ -250,7 +252,10 @@ def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
-    """The step's optimiser steps. With more than one the old log-probabilities are computed before the first."""
+    """Make the optimiser steps of a step; returns the means of their metrics.
+
+    If there are several, the old log-probabilities are computed before the first.
+    """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
     parts = [list(samples[index :: grpo.updates_per_rollout]) for index in range(grpo.updates_per_rollout)]
@@ -273,7 +278,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 def _backward(
     trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
 ) -> dict[str, float]:
-    """Add a micro-batch's gradient; returns its shares of the step's metrics. Raises NotFinite."""
+    """Add the gradient of a micro-batch; returns its contributions to the step's metrics. Raises NotFinite."""
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)
     old = scores.logprobs.detach() if old is None else old
@@ -301,7 +306,7 @@ def _backward(
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
-    """The targets' log-probabilities in the distribution that rollouts are drawn from, under either model."""
+    """The targets' log-probabilities under ``model``, in the distribution that rollouts are drawn from."""
     vlm = replace(trainee.vlm, model=model)
     return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
 

@@ -1,7 +1,7 @@
-"""What makes two commands the same run: the data, and the settings that change what comes of it.
+"""Decides whether two commands are the same run: same data, and same settings as far as they change the result.
 
-A run may go on with more steps, other log settings, threads, waits and addresses. A setting counts unless it is named
-here, so that a new one is never overlooked.
+A run can resume with more steps, and with other log settings, threads, waits and addresses. Every setting is compared
+unless this module exempts it, so that a new setting is never overlooked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,27 +14,26 @@ from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.shards import Shards
 
 UNUSED = {"sft": ("grpo", "rollout", "reward", "eval"), "grpo": ("sft", "eval")}
-"""The sections that a command does not read."""
+"""The config sections that each command does not read."""
 FREE = {
     *("threads", "log", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
     *("model.gradient_checkpointing", "reward.wait_s"),
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
 }
-"""Keys and sections that change how a run goes, not what comes of it."""
+"""Keys and sections that do not change the result of a run."""
 FREE_OF_ENDPOINTS = {
     *("base_url", "api_key_env", "api_key_file", "max_concurrency", "adaptive", "requests_per_minute"),
     *("tokens_per_minute", "max_bytes_in_flight", "connect_timeout_s", "read_timeout_s", "timeout_s", "hedge_after_s"),
     *("max_retries", "usd_per_million_tokens_in", "usd_per_million_tokens_out", "usd_per_million_tokens_cached"),
 }
-"""The same, of each of ``reward.endpoints``."""
+"""Keys of each endpoint in ``reward.endpoints`` that do not change the result of a run."""
 
 
 def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
-    """The command, the data with its batch plan, and each setting that counts by its dotted key; plain values that two
-    runs compare.
+    """The command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
 
-    A model's folder stands there in full, so that it is the same from wherever the command is given; endpoints that
-    play no role do not.
+    A model folder is an absolute path, so that the working directory does not matter; endpoints without a role are left
+    out.
     """
     values: Any = TypeAdapter(TrainerSettings).dump_python(settings, mode="json")
     path = Path(settings.model.path)
@@ -48,7 +47,7 @@ def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str 
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The first key in which two identities differ, with both values; None where they are the same."""
+    """A message with the first key in which two identities differ and both values; None if they are equal."""
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

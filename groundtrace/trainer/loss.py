@@ -1,7 +1,7 @@
-"""The arithmetic of training, on plain tensors: advantages of a group, the clipped policy loss, the SFT loss.
+"""The training losses on plain tensors: advantages of a group, the clipped policy loss, the SFT loss.
 
-A step has one denominator, the number of its targets over all its micro-batches (DAPO's token-level loss), so that a
-step in several micro-batches is the same as in one.
+An optimiser step has one denominator, the number of targets in all its micro-batches (DAPO's token-level loss), so that
+the result does not depend on the number of micro-batches.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 FLAT = 1e-9
-"""Rewards that differ by no more than this are the same."""
+"""Rewards that differ by no more than this are equal."""
 
 
 def advantages(
@@ -19,9 +19,10 @@ def advantages(
     """A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
     ``scale`` is ``std`` (s is the group's sample deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed`` (s =
-    ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that rewards that differ by a trifle count like right and wrong.
-    An unscored response (None) has no advantage and no part in the mean. A flat group, whose largest and smallest
-    reward differ by no more than rounding, gives exactly 0; so does a group with fewer than two scored responses.
+    ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that it gives tiny reward differences the same advantages as
+    right and wrong answers. An unscored response (None) has no advantage and no part in the mean. A flat group, whose
+    largest and smallest reward differ by no more than rounding, gives exactly 0; so does a group with fewer than two
+    scored responses.
     """
     scored = [reward for reward in rewards if reward is not None]
     if is_flat(rewards):
@@ -33,23 +34,23 @@ def advantages(
 
 
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
-    """Whether a group teaches something: its raw outcomes are not all right and not all wrong (DAPO).
+    """Whether a group's raw outcomes are neither all right nor all wrong, so that a step can learn from it (DAPO).
 
-    It is the outcome and not the shaped reward that counts: shaping differs in nearly every group.
+    This uses the outcome instead of the shaped reward, because shaped rewards differ in nearly every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
 
 
 def is_flat(rewards: Sequence[float | None]) -> bool:
-    """Whether the scored rewards of a group differ by no more than rounding, so that it teaches nothing."""
+    """Whether the scored rewards of a group differ by no more than rounding, so that it gives no gradient."""
     scored = [reward for reward in rewards if reward is not None]
     return len(scored) < 2 or max(scored) - min(scored) <= FLAT
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """The bounds of the ratio, 1 - low … 1 + high, and the largest weight of the importance correction."""
+    """The bounds of the ratio, 1 - low … 1 + high, and the cap of the importance weight."""
 
     low: float = 0.2
     high: float = 0.28
@@ -58,7 +59,7 @@ class Clipping:
 
 @dataclass(frozen=True)
 class PolicyLoss:
-    """A micro-batch's share of the step's loss, and sums over its targets for the metrics."""
+    """A micro-batch's contribution to the step's loss, and sums over its targets for the metrics."""
 
     loss: torch.Tensor
     clipped: torch.Tensor
@@ -77,10 +78,10 @@ def policy_loss(
 ) -> PolicyLoss:
     """-1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets, (M,) each.
 
-    r = exp(logprobs - old). ``old`` are the trainer's own log-probabilities before the step's first update, ``sampler``
-    those under which the tokens were drawn (NaN: the trainer's own). w = min(exp(old - sampler), cap) is the truncated
-    correction for the difference. N is the step's number of targets. With ``reference`` the estimate
-    exp(ref - logp) - (ref - logp) - 1 of the divergence from it is added, ``kl_beta`` times.
+    r = exp(logprobs - old). ``old`` are the trainer's log-probabilities before the step's first update, ``sampler``
+    those of the sampler that drew the tokens (NaN: the same as ``old``). w = min(exp(old - sampler), cap) is the
+    truncated importance weight. N is ``denominator``. With ``reference``, ``kl_beta`` times the KL estimate
+    exp(ref - logp) - (ref - logp) - 1 is added.
     """
     ratio = (logprobs - old).exp()
     bounded = ratio.clamp(1 - clipping.low, 1 + clipping.high)
@@ -98,7 +99,7 @@ def policy_loss(
 
 
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
-    """-1/N · sum of the targets' log-probabilities; N is the step's number of targets."""
+    """-1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
     return -logprobs.sum() / denominator
 
 
@@ -108,5 +109,5 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """The upper bound at a step (from 0): ``start``, or on the line from it to ``end`` over the run."""
+    """The upper clip bound at a step (from 0): ``start``, or moving linearly from it to ``end`` over the run."""
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -1,12 +1,15 @@
-"""Will it fit? An estimate of a training step's memory before it starts, and a refusal that shows the arithmetic.
+"""Estimates a training step's memory before training starts, and refuses a step that does not fit.
 
-Counted are the weights in their own precision, float32 master weights and gradients, the optimiser's two moments (one
-for Muon), and the larger of two phases. The update: a chunk of logits, and what the backward pass keeps of each token
-and of each image patch: with checkpointing one hidden state a layer, without it some 34 hidden sizes a layer
-(Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not keep)
-at 16 bits; of a vision tower that is not trained, one layer's. Or the rollouts, where transformers makes them: keys and
-values of every token, were each answer as long as it may be. How many tokens and patches a row has is measured on the
-first rows. Fragmentation comes on top.
+The estimate is the sum of the weights in their own precision, float32 master weights and gradients, the optimiser's two
+moments (one with Muon), and the larger of two phases:
+
+- the update: a chunk of logits, and the activations that the backward pass keeps of each token and image patch. With
+  checkpointing this is one hidden state per layer; without, 34 bytes per layer and hidden dimension at 16 bits
+  (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not
+  keep). For a vision tower that is not trained, one layer is counted.
+- the rollouts, if transformers samples them: the keys and values of all tokens if every answer has the maximum length.
+
+The tokens and patches per row are measured on the first rows. Memory fragmentation is not counted.
 """
 
 from collections.abc import Sequence
@@ -26,31 +29,31 @@ GIB = 2**30
 
 
 class DoesNotFit(UserError):
-    """The step needs more memory than there is; the message is the arithmetic."""
+    """The step needs more memory than is available; the message lists the parts of the estimate."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes by what they are for."""
+    """The estimated memory in bytes, by purpose."""
 
     parts: tuple[tuple[str, int], ...]
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of the parts, in bytes."""
         return sum(size for _, size in self.parts)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a row of the data is on average: its tokens, without an answer that is still to come, and image patches."""
+    """The average row of the data: its tokens, without the answer that GRPO samples, and its image patches."""
 
     tokens: float = 0.0
     patches: float = 0.0
 
 
 def rows_like(samples: Sequence[Sample]) -> Rows:
-    """The averages over samples; zeros without any."""
+    """The averages over the samples; zeros without samples."""
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
     return Rows(sum(map(len, samples)) / count, patches / count)
@@ -59,7 +62,7 @@ def rows_like(samples: Sequence[Sample]) -> Rows:
 def estimate(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool = False) -> Estimate:
     """The memory of one training step of a loaded model on such rows.
 
-    ``is_grpo``: each row gets an answer, a group shares its images, and there are rollouts.
+    With ``is_grpo``, answers are added to the rows, a group shares its images, and rollouts are counted.
     """
     weights = list(model.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
@@ -67,7 +70,7 @@ def estimate(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool = 
     count = sum(weight.numel() for weight in trained)
     text, tokens = model.config.text_config, settings.batch.tokens
     update = [
-        # those of weights that are their own masters are freed behind each update, those of copies are not
+        # gradients of float32 weights are freed after each update; gradients of master copies are not
         ("gradients", 4 * (count - copied)),
         ("activations", _kept(settings, tokens, text.num_hidden_layers) * text.hidden_size),
         ("activations of the vision tower", _of_tower(model, settings, rows, is_grpo)),
@@ -92,7 +95,7 @@ def _word_bytes(settings: TrainerSettings) -> int:
 
 
 def _kept(settings: TrainerSettings, places: int, layers: int) -> int:
-    """Bytes that the backward pass keeps of so many tokens or patches, for each of their hidden size."""
+    """Bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
     per_layer = 1 if settings.model.gradient_checkpointing else _KEPT_BYTES_PER_HIDDEN // 2
     return places * layers * per_layer * _word_bytes(settings)
 
@@ -107,7 +110,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool) 
 
 
 def _cached(model: Any, settings: TrainerSettings, rows: Rows) -> int:
-    """Bytes of the keys and values of one ``generate`` call, should its answers grow to their longest."""
+    """Bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
     if settings.rollout.kind != "transformers":
         return 0
     text, grpo = model.config.text_config, settings.grpo
@@ -118,7 +121,7 @@ def _cached(model: Any, settings: TrainerSettings, rows: Rows) -> int:
 
 
 def available_bytes() -> int:
-    """The memory of the GPU, or of the machine where there is none."""
+    """The total memory of the GPU; without a GPU, the machine's available memory."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():
@@ -128,7 +131,7 @@ def available_bytes() -> int:
 
 
 def refuse_if_too_large(found: Estimate, available: int) -> None:
-    """Raise DoesNotFit where the estimate exceeds what is available."""
+    """Raise DoesNotFit if the estimate exceeds the available bytes."""
     if found.total <= available:
         return
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)

@@ -1,4 +1,4 @@
-"""A vision-language model with its processor: what the trainer needs to know of a family, loading, and saving."""
+"""A vision-language model with its processor: loading, encoding its inputs, and saving."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_pr
 
 
 class ModelError(UserError):
-    """A model that cannot be loaded or trained; the message says why and what to do."""
+    """The model cannot be loaded or trained; the message says why and what to do."""
 
 
 @dataclass
 class VisionLanguageModel:
-    """A loaded model with all that turns text and images into its inputs.
+    """A loaded model, with the processor and token ids that turn text and images into its inputs.
 
-    ``end_ids`` are all ids that end a response (generation config and tokenizer); ``banned_ids`` those that a response
-    must never hold: image and video tokens and their marks.
+    ``end_ids`` are all token ids that end a response (from the generation config and the tokenizer); ``banned_ids`` are
+    the ids that a response must never contain: image and video tokens and their start and end marks.
     """
 
     model: Any
@@ -47,32 +47,32 @@ class VisionLanguageModel:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """How the tokens with a meaning of their own are spelt: ends of turns, images and the like."""
+        """The text of each special token: ends of turns, images and the like."""
         media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
         return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
 
     @property
     def tokenizer(self) -> Any:
-        """The processor's."""
+        """The processor's tokenizer."""
         return self.processor.tokenizer
 
     @property
     def never_ids(self) -> tuple[int, ...]:
-        """What a sampler is kept from drawing: the banned ids that end nothing."""
+        """The token ids that a sampler must not draw: the banned ids that do not end a response."""
         return tuple(token for token in self.banned_ids if token not in self.end_ids)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The model's device."""
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """What a response says, without the token that ends it."""
+        """The text of a response, without its end token."""
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """An upright RGB image as the vision tower takes it. Raises BadRow for one that it cannot take."""
+        """An upright RGB image, encoded for the vision tower. Raises BadRow if it cannot be resized."""
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
@@ -90,7 +90,7 @@ class VisionLanguageModel:
         return found[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write weights (adapters added in), config, processor and generation settings; servable as it is."""
+        """Write weights (with adapters merged), config, processor and generation settings: a folder ready to serve."""
         self.model.save_pretrained(folder, state_dict=_plain_state(self.model))
         self.processor.save_pretrained(folder)
 
@@ -98,9 +98,9 @@ class VisionLanguageModel:
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
     """The model and processor that the settings name, in training mode, on the GPU if there is one.
 
-    Only safetensors are read and no code of a checkpoint is run. Raises ModelError for a model that is not there, is of
-    no family that can be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or lacks what
-    training needs.
+    Only safetensors are read, and no code of a checkpoint is run. Raises ModelError if the model is missing, its family
+    cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or it lacks weights or a chat
+    template.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
@@ -145,15 +145,15 @@ def _family(config: Any, settings: ModelSettings) -> Family:
 def set_attention(model: Any, implementation: str) -> None:
     """Switch between packed training (:data:`groundtrace.trainer.attention.NAME`) and ``generate`` (``sdpa``).
 
-    The parts are switched and the whole is left at sdpa: a name with "flash" in it is only looked up, and not found,
-    for the whole.
+    Only the sub-configs are switched; the top level stays at sdpa, where transformers would look for a name that
+    contains "flash" and fail.
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})
 
 
 def _prepare(model: Any, settings: ModelSettings) -> None:
-    """What is trained and how: adapters, a frozen tower, checkpointing."""
+    """Apply the settings to the model: adapters, a frozen vision tower, gradient checkpointing, packed attention."""
     if settings.lora_rank:
         require_extra("train", "model.lora_rank", "peft")
         from peft import LoraConfig, inject_adapter_in_model
@@ -172,7 +172,7 @@ def _prepare(model: Any, settings: ModelSettings) -> None:
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
-    """The weights as a model without adapters has them. The adapters are added to copies, so that nothing drifts."""
+    """The weights with adapters merged. The adapters are added to copies, so that the trained weights stay exact."""
     state = {
         name.replace(".base_layer", ""): value for name, value in model.state_dict().items() if ".lora_" not in name
     }
@@ -184,7 +184,7 @@ def _plain_state(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _bound_images(image_processor: Any, settings: ModelSettings) -> None:
-    """Let the processor make no image larger than the settings say. Coordinates follow: see :func:`_speech`."""
+    """Limit the processor's image size to ``max_pixels``; :func:`_speech` scales coordinates accordingly."""
     if settings.max_pixels is None:
         return
     size = image_processor.size
@@ -210,7 +210,7 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Every id that ends a response: those of the generation config, a list or one, and the tokenizer's."""
+    """Every token id that ends a response: those of the generation config (a list or one id) and the tokenizer's."""
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:

@@ -1,4 +1,4 @@
-"""What a training run leaves and shows: run.json, metrics.jsonl, rows left out, a progress bar, TensorBoard."""
+"""The records and displays of a training run: run.json, metrics.jsonl, rows left out, progress bar, TensorBoard."""
 
 import contextlib
 import datetime
@@ -22,11 +22,11 @@ from groundtrace.schemas.revision import code_revision
 from groundtrace.trainer.settings import TrainerSettings
 
 LINE_EVERY = 10
-"""Where there is no terminal, one line in so many steps is printed."""
+"""Without a terminal, one line is printed every so many steps."""
 
 
 class Monitor:
-    """The records of one run in its output folder; used as a context."""
+    """Writes the records of one run to its output folder; used as a context manager."""
 
     def __init__(self, output: Path, command: str, settings: TrainerSettings, data: str, steps: int) -> None:
         self.output, self.steps, self._settings = output, steps, settings
@@ -71,7 +71,7 @@ class Monitor:
         self._write_run()
 
     def resume_at(self, step: int) -> None:
-        """Forget the metrics of steps from ``step`` on, which will be made again, and recall the rows left out."""
+        """Delete the metrics of ``step`` and later, which will be repeated, and reload the rows left out (not at 0)."""
         metrics = [line for line in _lines(self.output / "metrics.jsonl") if line["step"] < step]
         left_out = _lines(self.output / "left_out.jsonl") if step else []
         _write_lines(self.output / "metrics.jsonl", metrics)
@@ -80,7 +80,7 @@ class Monitor:
         self._bar.update(self._task, completed=step)
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record a step's metrics; ``shown`` of them stand beside the bar. A metric that has no value is null.
+        """Record a step's metrics: None as null, infinite and NaN values not at all. The bar displays ``shown``.
 
         A step with a ``note`` is always printed.
         """
@@ -99,7 +99,7 @@ class Monitor:
                     self._board.add_scalar(name, value, step)
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Note a row that is not trained on, and why; once in all, however often the run is resumed."""
+        """Record a row that is not trained on, and why; only once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -111,12 +111,12 @@ class Monitor:
 
 
 def settings_sha256(settings: TrainerSettings) -> str:
-    """The digest of the resolved config."""
+    """The SHA-256 digest of the resolved config."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file of JSON lines; a kill or a full disk may have cut the last one."""
+    """The complete lines of a JSON Lines file; a kill or a full disk may have truncated the last one."""
     found = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -125,7 +125,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
-    """The lines as a file; no file without any."""
+    """Write the lines to a file; without lines, delete the file."""
     path.unlink(missing_ok=True)
     if lines:
         path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")

@@ -1,7 +1,7 @@
-"""The optimiser step: float32 master weights, AdamW with or without Muon, the learning rate, the norm's bound.
+"""The optimiser step: float32 master weights, AdamW with or without Muon, learning rates, gradient clipping.
 
-Weights in 16 bits have a float32 copy that is updated and copied back; an update smaller than their last bit would
-otherwise be lost. Gradients are added up in float32 on the copy as soon as they are made.
+Weights in 16 bits have a float32 copy that is updated and copied back; otherwise an update smaller than their last bit
+would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
 """
 
 import math
@@ -15,16 +15,16 @@ from groundtrace.trainer.settings import OptimiserSettings
 
 
 class NotFinite(RuntimeError):
-    """A loss or a gradient that is not a number; no step was made."""
+    """A loss, a gradient or a weight is not a finite number."""
 
 
 class Optimiser:
     """Steps the trainable weights of one model.
 
     Attributes:
-        steps: over how many the learning rate is spread.
+        steps: the number of optimiser steps that the learning rate schedule covers.
         masters: the float32 weights by name.
-        updates: how often the weights were changed, or began to be.
+        updates: how often a change of the weights was started.
         before_change: called before each of these changes.
     """
 
@@ -68,7 +68,7 @@ class Optimiser:
             yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
 
     def rate(self, step: int) -> float:
-        """The share of the settings' learning rates that holds at a step, counted from 0."""
+        """The factor on the configured learning rates at a step, counted from 0."""
         s = self.settings
         if step < s.warmup_steps:
             return (step + 1) / s.warmup_steps
@@ -79,18 +79,18 @@ class Optimiser:
         return s.final_share + (1 - s.final_share) * left
 
     def rates(self, step: int) -> dict[str, float]:
-        """The learning rates at a step, by the names that they have in metrics."""
+        """The learning rates at a step, by their names in the metrics."""
         full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Whether all weights are numbers."""
+        """Whether all weights are finite."""
         return all(bool(master.isfinite().all()) for master in self.masters.values())
 
     def step(self, step: int) -> float:
-        """Make one step and clear the gradients; returns their norm before it was bounded.
+        """Make one step and clear the gradients; returns their norm before clipping.
 
-        Raises NotFinite when the norm is not a number; then nothing has changed but the gradients.
+        Raises NotFinite if the norm is not finite; the weights are then unchanged and the gradients cleared.
         """
         norm = float(nn.utils.clip_grad_norm_(self.masters.values(), self.settings.max_grad_norm))
         if not math.isfinite(norm):
@@ -121,13 +121,13 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs besides the settings: master weights and the optimisers' states."""
+        """The state that a resumed run needs besides the settings: master weights and the optimisers' states."""
         masters = {name: master.detach() for name, master in self.masters.items()}
         return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` gave. Raises ValueError when it belongs to another set of weights."""
+        """Restore the state of :meth:`state_dict`. Raises ValueError if it has other weight names."""
         if set(state["masters"]) != set(self.masters):
             raise ValueError("the checkpoint trains other weights than this config does")
         for name, master in self.masters.items():
@@ -138,5 +138,5 @@ class Optimiser:
 
 
 def _is_table(name: str) -> bool:
-    """Whether a matrix is a table of embeddings or the output layer, which are no maps between hidden states."""
+    """Whether a matrix is an embedding table or the output layer, which do not map hidden states to hidden states."""
     return any(part in name for part in ("embed", "lm_head"))

@@ -1,13 +1,13 @@
 """The batch plan of a run: which share of a batch's prompts goes to which kind of row (iVGR App. B).
 
-``batch_plan.json`` stands beside the shards::
+``batch_plan.json`` is in the run folder, or in a folder of shards that is not a run's ``rl``::
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 2000},
                {"streams": ["textual"], "share": 0.1, "rows": 700}]}
 
-``share`` is of a batch's prompts. A row takes one prompt for each of its streams, so with these numbers 45 % of the
-prompts are different questions, each asked in both streams, and 10 % are questions asked in words alone. A batch has
-as many prompts with a plan as without one (App. C: compute stays equal).
+``share`` is the share of a batch's prompts. A row takes one prompt for each of its streams, so with these numbers 90 %
+of the prompts ask questions in both streams (45 % distinct questions), and 10 % ask questions in words alone. A batch
+has the same number of prompts with a plan as without one (App. C: compute stays equal).
 """
 
 import json
@@ -26,7 +26,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """One line of a plan: rows of these ``streams`` fill this ``share`` of a batch's prompts."""
+    """One entry of a plan: rows with exactly these ``streams`` fill this ``share`` of a batch's prompts."""
 
     streams: tuple[str, ...]
     share: float
@@ -34,13 +34,13 @@ class PlannedPart:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows that are drawn from together.
+    """A set of rows with a common share of each batch.
 
     Attributes:
-        rows: their indices in the shards.
-        share: of a batch's prompts.
-        prompts: that each of the rows takes.
-        name: what an error calls them; "" where they are all that there is.
+        rows: the rows' indices in the shards.
+        share: the share of a batch's prompts.
+        prompts: the number of prompts of each row.
+        name: the part's name in errors; "" if it is the only part.
     """
 
     rows: Sequence[int]
@@ -50,9 +50,9 @@ class Part:
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """The plan of a run folder, or of the folder of its shards; nothing where there is no plan.
+    """The plan of a run folder, or of the folder of its shards; empty if there is no plan.
 
-    Raises ShardError for a file that is no plan, naming what is wrong with it.
+    Raises ShardError if the file is not a valid plan; the message says why.
     """
     folder = data.parent if data.name == side and not (data / side).is_dir() else data
     path = folder / FILE
@@ -92,10 +92,10 @@ def _part(value: Any, where: str) -> PlannedPart:
 
 
 def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """The parts that have rows, their shares adding up to 1 again, and what is to be said of the others.
+    """The parts that have rows, with shares rescaled to sum to 1, and notes for the user.
 
-    Rows of streams that the plan does not name are not drawn, which is said too. Nothing and nothing without a plan.
-    Raises ShardError where no part has a row.
+    The notes name the parts without rows, and count the rows whose streams match no part: these are not drawn. Both are
+    empty without a plan. Raises ShardError if no part has a row.
     """
     if not plan:
         return (), ()
@@ -123,17 +123,17 @@ def _named(part: PlannedPart) -> str:
 
 
 def said_of(parts: Sequence[Part]) -> str:
-    """The plan in one line, by which two runs are compared; "" without one."""
+    """The plan in one line, for comparing two runs; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """Which part the next row of a batch comes from; None where nothing is to come that fits into the ``room`` left.
+    """The index of the part that the next row of a batch comes from; None if no part is due that fits into ``room``.
 
-    ``drawn`` are the rows of each part so far, those of this batch among them, and ``target`` the prompts of all
-    batches when this one is full. It is the part that has the most prompts to come by then, so that with rows of one
-    and of two prompts each part's rows are, after every batch, within one row of its share of all prompts so far. A
-    batch may so be one prompt short, where its size is odd.
+    ``drawn`` is the number of rows drawn so far from each part, including this batch; ``target`` is the number of
+    prompts in all batches when this one is full. The part with the most missing prompts is chosen, so that with rows of
+    one and two prompts each part stays within one row of its share after every batch. A batch of odd size may be one
+    prompt short.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

@@ -1,7 +1,7 @@
-"""The one forward pass of the trainer: the log-probabilities of a batch's targets, for SFT and GRPO alike.
+"""The forward pass of SFT and GRPO: the log-probabilities of a batch's targets.
 
-Logits are made for targets only, a chunk at a time, in float32, and not kept for the backward pass: a whole row of them
-would be the largest tensor of all. Each different image goes through the vision tower once.
+Logits are computed for targets only, a chunk at a time, in float32, and not kept for the backward pass: the logits of a
+whole row would be the largest tensor of all. Each distinct image goes through the vision tower once.
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from groundtrace.trainer.collate import Batch
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
 
 CHUNK = 2048
-"""Targets whose logits are in memory at once: 1.2 GB at a vocabulary of 152,000."""
+"""The number of targets whose logits are in memory at once: 1.2 GB at a vocabulary of 152,000."""
 _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Of each target, (M,) float32: its log-probability, and the entropy of the distribution it came from."""
+    """For each target, (M,) float32: its log-probability, and the entropy of the model's distribution there."""
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """The targets' log-probabilities under the model at a sampling temperature; ``entropy`` carries no gradient.
+    """The targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
 
-    ``batch`` is on the model's device. ``never`` are tokens that a sampler was kept from drawing: they have no share in
-    the distribution, as they had none when the targets were drawn.
+    ``batch`` must be on the model's device. ``never`` are token ids that the sampler must not draw: they get
+    probability 0, as during sampling.
     """
     set_attention(vlm.model, attention.NAME)
     hidden = vlm.model.model(
@@ -68,7 +68,7 @@ def _of_chunk(
 
 
 def _seen(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
-    """What the vision tower makes of the images, once for each, in the order in which the samples show them."""
+    """The vision tower's features, computed once per distinct image, in the order of the samples' image tokens."""
     if batch.patches is None:
         return None
     seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)

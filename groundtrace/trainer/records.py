@@ -1,4 +1,4 @@
-"""A folder with ``records.jsonl`` as rows to ask, in the words in which shards ask them."""
+"""Reads a folder with ``records.jsonl`` as rows for evaluation, with the prompt wording of shards."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from groundtrace.trainer.shards import BadRow, ShardError, TrainingRow, labels_o
 from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
-"""The streams of iVGR that these forms are."""
+"""The stream of iVGR that each of these prompt forms belongs to."""
 
 
 class Records:
-    """The records of a folder, by index; a record is checked and its images are read when it is asked for."""
+    """The records of a folder, by index; a record is validated and its images are read on access."""
 
     def __init__(self, folder: Path, form: str = POINTS) -> None:
-        """``form`` is that of the responses that are asked for. Raises ShardError when the folder holds no records."""
+        """``form`` is the form of response that the prompts ask for. Raises ShardError if there are no records."""
         self._form = form
         self._store = MediaStore(str(folder), str(folder))
         with (folder / "records.jsonl").open("rb") as stream:
@@ -32,13 +32,13 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """No record has a field of a :class:`groundtrace.rewards.case.Context` but its stream, which the form says; see
-        :meth:`groundtrace.trainer.shards.Shards.gives`.
+        """Whether the records have this field of a :class:`groundtrace.rewards.case.Context`: only ``stream``, for
+        forms that belong to a stream (:meth:`groundtrace.trainer.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The record as a row. Raises BadRow for one that is not valid, shows a video, or whose media are missing."""
+        """The record as a row. Raises BadRow if the record is invalid, has a video, or its media are missing."""
         number, line = self._lines[index]
         try:
             record = parse_record(RawRecord(number, line))

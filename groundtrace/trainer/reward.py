@@ -1,13 +1,13 @@
-"""The reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` on what the policy wrote.
+"""The reward of rollouts: a recipe of :mod:`groundtrace.rewards.recipes` scores the policy's responses.
 
-A response is decoded, its tags are brought from the model's frame to original pixels, and the recipe scores the group.
-What can be pointed at stands in the row.
+The tags of a response are converted from the model's coordinate frame to original pixels, and the recipe scores the
+group. The row lists the things that can be pointed at.
 
-A judge or detector that does not answer is no verdict. The trainer waits and asks again (what was answered comes from
-the reply cache), and stops when it has waited long enough.
+A judge or detector that does not answer gives no verdict. The trainer then retries until a timeout (answered calls come
+from the reply cache), and stops after it.
 
-Nothing here imports torch or transformers: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`) are
-this one.
+This module does not import torch or transformers: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`)
+use it, too.
 """
 
 import asyncio
@@ -45,20 +45,20 @@ from groundtrace.vision.media import MediaStore
 FIRST_WAIT_S = 2.0
 MAX_WAIT_S = 60.0
 WHERE = "reward."
-"""What the keys of a reward's endpoints begin with in its config."""
+"""The prefix of the reward's config keys, for messages."""
 _DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
-"""Failures that sending again at once does not help, and that are nothing that a response could do."""
+"""Failures that an immediate retry does not solve and that a response cannot cause."""
 
 
 class JudgesDown(RuntimeError):
-    """Endpoints of the reward did not answer, for as long as they were waited for."""
+    """Endpoints of the reward did not answer before the timeout."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a response earned: the recipe's ``reward``, and the raw ``outcome``; None is unscored.
+    """The scores of a response: the recipe's ``reward``, and the raw ``outcome``; None means unscored.
 
-    ``text`` is the response in original pixels.
+    ``text`` is the response with coordinates in original pixels.
     """
 
     reward: float | None
@@ -67,13 +67,13 @@ class Scored:
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """The value of one verdict, None where it is unscored or was not given."""
+        """The value of one verdict; None if the verdict is unscored or absent."""
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt's row, its question with media, and the responses in original pixels."""
+    """A prompt's row, its question with media, and the responses with coordinates in original pixels."""
 
     row: TrainingRow
     question: Question
@@ -82,28 +82,29 @@ class Asked:
 
 @dataclass(frozen=True)
 class Readied:
-    """A row whose media were written, with their ``sizes`` in pixels; ``row`` no longer holds them."""
+    """A row whose media were written to files, with their ``sizes`` in pixels; ``row`` has no images in memory."""
 
     row: TrainingRow
     question: Question
     sizes: tuple[Size, ...]
 
     def answered(self, texts: Iterable[str], speech: Speech) -> Asked:
-        """The row with responses as a model wrote them that has this ``speech``."""
+        """The row with responses, which are raw texts of a model with this ``speech``."""
         return Asked(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """A response in original pixels; one that is too long to be read stays as it is."""
+        """A response with coordinates in original pixels; unchanged if longer than ``MAX_RESPONSE_CHARS``."""
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
 
 Part = Sequence[Asked]
-"""Prompts of one question whose responses are scored together: one, or one for each stream that it is asked in."""
+"""Prompts of one question whose responses are scored together: one prompt, or one for each stream."""
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Refuses data and endpoints without which the recipe could score nothing; ``gives`` says of a field of a
-    :class:`groundtrace.rewards.case.Context` whether any row has it. Raises ConfigError.
+    """Raise ConfigError if a role or a field of the data is missing that the recipe needs.
+
+    ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
     """
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
@@ -116,14 +117,16 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
 
 
 def reads_text(settings: RewardSettings) -> bool:
-    """Whether a judge grades free text; the embedded engine does not."""
+    """Whether a judge grades free text; the embedded engine cannot."""
     judge = settings.played.get("judge")
     return judge is not None and is_real(settings.endpoints[judge])
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """What to know of rows whose gold answer is free text where no judge reads it: their right answers alone would be
-    scored, so they are left out. None where there are none. Raises ConfigError where no other rows are there.
+    """A note on the rows with a free-text gold answer if no judge grades free text; None if all rows are usable.
+
+    These rows are left out, because only their right answers could be scored. Raises ConfigError if no other rows
+    exist.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -135,7 +138,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """What to know of rows whose rubrics leave a stratum empty, where the recipe rewards by them; None without any."""
+    """A note on the rows whose rubrics leave a stratum empty; None without such rows or if rubrics are not used."""
     if "rubrics" not in settings.make_recipe().needs:
         return None
     single = Counter(strata for strata in shards.strata if len(strata) == 1)
@@ -147,11 +150,11 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 class Reward:
-    """Scores responses by the recipe that the settings name; its media and replies are kept in the run's folder.
+    """Scores responses by the recipe of the settings; media and the reply cache are in the run's folder.
 
-    ``memory`` is what the recipe has learned so far. ``fails_fast``: calls to a server that is known to be away fail at
-    once, for a caller that does not wait and looks at :meth:`health` now and then. Raises
-    :class:`groundtrace.schemas.extras.MissingExtra` for an endpoint whose packages are not installed.
+    ``memory`` is the recipe's state. With ``fails_fast``, calls to a server that is known to be unreachable fail
+    immediately, for callers that do not wait but check :meth:`health`. Raises
+    :class:`groundtrace.schemas.extras.MissingExtra` if an endpoint's packages are not installed.
     """
 
     def __init__(self, settings: RewardSettings, output: Path, fails_fast: bool = False) -> None:
@@ -174,34 +177,32 @@ class Reward:
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
     def check_endpoints(self) -> None:
-        """Opens the endpoint of each role that the recipe asks, and asks it once, cheaply, whether it serves.
+        """Open the endpoint of each role that the recipe uses, and check with one cheap request that it serves.
 
-        Raises :class:`groundtrace.inference.preflight.NotServed`: one line that says which role's does not, and what to
-        do.
+        Raises :class:`groundtrace.inference.preflight.NotServed`; its message, one line, names the role and a remedy.
         """
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 
     async def health(self) -> tuple[Health, ...]:
-        """The endpoints of the recipe's roles, looked at now; on the event loop of
-        :mod:`groundtrace.inference.runtime`.
+        """The current health of the endpoints of the recipe's roles.
+
+        Runs on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         return await healths(runtime().models(self._models), self._asks, WHERE)
 
     def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
-        """The scores of each row's responses, in order; ``texts`` are as a model wrote them that has this ``speech``.
+        """The scores of each row's responses, in order; ``texts`` are raw texts of a model with this ``speech``.
 
-        The streams of one question, which stand side by side, are scored together.
+        The streams of one question, which are adjacent rows, are scored together.
 
-        Raises JudgesDown when endpoints do not answer for ``wait_s``, and BadRow for an image that does not decode.
+        Raises JudgesDown if endpoints do not answer for ``wait_s``, and BadRow if an image does not decode.
         """
         asked = [self.ready(row).answered(responses, speech) for row, responses in zip(rows, texts, strict=True)]
         parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> Readied:
-        """The row with its media written once to the run's folder, upright. Raises BadRow for an image that does not
-        decode.
-        """
+        """The row with its images written to the run's folder, once per image. Raises BadRow if one does not decode."""
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
             refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
@@ -210,7 +211,7 @@ class Reward:
         return Readied(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """The scores of each prompt's responses, in order. Raises JudgesDown as :meth:`score` does."""
+        """The scores of each prompt's responses, in order, with retries. Raises JudgesDown as :meth:`score` does."""
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
         while True:
@@ -226,7 +227,7 @@ class Reward:
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """What each part's responses earned, or that endpoints did not answer which they need; nothing is waited for.
+        """For each part, the scores of its responses, or JudgesDown if endpoints did not answer; makes one attempt.
 
         Runs on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -243,7 +244,7 @@ class Reward:
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
-        """The scores of one question's responses, for each prompt that it was asked in."""
+        """The scores of one question's responses, for each of its prompts."""
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked.row, asked.texts, masks) for asked in part]
         cases = [case for group in groups for case in group]
@@ -257,14 +258,14 @@ class Reward:
         ]
 
     def _masks(self, question: Question, session: Session) -> ObjectMasks:
-        """The question's objects; what is found for one part is known to the others that are scored meanwhile."""
+        """The question's objects, shared with all parts of the same question that are being scored."""
         known = self._in_use.get(question)
         masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)
         self._in_use[question] = masks
         return masks
 
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
-        """Enter the rows of a step, each with what its responses earned, in the memory, once the step is done."""
+        """Update ``memory`` after a step, from the step's rows with the scores of their responses."""
         judged = [
             Judged(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
             for row, scored in step
@@ -289,9 +290,10 @@ def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[C
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """The media that a row's images show: the images themselves, or the clips whose frames they are.
+    """The media of a row's images: the images themselves, or the clips that the images are frames of.
 
-    ``frames`` says for each image which medium it belongs to, and of a frame its number and time; empty without clips.
+    ``frames`` has an entry per image: the index of its medium and, for a frame, its number and time; empty without
+    clips.
     """
     if not frames:
         return tuple(refs)

@@ -1,4 +1,4 @@
-"""The sampler that works anywhere, transformers' own ``generate``, and the choice of a sampler."""
+"""The default sampler, transformers' ``generate``, which needs no server; and the choice of a sampler."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -28,14 +28,15 @@ NEUTRAL = {
     "remove_invalid_values": False,
     "use_cache": True,
 }
-"""What leaves the model's distribution as it is, where ``generate`` has a default. Fields without one, min_p for one,
-are off where they are None; see :func:`_bare_config`."""
+"""Generation settings that leave the model's distribution unchanged. Fields without a default in ``generate``, such as
+min_p, are off if None; see :func:`_bare_config`."""
 
 
 @contextlib.contextmanager
 def _bare_config(model: Any) -> Iterator[None]:
-    """Within this context the model has no generation settings of its checkpoint, from which ``generate`` would fill
-    each field that it is not given: a repetition penalty, say, of which the loss knows nothing.
+    """Hides the checkpoint's generation settings from ``generate`` within this context.
+
+    Otherwise ``generate`` would fill missing fields from them, such as a repetition penalty that the loss ignores.
     """
     own, model.generation_config = model.generation_config, GenerationConfig()
     try:
@@ -45,7 +46,7 @@ def _bare_config(model: Any) -> Iterator[None]:
 
 
 class _Drawn(LogitsProcessor):
-    """Changes nothing, and notes of each drawn token its log-probability in the distribution it was drawn from."""
+    """Records each drawn token's log-probability in the distribution it was drawn from; does not change the scores."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
@@ -58,7 +59,7 @@ class _Drawn(LogitsProcessor):
         return scores
 
     def of(self, ids: torch.Tensor) -> list[list[float]]:
-        """Of each row of what was generated, once it is."""
+        """The log-probabilities of each generated row; called once, after generation."""
         self._note(ids)
         return torch.cat(self._found, dim=1).tolist()
 
@@ -69,8 +70,10 @@ class _Drawn(LogitsProcessor):
 
 
 class TransformersSampler:
-    """``generate`` in this process, on the very weights that are trained, and from their own distribution: whatever the
-    checkpoint's generation settings say, nothing but the temperature and the banned tokens stands between the two.
+    """Samples with ``generate`` in this process, from the weights that are trained.
+
+    Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
+    ignored.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings) -> None:
@@ -87,11 +90,11 @@ class TransformersSampler:
         )
 
     def sync(self) -> None:
-        """Nothing to do: the weights are the same."""
+        """Does nothing: the sampler uses the trained weights themselves."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sampling.Sampler`. Prompts of similar length go together; the answers keep
-        the order of the prompts.
+        """See :class:`groundtrace.trainer.sampling.Sampler`. Batches prompts of similar length; the answers keep the
+        order of the prompts.
         """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -120,7 +123,7 @@ class TransformersSampler:
         if images:
             inputs["pixel_values"] = torch.cat([image.patches for image in images])
             inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
-        self._vlm.model.model.rope_deltas = None  # those of the batch before would be taken for this one's
+        self._vlm.model.model.rope_deltas = None  # otherwise the previous batch's would be used
         inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
         drawn = _Drawn(self._settings.temperature)
         with _bare_config(self._vlm.model):
@@ -142,7 +145,7 @@ class TransformersSampler:
 
 
 def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
-    """The sampler of ``rollout.kind``; ``weights_folder`` is where one outside this process reads weights from."""
+    """The sampler of ``rollout.kind``; a sampler outside this process reads its weights from ``weights_folder``."""
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")
         from groundtrace.trainer.vllm_rollouts import VllmSampler

@@ -1,4 +1,4 @@
-"""The trainer's one record: a tokenised sequence with its images, and what is known of each of its tokens."""
+"""The trainer's training example: a tokenised sequence with its images and per-token data."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ import torch
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """An image as the vision tower takes it.
+    """An image, encoded for the vision tower.
 
     Attributes:
-        key: the same for the same image at the same size, so that a batch looks at each once.
-        patches: (patches, numbers of a patch), float32.
-        grid: temporal, vertical and horizontal patches; their product is the number of patches.
-        tokens: how many image tokens stand for it.
-        width: of the upright original in pixels.
-        height: of the upright original in pixels.
+        key: equal for equal images, so that a batch encodes each image once.
+        patches: (patches, values per patch), float32.
+        grid: numbers of temporal, vertical and horizontal patches; their product is the number of patches.
+        tokens: the number of its image tokens.
+        width: width of the upright original in pixels.
+        height: height of the upright original in pixels.
     """
 
     key: str
@@ -28,7 +28,7 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class TurnSpan:
-    """The tokens ``start`` to ``end`` (exclusive) of one turn; ``is_ours`` for what the model wrote."""
+    """The tokens ``start`` to ``end`` (exclusive) of one turn; ``is_ours``: whether the assistant wrote the turn."""
 
     start: int
     end: int
@@ -40,18 +40,18 @@ class Sample:
     """One sequence of L tokens.
 
     Attributes:
-        id: the question's.
-        group: samples with the same group are compared with each other; a question may stand in one group with two
-            prompts, so this is never the prompt's text.
+        id: the id of the question.
+        group: the id of the group of responses that this sample belongs to; a group may have two prompts of one
+            question, so this is never the prompt's text.
         ids: (L,) int64, image tokens included.
-        loss_mask: (L,) bool: this token is predicted, from those before it, and counts.
-        is_image: (L,) bool: an image token stands here.
-        images: in the order of their tokens.
-        turns: in order and without gaps.
-        stream: the recipe's name for this kind of response, "" where there is only one.
-        sampler_logprobs: (L,) float32, of the tokens as they were sampled; None where the sampler gave none.
-        advantages: (L,) float32 per token; None before they are known, and in SFT.
-        is_truncated: the response was cut off at its longest.
+        loss_mask: (L,) bool, whether the token is a target: predicted from the tokens before it and part of the loss.
+        is_image: (L,) bool, whether the token is an image token.
+        images: the images, in the order of their tokens.
+        turns: the turns, in order and without gaps.
+        stream: the recipe's name for this kind of response; "" if there is only one kind.
+        sampler_logprobs: (L,) float32, the sampler's log-probabilities, 0 in the prompt; None if not recorded.
+        advantages: (L,) float32; None before they are computed, and in SFT.
+        is_truncated: whether the response was cut off at the maximum length.
     """
 
     id: str
@@ -71,5 +71,5 @@ class Sample:
 
     @property
     def targets(self) -> int:
-        """How many tokens count."""
+        """The number of targets."""
         return int(self.loss_mask.sum())

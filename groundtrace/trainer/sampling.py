@@ -1,6 +1,6 @@
-"""Sampled answers, and what a sampler is.
+"""The interface of samplers, and their output.
 
-A rollout is kept as the tokens that were drawn, never as text that is tokenised again.
+A rollout holds the drawn tokens, never text that would have to be tokenised again.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ class Rollout:
     """One sampled answer.
 
     Attributes:
-        ids: its tokens, the one that ends it included where there is one.
-        is_truncated: it was cut off at ``max_new_tokens``.
-        logprobs: of each token under the distribution it was drawn from; None: taken to be the trainer's own.
+        ids: its tokens, including the end token if there is one.
+        is_truncated: whether it was cut off at ``max_new_tokens``.
+        logprobs: each token's log-probability in the distribution it was drawn from; None means the trainer's own.
     """
 
     ids: tuple[int, ...]
@@ -37,5 +37,5 @@ class Sampler(Protocol):
         ...
 
     def sync(self) -> None:
-        """Take over the policy's weights as they are now. Called before :meth:`sample` whenever they have changed."""
+        """Load the policy's current weights. Must be called before :meth:`sample` whenever they have changed."""
         ...

@@ -1,4 +1,4 @@
-"""What a trainer's config may hold. One file serves ``sft``, ``grpo`` and ``eval``: each reads what it needs."""
+"""The trainer's config. ``sft``, ``grpo`` and ``eval`` share one file; each command reads the sections it needs."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from groundtrace.schemas.question_text import INSTRUCTIONS, POINTS
 from groundtrace.vision.crops import CropSettings
 
 CONFIGS = Path(__file__).parent / "configs"
-"""Configs with the papers' numbers, one for each reward."""
+"""The folder of bundled configs with the papers' hyperparameters, one for each reward."""
 
 
 @settings
@@ -83,7 +83,9 @@ class SftSettings:
     samples_per_step: Annotated[PositiveInt, "rows of a step"] = 32
 
     def steps_for(self, rows: int) -> int:
-        """The optimiser steps over so many rows. Raises ConfigError where neither ``steps`` nor ``epochs`` is set."""
+        """The number of optimiser steps for ``rows`` rows. Raises ConfigError if neither ``steps`` nor ``epochs`` is
+        set.
+        """
         return _steps(self, "sft", rows, self.samples_per_step)
 
 
@@ -129,7 +131,7 @@ class GrpoSettings:
     shuffle_advantages: Annotated[bool, "the control: breaks the tie between rollouts and rewards"] = False
 
     def steps_for(self, prompts: int) -> int:
-        """The rounds over rows with so many prompts. Raises ConfigError where neither ``steps`` nor ``epochs`` is
+        """The number of rounds for ``prompts`` prompts. Raises ConfigError if neither ``steps`` nor ``epochs`` is
         set.
         """
         return _steps(self, "grpo", prompts, self.prompts_per_step)
@@ -199,11 +201,11 @@ class RewardSettings:
 
     @property
     def played(self) -> dict[str, str]:
-        """The roles that have endpoints, with their names."""
+        """The roles that have an endpoint, with the endpoint's name."""
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
-        """The recipe with its options. Raises ConfigError where an option does not fit."""
+        """The recipe with its options. Raises ConfigError if an option is invalid."""
         return make_recipe(self.recipe, self.options, "reward.options")
 
 
@@ -268,8 +270,8 @@ class TrainerSettings:
 
 
 def config_file(named: str) -> str:
-    """The config of that path; where there is none, the bundled one of that name (``groundtrace/trainer/configs/``), if
-    any.
+    """The path of a config: ``named`` if it exists, else the bundled config of that name in
+    ``groundtrace/trainer/configs/``, if any, else ``named``.
     """
     bundled = CONFIGS / f"{named}.toml"
     return str(bundled) if not Path(named).exists() and bundled.is_file() else named

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a run's SFT shards: the log-likelihood of the assistants' turns, images and all."""
+"""Supervised fine-tuning on a run's SFT shards, which maximises the log-likelihood of the assistant turns."""
 
 import time
 from pathlib import Path
@@ -20,11 +20,11 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Trains, and returns the folder of the trained model. Resumes from the last checkpoint where there is one.
+    """Train, and return the folder of the trained model. Resumes from the last checkpoint if there is one.
 
-    Raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit before the first step; NotFinite when the
-    loss or a gradient is not a number, NothingLearnt, and Stopped for a signal, after each of which the last whole step
-    is saved.
+    Before the first step, raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training,
+    raises NotFinite if the loss or a gradient is not a number, NothingLearnt, and Stopped on a signal; the last
+    complete step is then saved.
     """
     vlm = load_model(settings.model)
     shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
@@ -50,9 +50,9 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def sft_step(
     vlm: VisionLanguageModel, optimiser: Optimiser, samples: list[Sample], step: int, tokens: int
 ) -> dict[str, float | None]:
-    """One optimiser step over the samples in as many forward passes as they need; returns its metrics.
+    """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; returns its metrics.
 
-    Raises NotFinite, naming the samples, before anything is changed.
+    Raises NotFinite, naming the samples, before any weight is changed.
     """
     started = time.perf_counter()
     denominator = sum(sample.targets for sample in samples)

@@ -1,7 +1,7 @@
-"""Reading a run's shards: rows by index, in the order of the shards, with their images as bytes.
+"""Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-The rows are memory-mapped by ``datasets``, so that a set larger than memory is drawn from at random. Nothing here
-imports torch: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`) read rows too.
+``datasets`` memory-maps the rows, so that random access works for a set larger than memory. This module does not import
+torch: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`) use it, too.
 """
 
 import contextlib
@@ -30,47 +30,47 @@ from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of
 
 CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
-"""Added columns whose values rewards read: a row of which one makes no sense is refused when it is read."""
+"""Added columns that rewards read: their values are validated when a row is read."""
 BOXES_SOURCE = "boxes_source"
-"""The column that says where ``gold_boxes`` are from."""
+"""The column with the origin of ``gold_boxes``."""
 POINTABLE = ("entities", "pointable")
-"""Columns that say what can be pointed at; where they are absent or null it is what the gold boxes name."""
+"""The columns of what can be pointed at; if absent or null, the labels of the gold boxes replace them."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 FrameOf = tuple[int, int | None, float | None]
-"""Of an image of a row: the medium that it shows, and of a frame its number and its time in seconds."""
+"""For an image of a row: the index of its medium and, for a frame of a clip, its number and its time in seconds."""
 
 
 class BadRow(ValueError):
-    """A row that cannot be used; the message says which and why."""
+    """The row cannot be used; the message says which row and why."""
 
 
 class Shown(Protocol):
-    """An image of a row, upright."""
+    """Any object with the size of an upright image."""
 
     @property
     def width(self) -> int:
-        """In pixels."""
+        """The width in pixels."""
         ...
 
     @property
     def height(self) -> int:
-        """In pixels."""
+        """The height in pixels."""
         ...
 
 
 class ShardError(UserError):
-    """Shards that cannot be read as what they should be; the message says what is missing and where."""
+    """The shards cannot be read; the message says what is missing and where."""
 
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One row: the turns with ``<image>`` marks, the upright images, and what the reward needs to know.
+    """One row: the turns with ``<image>`` marks, the image files, and the data for the reward.
 
-    ``images`` are (bytes, name) pairs, ``frames`` say what they show where there are clips; ``entities`` are the things
-    that the question speaks of (None: nobody told), ``pointable`` those of them that are in the images. ``context`` is
-    what some rewards need beside the question. ``streams`` are the streams that it is asked in with the user turn of
-    each; where there are any, they stand for the ``messages`` of an RL row (:func:`groundtrace.trainer.streams.asked`).
+    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
+    ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
+    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if any,
+    they replace the ``messages`` of an RL row (:func:`groundtrace.trainer.streams.asked`).
     """
 
     id: str
@@ -86,18 +86,21 @@ class TrainingRow:
 
 
 class Shards:
-    """The rows of one side of a run, ``sft`` or ``rl``, by index. ``sha256`` is of their ids in order."""
+    """The rows of one side of a run, ``sft`` or ``rl``, by index.
+
+    ``sha256`` is the digest of the number of rows and their ids in order.
+    """
 
     def __init__(self, data: Path, side: str, cache: Path) -> None:
-        """``data`` is a run folder or the folder of its shards; ``cache`` takes the memory-mapped copy.
+        """``data`` is a run folder or the folder of its shards; ``cache`` is the folder for the memory-mapped copy.
 
-        Raises ShardError when there are no shards, no rows, or columns are missing.
+        Raises ShardError if there are no shards or no rows, a column is missing, or a shard cannot be read.
         """
         self.side = side
         files = _shard_files(data, side)
         try:
             rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
-        except Exception as error:  # whatever the reader raises on a file that is no shard
+        except Exception as error:  # the reader raises many types for a file that is not a shard
             raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
         assert isinstance(rows, datasets.Dataset)
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
@@ -119,30 +122,30 @@ class Shards:
         return len(self._rows)
 
     def gives(self, name: str) -> bool:
-        """Whether any row has this added column, or, for ``stream``, is asked in any."""
+        """Whether any row has a value in this added column, or, for ``stream``, has streams."""
         if name == "stream":
             return any(self.streams)
         return name in self._added and any(self._rows[name])
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
-        """The streams that each row is asked in; none for a row that is asked once, in the words of its prompt."""
+        """The streams of each row; empty for a row with a single prompt."""
         if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
         return [tuple(streams or ()) for streams in self._rows[STREAMS.name]]
 
     @property
     def prompts(self) -> int:
-        """How many prompts all rows have: one, or one for each stream."""
+        """The total number of prompts: one per row, or one for each stream of a row."""
         return sum(max(1, len(streams)) for streams in self.streams)
 
     def count_detected(self) -> int:
-        """How many rows have a detector's boxes for gold ones."""
+        """The number of rows whose gold boxes are from a detector."""
         return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
 
     @property
     def strata(self) -> list[frozenset[str]]:
-        """The strata of each row's rubrics; none for a row without rubrics."""
+        """The strata of each row's rubrics; empty for a row without rubrics."""
         if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
         return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows[RUBRICS.name]]
@@ -151,14 +154,14 @@ class Shards:
         return column in self._rows.column_names
 
     def rewarded_questions(self) -> Iterator[RewardedQuestion]:
-        """The questions of the rows, with what a reward knows of each. No image is read."""
+        """The rows' questions, with the data that :mod:`groundtrace.rewards.blindness` needs. Reads no images."""
         narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
         for row in narrow:
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
                 yield rewarded_question(row)
 
     def count_free_text(self) -> int:
-        """How many rows have a gold answer that none but a judge can tell in other words. No image is read."""
+        """The number of rows with a gold answer that only a judge can compare with other wordings. Reads no images."""
         columns = (self._rows[name] for name in ("answer", "answer_type", "choices"))
         return sum(
             answer_type_named(named).needs_judge(answer, tuple(choices) if choices else None)
@@ -167,7 +170,7 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """The row of this id; no other row is read. Raises BadRow where there is none, or more than one."""
+        """The row with this id; no other row is read. Raises BadRow if there is no such row, or more than one."""
         places = self._places.get(id, ())
         if len(places) != 1:
             said = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
@@ -182,7 +185,7 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The row; raises BadRow where its fields do not make a question."""
+        """The row; raises BadRow if its fields are invalid."""
         fields = self._rows[index]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
@@ -224,7 +227,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The streams of a row with their prompts; raises TypeError where a stream has none, or there is no such stream."""
+    """The streams of a row with their prompts; raises TypeError if a stream is unknown or has no prompt."""
     streams = tuple(fields.get(STREAMS.name) or ())
     found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:
@@ -243,17 +246,17 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def side_of(data: Path) -> str:
-    """The side to ask questions of: a run's ``rl``, else its ``sft``; or which of them a folder of shards is."""
+    """The side to evaluate: ``rl`` if the run has RL shards, else ``sft``; or the side of a folder of shards."""
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
     files = [] if sorted((data / "sft").glob("*.parquet")) else sorted(data.glob("*.parquet"))
-    with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows says what is wrong with the file
+    with contextlib.suppress(pa.ArrowException, OSError):  # reading the rows later raises a better error
         return "rl" if files and "prompt" in pq.read_schema(files[0]).names else "sft"
     return "sft"
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:
-    """The shards that hold rows. Raises ShardError where there are none, or one cannot be read."""
+    """The shards that hold rows. Raises ShardError if there are none, or one cannot be read."""
     files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
@@ -268,9 +271,9 @@ def _shard_files(data: Path, side: str) -> list[Path]:
 
 
 def _check_files(shards: Path) -> None:
-    """Refuse the shards in a run folder that are not those that its run left. Raises ShardError.
+    """Raise ShardError if the shards in a run folder differ from the run's list of files.
 
-    Shards that stand elsewhere, or in a run folder of earlier code, are taken as they are.
+    Shards outside a run folder, or in one of earlier code without such a list, are not checked.
     """
     run = shards.resolve().parent
     try:
@@ -283,12 +286,12 @@ def _check_files(shards: Path) -> None:
 
 
 def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
-    """The labels of boxes, each once."""
+    """The distinct labels of boxes, in order."""
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
 def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
-    """Width and height of each still image of the row, or once for the frames of a clip; ``images`` are its own."""
+    """Width and height of each image of the row, or of the first frame only for a clip; ``images`` are the row's."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 

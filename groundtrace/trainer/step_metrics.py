@@ -1,4 +1,4 @@
-"""What the groups of a GRPO step say about how training goes."""
+"""The metrics of the groups of a GRPO step."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,10 +7,10 @@ from groundtrace.trainer.reward import Scored
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Means over all sampled rollouts that scored, and counts; ``shown`` are the verdicts to give means of.
+    """Means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
 
-    Dropped groups count here: they are the policy's too. Where questions are asked in streams, the means of each stream
-    follow, as ``reward_grounded`` and the like.
+    Dropped groups are included, because the policy sampled them, too. If questions are asked in streams, the metrics of
+    each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
     """
     scored = [each for group in sampled for each in group.scored]
     rollouts = [rollout for group in sampled for rollout in group.rollouts]
@@ -33,7 +33,7 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Why a step with these metrics had no gradient, should it have had none."""
+    """The reason why a step with these metrics had no gradient; meaningful only for such a step."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

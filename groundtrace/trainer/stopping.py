@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP while a training runs: they end it where nothing is torn apart."""
+"""Handles SIGINT, SIGTERM and SIGHUP during training: a signal never interrupts an update or a checkpoint."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """One of :data:`SIGNALS` came; ``number`` says which."""
+    """The process received one of :data:`SIGNALS`; ``number`` is the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -18,9 +18,9 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stops:
-    """Raises :class:`Stopped` in the main thread when a signal comes, but not while it is held back.
+    """Raises :class:`Stopped` in the main thread when a signal arrives; between hold and release, defers it.
 
-    Used as a context, outside of which signals do what they did before.
+    Used as a context manager; on exit the previous signal handlers are restored.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Stops:
         self._before: dict[int, Callable[..., Any] | int | None] = {}
 
     def __enter__(self) -> "Stops":
-        if threading.current_thread() is threading.main_thread():  # Python allows no other to set handlers
+        if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
             heard = [number for number in SIGNALS if not _is_nohup(number)]
             self._before = {number: signal.signal(number, self._come) for number in heard}
         return self
@@ -39,11 +39,11 @@ class Stops:
             signal.signal(number, handler)
 
     def hold(self) -> None:
-        """From here on a signal is only noted."""
+        """Defer signals until :meth:`release`."""
         self._is_held = True
 
     def release(self) -> None:
-        """Let signals through again. Raises Stopped for one that came meanwhile."""
+        """Stop deferring signals. Raises Stopped if one was deferred."""
         self._is_held = False
         if self._noted is not None:
             number, self._noted = self._noted, None
@@ -56,5 +56,5 @@ class Stops:
 
 
 def _is_nohup(number: int) -> bool:
-    """Whether whoever started this process wants it to outlive its terminal."""
+    """Whether the signal is SIGHUP and this process ignores it, as after ``nohup``."""
     return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -1,7 +1,7 @@
-"""The streams of iVGR (§3.2): a row that has some is asked once in each, in the words of that stream.
+"""The streams of iVGR (§3.2): a row with streams is asked once in each stream, with the prompt of that stream.
 
-Each stream of a question has rollouts and advantages of its own: it is a :class:`groundtrace.trainer.group.Group`.
-Their rewards are scored together, since the textual responses are compared with the best grounded one.
+Each stream of a question has its own rollouts and advantages: it is a :class:`groundtrace.trainer.group.Group`. The
+streams' responses are scored together, because the textual responses are compared with the best grounded one.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,9 +11,9 @@ from groundtrace.trainer.shards import TrainingRow
 
 
 def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """The row once in each of its streams, or in those of ``only``; itself where it has none.
+    """A copy of the row for each of its streams (only those in ``only``, if given); the row itself without streams.
 
-    Its turn is then that of the stream, and its context says which stream that is.
+    The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.
     """
     streams = [(stream, text) for stream, text in row.streams if not only or stream in only]
     if not row.streams:
@@ -30,8 +30,9 @@ def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Which of these prompts, by their places, are scored together: neighbours that ask one question in different
-    streams. Every other prompt is by itself.
+    """Groups the prompts' indices by what is scored together: adjacent prompts of one question in different streams.
+
+    Every other prompt is a group by itself.
     """
     found: list[list[int]] = []
     for place, row in enumerate(rows):

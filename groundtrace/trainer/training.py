@@ -1,7 +1,4 @@
-"""One training from its first step to its last, whatever ends it: resuming, logging, checkpoints.
-
-SFT and GRPO differ in what a step is; this is all that they share.
-"""
+"""The part of a training that SFT and GRPO share: resuming, logging, checkpoints, and saving on errors and signals."""
 
 import shutil
 import time
@@ -20,23 +17,23 @@ from groundtrace.trainer.shards import Shards
 from groundtrace.trainer.stopping import Stops
 
 FOLDER = "checkpoints"
-"""Where an output folder has them."""
+"""The folder of checkpoints in the output folder."""
 
 
 class NothingLearnt(RuntimeError):
-    """So many steps in a row had no gradient that more of them would only cost; the message says why."""
+    """Too many consecutive steps had no gradient; the message says why."""
 
 
 class Training:
-    """The run of a loop in its output folder; used as a context around the loop.
+    """A training run in its output folder; used as a context manager around the training loop.
 
-    However the loop ends, what it had learnt after its last whole step is saved first, unless the weights are no longer
-    those of that step or are no numbers: then the checkpoint before stands.
+    If the loop ends with an error or a signal, the last complete step is saved, unless the weights have changed since
+    that step or are not finite: then the previous checkpoint remains the latest.
 
     Attributes:
-        progress: where it stands, after the last whole step.
-        monitor: its records.
-        steps: how many it is to make in all.
+        progress: the progress after the last complete step.
+        monitor: writes the run's records.
+        steps: the total number of steps.
     """
 
     def __init__(
@@ -50,9 +47,9 @@ class Training:
         steps: int,
         plan: str = "",
     ) -> None:
-        """Takes up the last checkpoint where there is one. ``plan`` is the batch plan that rows are drawn by.
+        """Loads the last checkpoint if there is one. ``plan`` is the batch plan in one line, for the run's identity.
 
-        Raises CheckpointError before anything is written.
+        Raises CheckpointError before writing any file.
         """
         self.steps = steps
         self._log, self._max_idle_steps = settings.log, settings.max_idle_steps
@@ -70,7 +67,7 @@ class Training:
         self.monitor = Monitor(output, command, settings, str(data), steps)
 
     def __enter__(self) -> "Training":
-        for partial in self._folder.glob(".step-*"):  # of a process that was killed while it saved
+        for partial in self._folder.glob(".step-*"):  # left by a process that was killed while saving
             shutil.rmtree(partial)
         self.monitor.__enter__()
         self.monitor.resume_at(self.progress.step)
@@ -80,7 +77,7 @@ class Training:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stops.hold()  # a second signal does not cut the saving short
+        self._stops.hold()  # so that a second signal does not interrupt the saving
         try:
             if error is not None:
                 self._rescue(error)
@@ -90,7 +87,7 @@ class Training:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a step is left to make."""
+        """Whether steps remain."""
         return self.progress.step < self.steps
 
     def commit(
@@ -101,12 +98,13 @@ class Training:
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:
-        """A step is done: record it, and save where that is due. ``position`` and ``memory`` are as in
-        :class:`groundtrace.trainer.checkpoint.Progress`; ``idle`` says why nothing was learnt, should there be no
-        gradient.
+        """Record a completed step, and save a checkpoint if due.
 
-        Raises NothingLearnt, Stopped for a signal that came during the step, and NotFinite instead of saving weights
-        that are no numbers.
+        ``position`` and ``memory`` are as in :class:`groundtrace.trainer.checkpoint.Progress`; ``idle`` is the reason
+        to report if the step had no gradient.
+
+        Raises NothingLearnt, Stopped for a signal that arrived during the update, and NotFinite instead of saving
+        weights that are not finite.
         """
         self._stops.hold()
         step = self.progress.step
@@ -133,7 +131,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 
     def _rescue(self, error: BaseException) -> None:
-        """Save the last whole step, where the weights are still its own. Why that fails is noted on the error."""
+        """Save the last complete step if the weights have not changed since; a failure becomes a note of ``error``."""
         if self.progress.step == self._saved_step or self._optimiser.updates != self._updates:
             return
         try:

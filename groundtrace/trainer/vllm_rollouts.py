@@ -1,15 +1,15 @@
 """Sampling from a vLLM server: token ids and patches in, token ids and their log-probabilities out.
 
-``/inference/v1/generate`` takes the very ids and patches that the trainer trains on, so no template, tokenizer or image
-processor of the server's stands between the two. The server is started with
+``/inference/v1/generate`` takes the same ids and patches that the trainer trains on, so the server's own template,
+tokenizer and image processor are not used. The server is started with
 
     VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
         --no-mm-device-do-normalize --generation-config vllm …
 
-The first two open the calls used here. With the third, log-probabilities are those of the distribution that tokens are
-drawn from; without the fourth, patches would be normalised a second time. The last keeps the server from taking
-defaults of sampling from the checkpoint, such as a repetition penalty; requests name the neutral values besides.
-Checked against vLLM 0.32.
+The first two enable the API calls used here. With the third, log-probabilities are those of the distribution that
+tokens are drawn from; without the fourth, patches would be normalised a second time. With the last, the server ignores
+the checkpoint's sampling defaults, such as a repetition penalty; requests also set the neutral values. Tested with
+vLLM 0.32.
 """
 
 import asyncio
@@ -37,43 +37,41 @@ KEY_ENV = "VLLM_API_KEY"
 MAX_RETRIES = 9
 BUSY = (429, 503)
 NEVER = -1e9
-"""Added to a banned token's logit: in float32 nothing is left of its probability."""
+"""The bias on a banned token's logit: its probability becomes 0 in float32."""
 NOT_A_NUMBER = -9999.0
-"""What the server writes for a log-probability that is none."""
+"""The value that the server returns for a log-probability that is not a number."""
 
 
 class VllmSampler:
-    """Answers from the server at ``rollout.base_url``; it gets at most ``prompts_at_once`` prompts at once.
+    """Samples answers from the server at ``rollout.base_url``, with at most ``prompts_at_once`` in-flight requests.
 
-    An API key, where the server asks for one, is read from the environment's ``VLLM_API_KEY``. The same weights and
-    seed give the same answers as far as the server computes the same numbers however it batches them.
+    The API key, if any, is read from the environment variable ``VLLM_API_KEY``. The same weights and seed give the same
+    answers only if the server's numerical results do not depend on its batching.
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
-        """``weights_folder`` must be the same folder for the server."""
+        """``weights_folder`` is the folder for the policy's weights; the server must see it under the same path."""
         self._vlm, self._settings = vlm, settings
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sampling.Sampler`; each answer has its log-probabilities. Raises
-        SamplerError.
-        """
+        """See :class:`groundtrace.trainer.sampling.Sampler`; answers have log-probabilities. Raises SamplerError."""
         bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
         return asyncio.run(self._sample(bodies, n))
 
     def sync(self) -> None:
-        """Save the weights and have the server load them. Raises SamplerError.
+        """Save the weights and make the server load them. Raises SamplerError.
 
-        The server first finishes what it is doing, and drops what it has cached of prompts and images: these features
-        come from the weights of before.
+        The server first finishes its in-flight requests, and clears its caches of prompts and images, which were
+        computed with the old weights.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """The body that asks for ``n`` answers to a prompt."""
+        """The request body for ``n`` answers to a prompt."""
         body: dict[str, Any] = {
             "token_ids": prompt.ids.tolist(),
             "return_token_ids": True,
@@ -138,7 +136,7 @@ class VllmSampler:
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raises SamplerError for a server whose log-probabilities or images would silently differ."""
+        """Raises SamplerError if the server's options would silently change log-probabilities or images."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
@@ -152,14 +150,14 @@ class VllmSampler:
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
-        """Returns the reply's JSON. A server that is not there or too busy is asked again. Raises SamplerError."""
+        """Returns the reply's JSON; retries if the server is unreachable or too busy. Raises SamplerError."""
         try:
             return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
         except CallError as error:
             raise self._error(path, error.message) from error
 
     async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
-        """Raises CallError where asking again can help, else SamplerError."""
+        """Returns the reply's JSON. Raises CallError if a retry can help, else SamplerError."""
         try:
             async with session.request(method, self._root + path, json=body) as reply:
                 if reply.status == 200:
@@ -209,7 +207,7 @@ class VllmSampler:
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """Where the images stand in the prompt, and what they are."""
+    """The request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
     for image in prompt.images:
         ranges.append({"offset": places[0], "length": image.tokens})
@@ -222,7 +220,7 @@ def _features(prompt: Sample) -> dict[str, Any]:
 
 
 def _seed(seed: int, index: int) -> int:
-    """Another for each prompt of a call; the server adds 0 … n-1 to it for the answers."""
+    """The seed of one prompt of a call; the server adds 0 … n-1 to it for the prompt's n answers."""
     return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
 
 

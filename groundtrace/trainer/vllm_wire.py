@@ -1,7 +1,7 @@
-"""An image as vLLM's ``/inference/v1/generate`` takes it: patches and grid in msgpack, in base64.
+"""Encodes an image for vLLM's ``/inference/v1/generate``: patches and grid in msgpack, in base64.
 
-The form is that of ``encode_mm_kwargs_item`` in vLLM 0.32, by which its own ``/render`` hands images on; the fields
-are those of the Qwen-VL families.
+The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are those of
+the Qwen-VL families.
 """
 
 import base64
@@ -13,11 +13,11 @@ import torch
 from groundtrace.trainer.sample import EncodedImage
 
 RAW_VIEW = 3
-"""The msgpack extension in which vLLM holds a tensor's bytes."""
+"""The code of the msgpack extension type that vLLM uses for a tensor's bytes."""
 
 
 def packed_image(image: EncodedImage) -> str:
-    """The image's patches, bit for bit, and its grid."""
+    """The image's patches, bit for bit, and its grid, encoded as one string."""
     whole = [[0, len(image.patches), None]]
     fields = {
         "pixel_values": _field(image.patches, "flat", {"slices": whole, "dim": 0, "keep_on_cpu": False}),

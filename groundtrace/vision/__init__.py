@@ -1,1 +1,1 @@
-"""Pixels: decoding, media by reference, hashes, overlays and the embedded engine's algorithms."""
+"""Images and clips: decoding, media references, hashes, crops, overlays and the embedded engine's algorithms."""

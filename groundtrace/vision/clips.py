@@ -1,7 +1,7 @@
-"""Clips: from a video file to a reference with its sampled frames, drawn once to the run folder.
+"""Samples the frames of a video file, writes them once to the run folder, and returns a reference to the clip.
 
-Every model sees a clip as these frames, each with its number and time, also a model that could read the file itself.
-So all models speak of the same pixels, and points on a frame can be checked like points on an image.
+Every model gets a clip as these frames, each with its number and time, including models that could read the file. All
+models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
 """
 
 import hashlib
@@ -29,7 +29,10 @@ class VideoSettings:
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
-    """Sample the clip and write its frames. Raises :class:`groundtrace.vision.decode.UndecodableMedia`."""
+    """Sample the clip, write its frames and return its reference.
+
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia`.
+    """
     clip = sample_frames(data, settings.max_frames)
     hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]
     return MediaRef(
@@ -55,7 +58,7 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """The RGB frame as JPEG: as PNG the frames of a clip would be several times as large as the clip."""
+    """The RGB frame as JPEG bytes: as PNG, the frames would be several times as large as the clip."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")

@@ -1,15 +1,14 @@
 """Crops of an image around the boxes that a model predicted (iVGR §3.4): each box, and one crop around all of them.
 
-The paper crops the boxes as they are and leaves the rest open. Decided here, for what it leaves open:
+The paper crops the unchanged boxes and does not specify the details. Decisions made here:
 
-- a box is padded on each side by ``margin`` of its width and height, cut at the image's edges, and widened about its
-  middle to ``min_side_px``, as far as the image goes: smaller crops are of no use to a vision tower;
-- a box that lies outside of its image, or has no area, gives no crop;
-- more than ``max_boxes`` different boxes of an image: the first ones are cropped, and the crop around all still holds
-  every one of them;
-- a crop that would be the whole image, or the same as another one, is left out: with one box there is one crop, and no
-  second one around it;
-- of several images each has its own crops. Clips have none: a box does not say which frame it is in.
+- a box is padded on each side by ``margin`` of its width and height, clipped to the image, and widened about its centre
+  to ``min_side_px`` if the image is large enough, because a vision tower cannot use smaller crops;
+- a box outside its image, or without area, is ignored;
+- if an image has more than ``max_boxes`` distinct boxes, only the first are cropped; the crop around all boxes still
+  contains every box;
+- a crop that equals the whole image or another crop is left out: a single box has one crop only;
+- each image has its own crops. Clips are not cropped, because a box does not name its frame.
 """
 
 import math
@@ -39,9 +38,9 @@ class CropSettings:
 
 @dataclass(frozen=True)
 class Crop:
-    """A rectangle of an image in whole pixels of the upright original; ``right`` and ``bottom`` are just outside.
+    """A rectangle of an image in whole pixels of the upright original; ``right`` and ``bottom`` are exclusive.
 
-    ``is_union`` marks the one around all boxes.
+    ``is_union``: whether it is the crop around all boxes.
     """
 
     media_index: int
@@ -58,9 +57,9 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """The crops of all images in their order, of each its boxes in the order of writing and then the one around them.
+    """The crops of all images in order: for each image the crops of its boxes in order, then the crop around all.
 
-    ``sizes`` are those of the images; None for a clip. Nothing where no box can be cropped. Never raises.
+    ``sizes`` holds each image's size; None for a clip. Empty if no box can be cropped. Never raises.
     """
     return tuple(
         crop
@@ -92,7 +91,7 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
 
 
 def _padded(box: Box, size: Size, margin: float) -> Corners | None:
-    """The box with its margin, within the image; None for one that has no area there."""
+    """The box with its margin, clipped to the image; None if the box has no area inside the image."""
     corners = (box.x1, box.y1, box.x2, box.y2)
     if not all(map(math.isfinite, corners)):
         return None
@@ -104,7 +103,9 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 
 
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
-    """The rectangle in whole pixels that holds the corners, at least ``min_side_px`` on a side, or as the image is."""
+    """The smallest rectangle in whole pixels that contains the corners, with sides of at least ``min_side_px`` (or the
+    image's).
+    """
     (width, height), (x1, y1, x2, y2) = size, corners
     left, right = _widened(math.floor(x1), math.ceil(x2), width, min_side_px)
     top, bottom = _widened(math.floor(y1), math.ceil(y2), height, min_side_px)
@@ -112,7 +113,7 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 
 
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
-    """The span widened about its middle to ``least``, and moved to lie within 0 and ``length``."""
+    """The span, widened about its centre to at least ``least`` and shifted to be within 0 and ``length``."""
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)
     return start, max(start + least, min(end, length))

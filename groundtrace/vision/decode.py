@@ -1,13 +1,13 @@
-"""Image bytes to upright 8-bit RGB pixels, decoded once and in full, or a typed reason why not.
+"""Decodes image bytes to upright 8-bit RGB pixels, or raises a typed error with the reason.
 
-The format is decided by the content. The result is what a person sees in a viewer: EXIF orientation applied,
-transparency composited on white, 16-bit samples scaled (not clipped), CMYK and palettes converted. Colour
-profiles and gamma chunks are ignored, as the vision encoders that read these images ignore them.
+The content determines the format. The result is what an image viewer shows: EXIF orientation applied, transparency
+composited on white, 16-bit samples scaled (not clipped), CMYK and palettes converted. Colour profiles and gamma chunks
+are ignored, as vision encoders ignore them.
 
-OpenCV decodes JPEG (RGB and grey) and every PNG, because it is faster and keeps 16-bit samples; Pillow reads
-the headers of the rest and decodes them. Both give the same pixels. OpenCV also accepts damaged files, so it is
-given a JPEG only if it ends in an end marker, and a PNG only if its chunks and checksums are whole.
-A JPEG that was cut and then closed with a false end marker cannot be told from a whole one.
+OpenCV decodes JPEG (RGB and grey) and PNG, because it is faster and keeps 16-bit samples; Pillow decodes the other
+formats. Both give the same pixels. OpenCV also accepts damaged files, so it decodes a JPEG only if the file ends with
+an end marker, and a PNG only if its chunks and checksums are intact. A truncated JPEG with a false end marker is not
+detected.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """Bytes that hold no usable still image: ``kind`` says why for programs, the message for people."""
+    """The bytes are not a usable image or clip: ``kind`` is the reason as a code, ``detail`` the reason in words."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -53,16 +53,16 @@ class UndecodableMedia(ValueError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
-        """Pickle by the constructor's arguments, so that the error can be sent between workers."""
+        """Pickle the constructor's arguments, so that the error can be sent between workers."""
         return type(self), (self.kind, self.detail)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How large an image may be; sizes are checked in the header, before any pixel is decoded.
+    """The size limits of an image; they are checked in the header, before any pixel is decoded.
 
-    ``max_decoded_bytes`` bounds the samples as the decoder hands them over: 16 bits of RGBA take 8 bytes a pixel.
-    Pillow's own limit against decompression bombs (179 Mpx) holds besides ``max_pixels``, for all formats but PNG.
+    ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB: 16-bit RGBA takes 8 bytes per
+    pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
     """
 
     max_pixels: float = 100e6
@@ -76,10 +76,10 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Decoded:
-    """A decoded still: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
+    """A decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
-    ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the container found in the
-    bytes, ``frames`` how many images count (always 1; more is an error).
+    ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the detected file format, ``frames`` the
+    number of images (always 1; several raise an error).
     """
 
     pixels: Pixels
@@ -91,7 +91,7 @@ class Decoded:
 
 
 def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded:
-    """Decode one still image. Raises :class:`UndecodableMedia`, and nothing else, on any bytes."""
+    """Decode one still image. Raises only :class:`UndecodableMedia`, for any bytes."""
     if not data:
         raise UndecodableMedia("empty", "the file has no bytes")
     if len(data) > limits.max_bytes:
@@ -100,7 +100,7 @@ def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded:
         pixels, orientation, name = _decode_png(data, limits) or _decode_with_pillow(data, limits)
     except UndecodableMedia:
         raise
-    except Exception as error:  # the decoders raise some fifteen types on hostile bytes
+    except Exception as error:  # the decoders raise some fifteen types for malformed bytes
         raise _explained(data, error) from error
     height, width = pixels.shape[:2]
     return Decoded(pixels, width, height, orientation, name, 1)
@@ -118,13 +118,13 @@ class _PngHeader:
 
     @property
     def pixel_bytes(self) -> int:
-        """Bytes that OpenCV decodes a pixel to: a palette to its colours, grey with alpha to RGBA."""
+        """The bytes of a pixel that OpenCV decodes: palette entries become colours, grey with alpha becomes RGBA."""
         channels = {0: 1, 2: 3, 3: 4 if b"tRNS" in self.names else 3}.get(self.colour_type, 4)
         return channels * (2 if self.depth == 16 else 1)
 
 
 def _png_header(data: bytes) -> _PngHeader:
-    """Walk the chunks, checking lengths and checksums up to the end chunk."""
+    """Read the PNG's header fields, and check the lengths and checksums of all chunks up to the end chunk."""
     names: set[bytes] = set()
     fields: tuple[int, int, int, int] | None = None
     key: int | None = None
@@ -158,7 +158,7 @@ def _png_header(data: bytes) -> _PngHeader:
 
 
 def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
-    """Pixels, orientation and format of a PNG by OpenCV; None if it is not a PNG, or one that Pillow has to check."""
+    """Pixels, orientation and format of a PNG, decoded by OpenCV; None if Pillow must decode or reject the data."""
     if not data.startswith(_PNG):
         return None
     header = _png_header(data)
@@ -180,11 +180,11 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
-    """Pixels, orientation and format of anything else; JPEG's pixels come from OpenCV where it is safe."""
+    """Pixels, orientation and format of all other images; OpenCV decodes the pixels of intact RGB and grey JPEGs."""
     with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
         _check_size(*image.size, _pixel_bytes(image), limits)
         name = "JPEG" if image.format == "MPO" else (image.format or "?")
-        # The further images of an MPO are previews or the view of the other eye; viewers show the first one only.
+        # The further images of an MPO are previews or the second view of a stereo pair; viewers show only the first.
         if image.format != "MPO" and getattr(image, "is_animated", False):
             frames = getattr(image, "n_frames", 2)
             raise UndecodableMedia("animated", f"{name} with {frames} frames or pages: which one is meant?")
@@ -195,14 +195,14 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
                 return upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
         image.load()
         _check_size(*image.size, _pixel_bytes(image), limits)
-        # Pillow turns some TIFFs upright by itself and then drops the tag: apply only what is left.
+        # Pillow rotates some TIFFs itself and then removes the tag: apply only the remaining orientation.
         return upright(_flattened(image, data), _orientation(image)), orientation, name
 
 
 def _by_opencv(data: bytes, flags: int) -> Samples | None:
     try:
         return cv2.imdecode(np.frombuffer(data, np.uint8), flags | cv2.IMREAD_IGNORE_ORIENTATION)
-    except cv2.error:  # Pillow decides, and says what is wrong
+    except cv2.error:  # Pillow then decodes the image or raises the error
         return None
 
 
@@ -211,7 +211,7 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """The loaded image as 8-bit RGB on white."""
+    """The loaded image as 8-bit RGB, composited on white."""
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
         return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
@@ -219,7 +219,7 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
         raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
     bits = _tiff_bits(image)
     if max(bits) > 8:
-        deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep the high bytes only
+        deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep only the high bytes
         if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
             raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
         return to_rgb(deep)
@@ -230,19 +230,19 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
 
 
 def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
-    """The bits of each sample that a TIFF declares; 8 for other formats."""
+    """The bits per sample that a TIFF declares; 8 for other formats."""
     bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
     return bits if isinstance(bits, tuple) else (bits,)
 
 
 def _pixel_bytes(image: Image.Image) -> int:
-    """Bytes that a pixel is decoded to, by the header alone."""
+    """The bytes of a decoded pixel, from the header alone."""
     wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
     return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
 
 
 def _orientation(image: Image.Image) -> int:
-    """The EXIF orientation, 1 where there is none, it is unreadable or outside 1-8."""
+    """The EXIF orientation; 1 if it is missing, unreadable or outside 1-8."""
     try:
         value = image.getexif().get(ExifTags.Base.Orientation)
     except Exception:  # broken EXIF does not make an image unreadable
@@ -262,7 +262,7 @@ def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> No
 
 
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:
-    """The typed error for whatever a decoder raised, judged by the bytes rather than by the error's text."""
+    """The typed error for a decoder's error, determined mainly from the bytes instead of the error's text."""
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
         return UndecodableMedia("too_large", "more pixels than the decoder accepts")
     for offset, magic, name in _UNSUPPORTED:

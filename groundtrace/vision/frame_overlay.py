@@ -1,8 +1,8 @@
-"""Numbered points on the frames of a clip: one object keeps its number, and every frame says which one it is.
+"""Draws numbered points on the frames of a clip: an object keeps its number across frames, and frames have captions.
 
 Argos (section 4.2) overlays the points on the sampled frames and gives each frame's number and time, so that the
-teacher can quote both. Points are drawn by :mod:`groundtrace.vision.overlay`; here are the numbers that hold across
-frames and the caption ``frame F (T s)`` that each frame carries in a corner.
+teacher can quote both. :mod:`groundtrace.vision.overlay` draws the points; this module computes the numbers and draws
+the caption ``frame F (T s)`` in a corner of each frame.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from groundtrace.vision.frames import Frame
 from groundtrace.vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
 from groundtrace.vision.samples import Pixels
 
-_FONT_SHARE: Final = 0.022  # of the side of a square of the image's area
+_FONT_SHARE: Final = 0.022  # the font size as a share of the square root of the image's area
 _PLATE: Final = 0.82  # opacity of the black behind the caption
-_POINT_PRICE: Final = 1e6  # the cost of standing next to a point; each pixel of a mark's caption that is hidden costs 1
+_POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each changed pixel that it hides costs 1
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """The number of the object that each point shows, in the order given.
+    """The object number of each point, in the order given.
 
-    Points of one label (case and blanks aside) and medium are followed from frame to frame: those of the next frame
-    that has any are paired with the objects known so far by the distance to where each was last seen, the closest pair
-    first, then the older object, then the point given first; a point that is left over is a new object. So two points
-    of one frame never share a number, nor do two labels; an object is not lost however far it jumps; and a label has as
-    many objects as there are points on the frame with most of them. Numbers run from 1 in order of first appearance: by
-    frame, within a frame as given. Points without a frame count as standing on one frame before all others. Objects
-    that cross can be mistaken for each other, since only positions are compared.
+    Points of one label (ignoring case and white space) and medium are tracked from frame to frame: the points of the
+    next frame with such points are paired with the known objects by distance to the object's last position, closest
+    pair first; ties go to the older object, then to the point given first. A point without a pair is a new object.
+    Therefore, two points of one frame never share a number, nor do two labels; an object is not lost however far it
+    moves; and a label has as many objects as its fullest frame has points. Numbers start at 1 in order of first
+    appearance: by frame, within a frame in the order given. Points without a frame count as one frame before all
+    others. Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -59,7 +59,7 @@ def _frame(point: Point) -> int:
 
 
 def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int]) -> None:
-    """Add one frame's points to the objects; an object is the list of the indices of its points so far."""
+    """Add one frame's points (``group``) to the objects; an object is the list of its points' indices so far."""
     pairs = sorted(
         (math.hypot(points[seen[-1]].x - points[index].x, points[seen[-1]].y - points[index].y), number, place)
         for number, seen in enumerate(objects)
@@ -77,11 +77,11 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for a whole ``k``.
+    """Each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
-    ``points`` are in original pixels and say their ``frame``, the :class:`Frame`'s number; ``ids`` are their numbers
-    as from :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others.
-    Raises :class:`ValueError` for a point whose frame is not among those given, or if points and ids differ in number.
+    ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
+    :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others. Raises
+    :class:`ValueError` if a point's frame is not in ``frames``, or if there are not as many ids as points.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[Mark]] = [[] for _ in frames]
@@ -99,7 +99,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
-    """The drawn frame, enlarged where it is narrower than its caption, with the caption where it hides the least."""
+    """The drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -119,15 +119,15 @@ def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """The image, each pixel ``scale`` times as wide and high; the same array for a scale of 1."""
+    """The image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """Top-left corner of the caption: the first free corner of the image, else the cheapest place on a grid.
+    """The caption's top-left corner: the first free corner of the image, else the position of lowest cost on a grid.
 
-    ``bare`` is the image without marks, ``points`` are the marked places on the canvas.
+    ``bare`` is the image without marks; ``points`` are the marked positions on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
 

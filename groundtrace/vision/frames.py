@@ -1,16 +1,17 @@
-"""A clip's bytes to upright frames at exact times, or a typed reason why not.
+"""Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
 molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and times are
-not used, for reasons measured on 0.0.1: times are the index over the mean rate, in float32, and 0 throughout for H.264
-in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to one that keeps every
-frame in memory. So it is given a stand-in: blank frames with the real clip's times. The moments that it chooses are
-scaled to the exact duration, and the real clip is decoded once and whole, keeping what is on screen at those moments.
+not used, for reasons measured on 0.0.1: its times are the frame index over the mean rate, in float32, and always 0 for
+H.264 in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to a reader that keeps
+every frame in memory. Therefore molmo-utils gets a substitute clip: blank frames with the real clip's times. The chosen
+moments are scaled to the exact duration, and the real clip is decoded once in full, keeping the frames visible at those
+moments.
 
-Times are the container's presentation times after its edit list, counted from the first frame shown. AVI has none:
-there the n-th frame shown has the n-th of the index's times, empty entries (repeated frames) left out.
-The content decides the format; nothing is fetched, even if it names other files. Pixels that are not square and HDR
-colours stay as coded. A missing end is detected in MP4, QuickTime, Matroska, WebM and AVI, which say how long they are.
+Times are the container's presentation times after its edit list, counted from the first frame shown. AVI has no such
+times: its n-th frame shown has the n-th time of the index, without empty entries (repeated frames). The content
+determines the format; other files that the clip refers to are never opened. Non-square pixels and HDR colours are not
+converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their length.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from av.container import InputContainer
 
 CLIP_MODULES: Final = ("av", "molmo_utils")
-"""What the extra ``video`` brings."""
+"""The modules that the extra ``video`` installs."""
 _FORMATS: Final = "mov,matroska,avi,mpeg,mpegvideo,mpegts,flv,asf,ogg"
 _BOXES: Final = b"ftyp styp moov moof mdat sidx wide skip free uuid meta udta".split()
 _STAND_IN_SIDE_PX: Final = 64  # the fast reader fails on 16 pixels
@@ -47,7 +48,7 @@ _STAND_IN_HZ: Final = 90_000  # MP4 counts durations in 32 bits: gaps of up to s
 
 @dataclass(frozen=True)
 class VideoLimits:
-    """What a clip may have: pixels in one frame, seconds, and bytes in the file."""
+    """The limits of a clip: pixels per frame, seconds, and bytes of the file."""
 
     max_video_pixels: float = 9e6
     max_duration_s: float = 1800.0
@@ -59,9 +60,9 @@ DEFAULT_VIDEO_LIMITS: Final = VideoLimits()
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts all frames of the clip as shown, from 1.
+    """``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts the clip's frames in display order, from 1.
 
-    ``t_s`` is when it comes on screen, in seconds from the clip's first frame, not rounded.
+    ``t_s`` is the frame's start in seconds from the clip's first frame, not rounded.
     """
 
     number: int
@@ -71,10 +72,10 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Frames of a clip in the order shown; ``width`` and ``height`` are theirs, in upright pixels.
+    """The sampled frames of a clip in display order; ``width`` and ``height`` are the size of an upright frame.
 
-    ``duration_s`` is from the first frame's appearance to the end of the last; ``fps`` is the mean rate of all
-    frames, 0 for a single frame whose duration the container does not tell.
+    ``duration_s`` is the time from the start of the first frame to the end of the last; ``fps`` is the mean rate of all
+    frames, 0 for a single frame of unknown duration.
     """
 
     width: int
@@ -85,11 +86,11 @@ class Clip:
 
 
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
-    """At most ``max_frames`` different frames, evenly spread in time, with the first and, from two on, the last.
+    """At most ``max_frames`` distinct frames, evenly spread in time: the first and, if ``max_frames`` > 1, the last.
 
-    ``data`` is the file or its local path; the same input gives the same frames. Raises :class:`UndecodableMedia` on
-    bytes that give no whole clip within the limits, :class:`groundtrace.schemas.extras.MissingExtra` without the extra
-    ``video``.
+    ``data`` is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia`
+    if the bytes are not a complete clip within the limits, :class:`groundtrace.schemas.extras.MissingExtra` without the
+    extra ``video``.
     """
     if max_frames < 1:
         raise ValueError(f"max_frames must be at least 1: {max_frames}")
@@ -101,9 +102,9 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 
 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
-    """Upright width and height in pixels and duration in seconds: the file is read, one frame is decoded.
+    """Upright width and height in pixels and duration in seconds: reads the whole file and decodes one frame.
 
-    Raises as :func:`sample_frames` does, but damage behind the first frame can go unseen.
+    Raises as :func:`sample_frames` does, but may not detect damage after the first frame.
     """
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)
@@ -117,7 +118,7 @@ def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tup
 
 @dataclass(frozen=True)
 class _Timeline:
-    """When frames come on screen, in ticks of ``tick_s`` seconds, ascending, and for how long from the first."""
+    """The frames' start times, ascending, and the clip's ``length`` from the first, in ticks of ``tick_s`` seconds."""
 
     starts: Sequence[int]
     length: int
@@ -127,7 +128,7 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The clip's container and its first moving stream; every error of the decoders becomes our own."""
+    """The clip's container and its first video stream (cover pictures excluded); FFmpeg's errors are converted."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -148,7 +149,7 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 
 def _extra() -> tuple[Any, Any]:
-    """PyAV and molmo-utils' reader, imported on first use because the core does without them."""
+    """PyAV and molmo-utils' reader, imported on first use, because the core does not require them."""
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
     from molmo_utils import fetch_video
@@ -157,7 +158,7 @@ def _extra() -> tuple[Any, Any]:
 
 
 def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
-    """Refuse by size and content, before FFmpeg sees anything: it would also open playlists that name other files."""
+    """Check size and content before FFmpeg opens the file, because FFmpeg would also open playlists of other files."""
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     head = file.read(HEAD_BYTES)
@@ -174,12 +175,12 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
 
 
 def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
-    """Whether the container says that it is longer than ``size`` bytes."""
+    """Whether the container declares a length of more than ``size`` bytes."""
     at, length, unknown = 0, 0, 0
     if head.startswith(b"RIFF"):
         return size < int.from_bytes(head[4:8], "little") + 8 < 2**32
     if head.startswith(b"\x1aE\xdf\xa3"):
-        for _ in ("header", "segment"):  # an id of four bytes, then the size, led by as many zero bits as it needs
+        for _ in ("header", "segment"):  # an id of four bytes, then the size, whose leading zero bits give its length
             count = 9 - int.from_bytes(head[at + 4 : at + 5], "big").bit_length()
             unknown = (1 << 7 * count) - 1
             length = int.from_bytes(head[at + 4 : at + 4 + count], "big") & unknown
@@ -200,7 +201,7 @@ def _check_size(width: int, height: int, limits: VideoLimits) -> None:
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
-    """The frames' times by reading the packets, without decoding."""
+    """The frames' times, read from the packets without decoding."""
     spans: list[tuple[int, int]] = []
     for packet in container.demux(stream):
         start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
@@ -218,7 +219,9 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """The last frame stays for ``last`` ticks; if that is unknown, as long as the others on average, or by the rate."""
+    """The timeline of these start times. The last frame's duration is ``last`` ticks; if that is 0 or None, the mean of
+    the others; for a single frame, from the stream's rate.
+    """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]
     mean = round(length / (len(starts) - 1)) if len(starts) > 1 else round(1 / rate / tick_s) if rate else 0
@@ -227,19 +230,19 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """Ticks at which to look, ascending from the first frame's start to the end: molmo-utils' choice."""
+    """The moments that molmo-utils chooses, in ticks, ascending, from the first frame's start to the clip's end."""
     with tempfile.TemporaryDirectory(prefix="clip-") as folder:
         path = Path(folder) / "stand-in.mp4"
         _write_stand_in(path, timeline)
         settings = {"num_frames": max_frames, "max_fps": None, "frame_sample_mode": "uniform_last_frame"}
         _, found = _extra()[1]({"video": str(path), "backend": "decord", **settings})
     shares = np.asarray(found["frames_indices"], np.float64) / (found["fps"] * found["duration"])
-    # They are float32: without the allowance a moment could miss the frame that begins at it.
+    # The shares are float32: without the tolerance a moment could be just before the frame that begins at it.
     return [timeline.starts[0] + int(min(1.0, share + 2.5e-7) * timeline.length) for share in shares.tolist()]
 
 
 def _write_stand_in(path: Path, timeline: _Timeline) -> None:
-    """An MP4 of equal blank frames with the clip's times, to the nearest 1/90,000 s: one image coded once."""
+    """Write an MP4 of blank frames with the clip's times, to the nearest 1/90,000 s; the image is encoded once."""
     av, _ = _extra()
     hz = Fraction(1, _STAND_IN_HZ)
     with av.open(str(path), "w", format="mp4") as out:
@@ -261,7 +264,7 @@ def _write_stand_in(path: Path, timeline: _Timeline) -> None:
 def _decode(
     container: InputContainer, stream: VideoStream, timeline: _Timeline, moments: list[int], limits: VideoLimits
 ) -> Clip:
-    """Decode everything in order and keep what is on screen at the moments."""
+    """Decode all frames in order and keep those that are visible at the moments."""
     kept: list[Frame] = []
     starts: list[int] = []
     last: tuple[int, float, VideoFrame] | None = None
@@ -277,7 +280,7 @@ def _decode(
         starts.append(start)
         last = len(starts), float((start - starts[0]) * timeline.tick_s), frame
     lost = timeline.starts[-1] - starts[-1] if starts else math.inf
-    if last is None or lost * len(timeline.starts) > 2 * timeline.length:  # some codecs end in packets without one
+    if last is None or lost * len(timeline.starts) > 2 * timeline.length:  # some codecs end in packets without a frame
         raise UndecodableMedia("corrupt", f"after {len(starts)} frames the rest cannot be decoded")
     if moments:
         kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
@@ -289,12 +292,12 @@ def _decode(
 
 
 def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
-    """The frame as ``(H, W, 3)`` RGB, turned and mirrored as its display matrix says, to the nearest right angle."""
+    """The frame as ``(H, W, 3)`` RGB, rotated and mirrored by its display matrix, to the nearest right angle."""
     from av.sidedata.sidedata import Type
 
     _check_size(frame.width, frame.height, limits)
     pixels = np.asarray(frame.to_ndarray(format="rgb24"), np.uint8)
-    side_data: Any = frame.side_data  # PyAV's stubs know its values as objects
+    side_data: Any = frame.side_data  # PyAV's stubs type its values as objects
     if (matrix := side_data.get(Type.DISPLAYMATRIX)) is not None:
         # A stored (x, y) is shown at (a x + c y, b x + d y), up to a shift.
         a, b, _, c, d = np.frombuffer(bytes(matrix), np.int32)[:5].tolist()

@@ -1,7 +1,7 @@
-"""Identities of images: exact (SHA-256 of bytes or pixels), near (difference hash), confirmed on pixels.
+"""Finds duplicate images: exact (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
 
-The difference hash only proposes pairs. On rendered scenes it merges images that differ by one object:
-:func:`same_image` decides, looking for any place where two differ by more than re-encoding explains.
+The difference hash only proposes pairs, because on rendered scenes it is equal for images that differ by one object.
+:func:`same_image` decides: it looks for any place where two images differ by more than re-encoding explains.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_SCALE: Final = 4.0
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Lower-case hex SHA-256 of the bytes as they are."""
+    """Lower-case hex SHA-256 of the bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -33,14 +33,14 @@ def pixel_sha256(pixels: Pixels) -> str:
 
 
 def dhash(pixels: Pixels) -> int:
-    """The 64-bit difference hash: is each of 8x8 cells darker than its right neighbour, row by row.
+    """The 64-bit difference hash: for each of 8x8 cells, row by row, whether it is darker than its right neighbour.
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB. The first cell is the highest bit.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
     step = min(height // 64, width // 72)
-    if step > 1:  # by a whole factor first: many times as fast as one resize by a fraction
+    if step > 1:  # first by an integer factor: many times as fast as a single resize by a fraction
         whole = grey[: height // step * step, : width // step * step]
         grey = cv2.resize(whole, (width // step, height // step), interpolation=cv2.INTER_AREA)
     small = cv2.resize(grey, (9, 8), interpolation=cv2.INTER_AREA)
@@ -53,12 +53,12 @@ def hamming(a: int, b: int) -> int:
 
 
 def same_image(a: Pixels, b: Pixels) -> bool:
-    """Whether two RGB images show the same pixels but for re-encoding or a change of scale up to 4.
+    """Whether two RGB images show the same pixels, apart from re-encoding and a change of scale by up to 4.
 
-    The larger is reduced to the smaller. They differ if, anywhere, the grey value (smoothed over 3x3 pixels,
-    which takes out compression's ringing) or a colour channel (over 5x5, as chroma is stored at half size)
-    is off by more than 64, or if the mean difference exceeds 6 of 255. So one object that was moved or
-    recoloured makes them different, however small it is; a fainter change does not. The order of the two is free.
+    The larger image is scaled down to the smaller. The images differ if, anywhere, the grey value (smoothed over 3x3
+    pixels, which removes compression ringing) or a colour channel (over 5x5, because chroma is stored at half size)
+    differs by more than 64, or if the mean difference exceeds 6 of 255. A single object that was moved or recoloured
+    makes the images different, however small it is; a fainter change does not. The arguments are interchangeable.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

@@ -1,9 +1,10 @@
-"""Where media live: the only place that turns a media uri into a path, locally or on remote storage.
+"""The media store: the only module that resolves a media URI to a path, locally or on remote storage.
 
-Two uris exist. ``input:<relative path>`` is a file of the data folder, ``run:media/<sha256>.<ext>`` one a
-stage drew. Neither can name anything outside its root. A link in the data folder is followed within it alone, for data
-may come from somebody else; but a snapshot of the Hub is a folder of links to the files of its own data set. The data
-folder itself may be a link. A root is a local folder or a URL of a store (:mod:`groundtrace.schemas.storage`).
+There are two kinds of URI: ``input:<relative path>`` is a file in the data folder, ``run:media/<sha256>.<ext>`` a file
+that a stage wrote. Neither can refer to a file outside its root. A symbolic link in the data folder is followed only if
+its target is in the data folder, too, because the data may be from a third party; exception: a snapshot of the Hub is a
+folder of links to its own data set's files. The data folder itself may be a link. A root is a local folder or a URL of
+an object store (:mod:`groundtrace.schemas.storage`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from groundtrace.vision.recent import Recent
 from groundtrace.vision.samples import Pixels
 
 HEAD_BYTES: Final = 512
-"""How many leading bytes :func:`sniff_kind` wants."""
+"""The number of leading bytes that :func:`sniff_kind` needs."""
 
 _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _NOT_READABLE: Final = (errno.EIO, errno.EINVAL, errno.ENXIO, errno.ENODEV, errno.EOPNOTSUPP)
-"""What the files of /proc and other devices say, to which a link may lead, and a damaged disk."""
+"""Error numbers of files that cannot be read: files of /proc and devices, which a link may refer to, or a bad disk."""
 
 _MAGIC: Final[tuple[tuple[int, bytes, Literal["image", "video"]], ...]] = (
     (0, b"\xff\xd8\xff", "image"),
@@ -55,17 +56,17 @@ _SOUND_BRANDS: Final = (b"M4A ", b"M4B ", b"M4P ")
 
 
 class MediaMissing(FileNotFoundError):
-    """The uri is allowed, but no such file is there."""
+    """The URI is allowed, but the file does not exist."""
 
 
 class MediaNotAllowed(PermissionError):
-    """The uri is not a media uri, or it names something outside the two roots or a file that may not be read."""
+    """The URI is not a media URI, or refers to a file outside the two roots or one that cannot be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """Whether a file is an image, a video or neither (None), by its first :data:`HEAD_BYTES` bytes alone.
+    """The kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
 
-    A GIF counts as an image; the decoder refuses one that moves.
+    A GIF counts as an image; the decoder rejects animated ones.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -77,7 +78,7 @@ def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
     for offset, magic, kind in _MAGIC:
         if data_head.startswith(magic, offset):
             return kind
-    # Two letters are too little evidence: BMP also fixes its reserved bytes, Netpbm its first separator.
+    # Two letters are not enough evidence: check BMP's reserved bytes and Netpbm's first separator, too.
     if data_head[:2] == b"BM" and data_head[6:10] == bytes(4) and len(data_head) >= 18:
         return "image"
     if re.match(rb"P[1-6]\s", data_head):
@@ -88,11 +89,11 @@ def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
 
 
 class MediaStore:
-    """Opens media by uri, keeps decoded pixels within a bound, and writes what stages draw.
+    """Opens media by URI, caches decoded pixels, and writes the images that stages make.
 
-    ``input_root`` is the data folder, ``run_root`` the run's. ``cache_bytes`` bounds the decoded pixels kept
-    (least recently used go first). ``storage`` is how remote roots are reached. Any number of threads may share a
-    store; only its settings are pickled.
+    ``input_root`` is the data folder, ``run_root`` the run folder. ``cache_bytes`` is the size of the cache of decoded
+    pixels (least recently used are dropped first). ``storage`` holds the settings for remote roots. The store is
+    thread-safe; only its settings are pickled.
     """
 
     def __init__(
@@ -113,13 +114,15 @@ class MediaStore:
         self._pixels: Recent[Pixels] = Recent(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
-        """Pickle the settings only: a worker starts with an empty cache."""
+        """Pickle only the settings: a worker starts with an empty cache."""
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
-        """The file's bytes. Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, or, where ``max_bytes``
-        is given and exceeded, :class:`UndecodableMedia` of kind ``too_large`` before more than that is read; of kind
-        ``corrupt`` where a file that was drawn is not what its name says.
+        """The file's bytes.
+
+        Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, and :class:`UndecodableMedia`: of kind ``too_large`` if
+        the file has more than ``max_bytes`` (without reading all of it), of kind ``corrupt`` if a ``run:`` file does
+        not have the SHA-256 in its name.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
@@ -128,13 +131,13 @@ class MediaStore:
         return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """The kind of the file by its first bytes (:func:`sniff_kind`); raises as :meth:`open_bytes` does."""
+        """The file's kind, from its first bytes (:func:`sniff_kind`). Raises MediaNotAllowed and MediaMissing."""
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
-        """The decoded still as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
+        """The decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
 
-        Raises :class:`UndecodableMedia` besides what :meth:`open_bytes` raises.
+        Raises :class:`UndecodableMedia` and the errors of :meth:`open_bytes`.
         """
         return self._pixels.of(uri, lambda: self._decoded(uri))
 
@@ -144,10 +147,10 @@ class MediaStore:
         return pixels
 
     def write_drawn(self, data: bytes, ext: str) -> str:
-        """Write a drawn image under its own SHA-256; returns its ``run:`` uri. Where it stands already nothing is done;
-        a file of this name that holds anything else is replaced.
+        """Write an image's bytes to a file named by their SHA-256 and return its ``run:`` URI.
 
-        A reader sees the whole file or none, however many writers there are. ``ext`` has no dot.
+        An existing file with these bytes is kept, one with other bytes replaced. The write is atomic, also with several
+        writers. ``ext`` has no dot.
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(f"not a plain lower-case extension: {ext!r}")
@@ -156,7 +159,7 @@ class MediaStore:
         return f"run:{relative}"
 
     def _split(self, uri: str) -> tuple[Place, str]:
-        """Root and checked relative path of a uri."""
+        """The root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative
@@ -194,7 +197,7 @@ def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_byte
             _check_bytes(path.stat().st_size, max_bytes)
             with path.open("rb") as stream:
                 return stream.read(head_bytes)
-    except RuntimeError as error:  # how Python before 3.13 reports a ring of links
+    except RuntimeError as error:  # Python before 3.13 raises it for a cycle of links
         raise _missing(uri) from error
     except MediaNotAllowed:
         raise
@@ -210,8 +213,9 @@ def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_byte
 
 
 def _is_inside(file: Path, root: Path) -> bool:
-    """Whether the file is in the folder, or in the ``blobs`` of the data set of which the folder is a snapshot, or a
-    part of one: ``blobs/<hash>`` beside ``snapshots/<revision>/``, as the Hub's cache has them. Both are resolved.
+    """Whether the file is in the folder, or in the ``blobs`` of the data set whose Hub snapshot contains the folder.
+
+    The Hub's cache has ``blobs/<hash>`` beside ``snapshots/<revision>/``. Both paths must be resolved.
     """
     if file.is_relative_to(root):
         return True
@@ -220,7 +224,7 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 
 def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: int) -> bytes:
-    """One request, also where there is a bound: one byte beyond it says that the file is too large."""
+    """Read the file in one request, even with ``max_bytes``: if one more byte arrives, the file is too large."""
     bound = max_bytes + 1 if max_bytes is not None else None
     try:
         data = path.read_bytes(0, head_bytes if head_bytes >= 0 else bound)

@@ -1,9 +1,9 @@
-"""Numbered points and boxes drawn on an image, with their coordinates written beside them to be read back.
+"""Draws numbered points and boxes on an image, with their coordinates as text beside them for a model to quote.
 
-Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it, because a model that
-reads text well can then quote coordinates that it could not estimate. So every number must be easy
-to read: at any image size, next to its mark, and hiding as little of the image as possible. Coordinates are those
-of the original pixels; an image too small for legible text is first enlarged by a whole factor.
+Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it, because a model that reads text
+well can then quote coordinates that it could not estimate. Therefore every number must be easy to read: at any image
+size, next to its mark, and hiding as little of the image as possible. Coordinates are in original pixels; an image too
+small for legible text is first enlarged by an integer factor.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ BoxMark = tuple[int, str, float, float, float, float]
 MIN_FONT_PX: Final = 14
 MAX_FONT_PX: Final = 110
 MAX_LABEL_CHARS: Final = 32
-_FONT_SHARE: Final = 0.02  # of the side of a square of the image's area
-_CAPTION_SHARE: Final = 0.22  # of the image's area that captions may take before they are made smaller
-_WANTED_SIDES_PX: Final = (480, 256)  # longest and shortest, reached by enlarging
-_ENLARGED_SIDE_PX: Final = 1600  # enlarge no further than this, unless not even one caption would fit
+_FONT_SHARE: Final = 0.02  # the font size as a share of the square root of the image's area
+_CAPTION_SHARE: Final = 0.22  # the share of the image's area above which captions are made smaller
+_WANTED_SIDES_PX: Final = (480, 256)  # smaller images are enlarged to this longest and shortest side
+_ENLARGED_SIDE_PX: Final = 1600  # the limit of enlarging, unless not even one caption would fit
 _ENLARGED_AREA_PX: Final = 24e6
 _PLATE: Final = 0.82  # opacity of the white behind a caption
 _WHITE, _BLACK = (255, 255, 255), (0, 0, 0)
 Colour = tuple[int, int, int]
 _COLOURS: Final = ((204, 30, 30), (31, 87, 180), (0, 120, 60), (148, 40, 160), (180, 80, 0), (0, 115, 130))
-_MAP_SIDE_PX: Final = 256  # the size at which the image's empty ground is looked for
-_RINGS: Final = (0.0, 0.6, 1.4, 2.5, 4.0, 6.0)  # distances of captions tried, in caption heights
-_GRID: Final = (8, 14)  # columns and rows of places tried anywhere in the image
+_MAP_SIDE_PX: Final = 256  # the longest side of the reduced image in which empty background is searched
+_RINGS: Final = (0.0, 0.6, 1.4, 2.5, 4.0, 6.0)  # tried distances of captions from their marks, in caption heights
+_GRID: Final = (8, 14)  # columns and rows of a grid of tried caption positions over the image
 _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0, 2.5, 0.8, 0.35
 
 
@@ -56,7 +56,7 @@ class Mark:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """An RGB image as PNG bytes: the same bytes for the same pixels, compressed fast rather than small."""
+    """An RGB image as PNG bytes: equal pixels give equal bytes; the compression is fast instead of strong."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -64,12 +64,12 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for a whole ``k``, 1 unless the image is small.
+    """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1 unless the image is small.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB and stays as it is. A point is captioned ``number (x, y) label``, a
-    box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out, and so are
-    all labels where they would crowd out the coordinates. Marks beyond the border are drawn on it. The same
-    input gives the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB and is not changed. The caption of a point is ``number (x, y) label``, that of
+    a box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out, and all labels if
+    they would leave no room for the coordinates. Marks outside the image are drawn on its border. The same input gives
+    the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
@@ -87,9 +87,9 @@ def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark
     if scale > 1:
         size = (width * scale, height * scale)
         canvas = np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
-    # A coordinate counts from the edge of the first pixel, OpenCV's from its centre.
+    # Our coordinates start at the edge of the first pixel, OpenCV's at its centre.
     edge = np.array([width, height, width, height]) * scale - 1
-    # By number, so that a thing keeps its colour from frame to frame.
+    # The number determines the colour, so that an object keeps its colour from frame to frame.
     numbers = [point.number - 1 for point in points] + list(range(len(points), len(captions)))
     colours = [_COLOURS[number % len(_COLOURS)] for number in numbers]
     _draw(canvas, np.clip(corners * scale - 0.5, 0, edge), len(points), captions, colours, font_px)
@@ -99,7 +99,10 @@ def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark
 def _draw(
     canvas: Pixels, targets: Floats, n_points: int, captions: Sequence[str], colours: Sequence[Colour], font_px: int
 ) -> None:
-    """Draw from the bottom up: boxes, lines from far captions, captions, points. ``targets`` is (n, 4)."""
+    """Draw the marks onto the canvas, in this order: boxes, lines to far captions, captions, points.
+
+    ``targets`` is (n, 4): the corners of each mark, points first.
+    """
     radius, stroke, pad = max(3, round(font_px * 0.28)), max(1, round(font_px / 9)), max(3, font_px // 5)
     for (x1, y1, x2, y2), colour in zip(targets[n_points:].round().astype(int), colours[n_points:], strict=True):
         cv2.rectangle(canvas, (x1, y1), (x2, y2), _WHITE, stroke + 2)
@@ -120,7 +123,7 @@ def _draw(
         plate = cv2.addWeighted(region, 1 - _PLATE, np.full_like(region, 255), _PLATE, 0)
         plate[:, :chip_px] = colour
         letters = np.zeros_like(region)
-        letters[:, :chip_px] = 255  # the number stands in white on the mark's colour
+        letters[:, :chip_px] = 255  # the number is white on the mark's colour
         region[...] = (plate * (255 - ink) + letters * ink + 127) // 255
     for (x, y, _, _), colour in zip(targets[:n_points], colours[:n_points], strict=True):
         centre = (round(x * 8), round(y * 8))
@@ -134,7 +137,7 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Enlargement, font size in pixels, and captions with as much of the labels as fits."""
+    """The enlargement, the font size in pixels, and the captions with as much of the labels as fits."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -160,7 +163,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """The text cut to the room there is; its first ``keep`` characters always stay."""
+    """The text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -168,9 +171,9 @@ def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
 
 
 def _writable(label: str) -> str:
-    """The label on one line, of bounded length and without accents, which the built-in font lacks.
+    """The label on one line, with limited length and without accents, which the built-in font lacks.
 
-    Empty if the font lacks one of the characters that remain.
+    Empty if the font lacks one of the remaining characters.
     """
     bare = "".join(c for c in unicodedata.normalize("NFKD", label[: 4 * MAX_LABEL_CHARS]) if not combining(c))
     line = " ".join(bare.split())
@@ -183,15 +186,15 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(font_px)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError("Pillow was built without FreeType: overlays need its scalable font")
-    # Every machine has the basic layout engine; the other one needs a system library and spaces letters differently.
+    # The basic layout engine is always available; the other needs a system library and spaces letters differently.
     return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
 
 
 @lru_cache(maxsize=4096)
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
-    """Mask, left and top offset from the pen on the baseline, and advance; None if the font lacks it.
+    """A character's mask, left and top offset from the pen on the baseline, and advance; None if the font lacks it.
 
-    Cached: FreeType needs 0.3 ms for a caption, and the same digits come again and again.
+    Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):
@@ -211,7 +214,7 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """A caption's opacity mask ``(h, w)`` with room around it, and the width of the chip with its number."""
+    """A caption's opacity mask ``(h, w)`` with padding, and the width of its first part, the chip with the number."""
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
     out = np.zeros((math.ceil(1.24 * font_px), chip_px + _width_px(rest, font_px) + 2 * pad), np.uint8)
@@ -225,10 +228,10 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 
 
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
-    """Rectangles xyxy for captions of the given sizes ``(n, 2)``: near their target, off all else.
+    """Rectangles (x1, y1, x2, y2) for captions of the given sizes ``(n, 2)``: near their targets, off other marks.
 
-    Greedy in the order given: each takes the cheapest of some two hundred places around its target and over
-    the image. All lie inside the canvas as far as they fit.
+    Greedy in the given order: each caption takes the position of lowest cost out of some two hundred around its target
+    and over the image. All are inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -252,7 +255,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Top-left corners ``(n, c, 2)``: rings around each target's box, its inside, a coarse grid over all."""
+    """Candidate top-left corners ``(n, c, 2)``: rings around each target, its inside, a coarse grid over the image."""
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d
@@ -266,7 +269,7 @@ def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) ->
 
 
 def _overlaps(rects: Floats, others: Floats) -> Floats:
-    """Common areas in pixels, ``(len(rects), len(others))``."""
+    """The intersection areas in square pixels, ``(len(rects), len(others))``."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = rects.T[..., None], others.T
     wide = np.minimum(ax2, bx2) - np.maximum(ax1, bx1)
     high = np.minimum(ay2, by2) - np.maximum(ay1, by1)
@@ -274,7 +277,7 @@ def _overlaps(rects: Floats, others: Floats) -> Floats:
 
 
 def _busy_integral(canvas: Pixels) -> Floats:
-    """Integral image of how much there is to hide: pixels unlike the commonest colour, and edges."""
+    """The integral image of visual content: pixels that differ from the most frequent colour, and edges."""
     step = -(-max(canvas.shape[:2]) // _MAP_SIDE_PX)
     small = np.ascontiguousarray(canvas[::step, ::step])
     red, green, blue = (channel.astype(np.int16) for channel in cv2.split(small))
@@ -286,7 +289,7 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """The mean of the mapped quantity over rectangles given in shares of the image's sides."""
+    """The mean, over each rectangle, of the quantity in the integral image; rectangles are in shares of the sides."""
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)
     high = np.clip((unit_rects[..., 2:] * ends).round().astype(int), low + 1, ends)

@@ -1,4 +1,4 @@
-"""What was computed last, kept within a bound: pixels, features and what else is costly to have of an image."""
+"""A bounded LRU cache for values that are costly to compute from an image, such as pixels and features."""
 
 import threading
 from collections import OrderedDict
@@ -13,10 +13,9 @@ def _one(_: object) -> int:
 
 
 class Recent(Generic[T]):
-    """Values by key, at most ``limit`` of them; the least recently used goes first. Any number of threads may share it.
+    """A thread-safe cache of at most ``limit`` values by key; drops the least recently used value first.
 
-    With ``size_of`` the bound is on the sum of the values' sizes instead, and a value larger than all of it is computed
-    and not kept.
+    With ``size_of``, ``limit`` is the maximum sum of the values' sizes; a value larger than ``limit`` is not cached.
     """
 
     def __init__(self, limit: int, size_of: Callable[[T], int] = _one) -> None:
@@ -26,10 +25,9 @@ class Recent(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """The value of ``key``, which ``compute`` gives when it is not kept.
+        """The value of ``key``, from the cache or else from ``compute``.
 
-        Threads that ask at once for what is not kept may each compute it; all but the first drop theirs, so that they
-        share one value.
+        Several threads may compute a missing value at the same time; the first value is cached and all threads get it.
         """
         with self._lock:
             if key in self._kept:

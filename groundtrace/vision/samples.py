@@ -1,4 +1,4 @@
-"""From a decoder's samples to pixels: 8-bit RGB on white, turned upright."""
+"""Converts a decoder's samples to pixels: 8-bit RGB on white, upright."""
 
 import cv2
 import numpy as np
@@ -7,15 +7,15 @@ from numpy.typing import NDArray
 Pixels = NDArray[np.uint8]
 """``(H, W, 3)`` uint8 RGB, upright."""
 Samples = NDArray[np.integer | np.floating]
-"""What a decoder hands over: grey, BGR or BGRA of any depth."""
+"""A decoder's output: grey, BGR or BGRA of any bit depth."""
 
 STRIPE_BYTES = 32 * 2**20
 
 
 def to_rgb(samples: Samples) -> Pixels:
-    """OpenCV's sample order (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, transparency on white.
+    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, with transparency on white.
 
-    Large images are done in stripes, since the steps between take several times the samples' room.
+    Large images are converted in stripes, because intermediate results need several times the memory of the samples.
     """
     rows = max(1, STRIPE_BYTES // max(1, samples[:1].nbytes))
     if len(samples) <= rows:
@@ -42,7 +42,7 @@ def _stripe_to_rgb(samples: Samples) -> Pixels:
 
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Undo the camera's rotation and mirroring (EXIF 2.32, tag 274)."""
+    """The pixels without the rotation and mirroring of this EXIF orientation (EXIF 2.32, tag 274)."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.transpose(1, 0, 2)
     if orientation in (3, 4, 7, 8):

@@ -1,1 +1,1 @@
-"""The embedded classical engine: reads images of flat coloured shapes with OpenCV, or says it cannot."""
+"""The embedded classical engine: reads images of flat coloured shapes with OpenCV, or returns None ("cannot read")."""

@@ -1,4 +1,4 @@
-"""Answering a read question from the shapes seen, with the shapes counted and a sentence of reasoning."""
+"""Answers a parsed question from the detected shapes, with the counted shapes and a sentence of reasoning."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ _MARGIN = 1.08
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An answer ("3", "yes", "no", or the text of a choice), the objects it rests on, and why.
+    """An answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
 
-    `evidence` holds exactly the objects counted or meant, one each; `reason` is a sentence or two without
+    `evidence` holds exactly the counted or selected objects, each once; `reason` is one or two sentences without
     coordinates.
     """
 
@@ -38,12 +38,11 @@ class Reading:
 def answer(
     query: Query, shapes: Sequence[Shape], image_size: tuple[int, int], panels: tuple[Box, ...] = ()
 ) -> Reading | None:
-    """Answer a question from the shapes seen in an image of `image_size` (width, height) pixels.
+    """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
 
-    `panels` are the boxes from `layout.find_panels`; without them the whole image is the one box whose
-    walls can be touched. Returns None, "cannot read", where the image leaves the question open: two
-    readings of a sentence that disagree, a question about towers where no shapes are stacked, an answer that is not
-    among the choices.
+    `panels` are the boxes from `layout.find_panels`; without panels, the whole image is the only box whose walls can be
+    touched. Returns None, "cannot read", if the image does not decide the question: two interpretations of a sentence
+    disagree, a question is about towers but no shapes are stacked, or the answer is not one of the choices.
     """
     seen = list(shapes)
     walls = walls_of(image_size, panels)
@@ -60,15 +59,14 @@ def answer(
 
 
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
-    """The boxes whose walls can be touched: the panels, or without any the whole image."""
+    """The boxes whose walls can be touched: the panels, or the whole image if there are no panels."""
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
 def relevant_labels(query: Query, shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """The classes that a question speaks of and the image holds, at most `MAX_LABELS`.
+    """The labels of the question's nouns that the image contains, at most `MAX_LABELS`.
 
-    A noun of which nothing is seen stands as its own phrase ("circle"), so that a detector can look for it
-    too.
+    A noun without matching shapes is included as its own phrase ("circle"), so that a detector can search for it, too.
     """
     labels: dict[str, None] = {}
     for noun in nouns_of(query):
@@ -89,7 +87,7 @@ def _touching(touch: Touch | None) -> str:
 
 
 def matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
-    """The shapes of a noun that touch as asked one of the `walls`; None when one lies in none of these boxes."""
+    """The shapes that match a noun and `touch` (if any); None if one of them is outside all boxes of `walls`."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)
@@ -122,7 +120,7 @@ def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]
 def _groups(
     query: GroupStatement, shapes: list[Shape], panels: tuple[Box, ...], walls: tuple[Box, ...]
 ) -> Reading | None:
-    """Count the towers or boxes that meet all conditions, allowing for those of which it cannot be told."""
+    """Count the towers or boxes that meet all conditions, taking undecided ones into account."""
     if query.group == "tower":
         groups = find_towers(shapes, panels)
     else:
@@ -160,7 +158,7 @@ def _groups(
 
 
 def _attribute(query: AttributeQuery, shapes: list[Shape]) -> Reading | None:
-    """The colour or kind of the one object meant; None when several could be."""
+    """The colour or kind of the selected object; None unless exactly one object is selected."""
     found = [shape for shape in shapes if query.noun.matches(shape)]
     if query.superlative is not None and len(found) > 1:
         measure, sign = _MEASURES[query.superlative]
@@ -203,7 +201,10 @@ def _amount(amount: Amount) -> str:
 
 
 def _as_choice(reading: Reading, choices: tuple[str, ...]) -> Reading | None:
-    """The reading in the words of the choice it equals; None when it equals none."""
+    """The reading, with the text of the choice that equals its answer; None if no choice does.
+
+    Without choices, the reading is unchanged.
+    """
     if not choices:
         return reading
     for choice in choices:

@@ -1,8 +1,7 @@
-"""Finding shapes by their flat colour: the pointer's, teacher's and policy's way of seeing.
+"""Finds shapes by their flat colour: the method of the roles pointer, teacher and policy.
 
-An image made of a few flat colours falls apart into one-coloured components; each is classified by its
-outline, and objects of one colour that touch are cut apart. `by_edges` looks at the same images without any
-of this.
+An image of a few flat colours is divided into components of one colour; each component is classified by its outline,
+and touching objects of one colour are cut apart. `by_edges` is an independent method that shares none of these steps.
 """
 
 import math
@@ -29,7 +28,7 @@ _MAX_CUT_PX = 40_000
 
 
 def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDArray[np.uint8], float]:
-    """Scale an image down to at most `max_px` pixels; also returns new side / old side."""
+    """Scale an image down to at most `max_px` pixels; also returns the scale, new side / old side."""
     height, width = image.shape[:2]
     scale = min(1.0, math.sqrt(max_px / (height * width)))
     if scale == 1.0:
@@ -41,10 +40,9 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
 def find_shapes(image: NDArray[np.uint8]) -> list[Shape] | None:
     """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
 
-    Returns None, "cannot read", when the image is not made of flat shapes on a flat background:
-    photographs, scans, text, line drawings. An empty list means an image that was read and holds no shape.
-    Images above `MAX_PX` pixels are read at a smaller scale; boxes and points are in pixels of the image
-    given.
+    Returns None, "cannot read", if the image does not consist of flat shapes on a flat background: photographs, scans,
+    text, line drawings. An empty list means that the image was read and has no shapes. Images above `MAX_PX` pixels are
+    scaled down; boxes and points are in pixels of the given image.
     """
     small, scale = shrink_to_limit(image)
     height, width = small.shape[:2]
@@ -65,7 +63,7 @@ def find_shapes(image: NDArray[np.uint8]) -> list[Shape] | None:
 
 
 def _is_blank(palette: Palette) -> bool:
-    """Whether an image without shapes holds background and bars alone, and no text too small to see."""
+    """Whether an image without shapes has only background and bars, and no text that is too small to detect."""
     whole = palette.index.shape
     background = int(palette.shares.argmax())
     other = (palette.index != background) & (palette.index >= 0)
@@ -76,7 +74,7 @@ def _is_blank(palette: Palette) -> bool:
 
 
 class _Part:
-    """One connected component: the palette colour, the box's corner, and the mask cropped to its box."""
+    """One connected component: its palette colour, its box's top-left corner, and its mask cropped to the box."""
 
     __slots__ = ("colour", "mask", "x", "y")
 
@@ -90,10 +88,10 @@ class _Part:
 
 
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
-    """Connected components of every colour but the background.
+    """Connected components of every colour except the background.
 
-    None when there are too many, or when much of what is drawn is specks, hairlines and frames. Bars across
-    the whole image part it and are no objects.
+    None if there are too many, or if too many of the drawn pixels are specks, hairlines and frames. Bars across the
+    whole image separate panels and are not objects.
     """
     height, width = palette.index.shape
     background = int(palette.shares.argmax())
@@ -133,13 +131,13 @@ def _is_fringe(width: int, height: int, area: int) -> bool:
 
 
 def _classified(parts: list[_Part], palette: Palette) -> list[Shape] | None:
-    """Classify components, cutting joined ones; None when too much of the image fits no kind."""
+    """Classify components, cutting joined ones apart; None if too many of them fit no kind."""
     names = [name_colour((float(c[0]), float(c[1]), float(c[2]))) for c in palette.centres]
     kinds = [_kind_or_outline(part) for part in parts]
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]
     shapes: list[Shape] = []
     odd_px = odd = 0
-    # An image with many odd components is a drawing or text: cutting them all up would only cost time.
+    # An image with many unclassified components is a drawing or text: cutting all of them would only cost time.
     cut_limit = min(_MAX_CUTS, 2 + 2 * (len(kinds) - kinds.count(None)))
     cuttable = kinds.count(None) <= cut_limit
     for part, kind in zip(parts, kinds, strict=True):
@@ -163,15 +161,15 @@ def _classified(parts: list[_Part], palette: Palette) -> list[Shape] | None:
 
 
 def _may_be_joined(part: _Part) -> bool:
-    """Whether a component is solid and small enough to be a few shapes that touch."""
+    """Whether a component is solid and small enough to be a few touching shapes."""
     own_px = int(np.count_nonzero(part.mask))
     return min(part.mask.shape) >= 4 and own_px > 0.3 * part.mask.size and part.mask.size <= _MAX_CUT_PX
 
 
 def _kind_or_outline(part: _Part) -> str | None:
-    """The kind of a component; one with a single large hole is an outline, classified as if filled.
+    """The kind of a component; a component with a single large hole is an outline, classified as if it were filled.
 
-    Several holes mean outlines that cross or share a side: no kind.
+    None for several holes, which mean outlines that cross or share a side.
     """
     own_px = int(np.count_nonzero(part.mask))
     if own_px > 0.4 * part.mask.size or min(part.mask.shape) < 8:
@@ -187,7 +185,7 @@ def _kind_or_outline(part: _Part) -> str | None:
 
 
 def _shape(part: _Part, kind: str, names: list[str]) -> Shape:
-    """Describe one component; its point is the own pixel that lies deepest inside."""
+    """The component as a shape; its point is its centroid or, if that is too near the edge, its innermost pixel."""
     height, width = part.mask.shape
     moments = cv2.moments(part.mask, binaryImage=True)
     own_px = moments["m00"]

@@ -1,8 +1,8 @@
-"""Finding shapes by their edges: the detector's way of seeing, with nothing in common with `by_colour`.
+"""Finds shapes by their edges: the detector's method, independent of `by_colour`.
 
-Colour steps of any channel give an edge map; the regions that edges enclose are candidates; a candidate's
-kind is the ideal outline whose places and directions the image gradients bear out best. Colour is looked at
-last, in the middle of the fitted outline.
+Colour steps of any channel give an edge map; the regions that edges enclose are candidates; a candidate's kind is the
+ideal outline whose positions and directions fit the image gradients best. The colour is determined last, inside the
+region.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,9 @@ _SQUARE_ASPECT = 1.13
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """One detected object: its class label, its box (xyxy pixels, exclusive right and bottom) and its fit.
+    """One detected object: its class label, its box (x1, y1, x2, y2 in pixels, exclusive right and bottom) and its fit.
 
-    `confidence` in [0, 1] is the share of the ideal outline that the image gradients bear out in place and
-    direction.
+    `confidence` in [0, 1] is the share of the ideal outline that the image gradients match in position and direction.
     """
 
     label: str
@@ -40,7 +39,7 @@ class Detection:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Gradients:
-    """Strongest colour step of each pixel: gx, gy float32 (H, W); `scale` is working side / original side."""
+    """The strongest colour step of each pixel: gx, gy float32 (H, W); `scale` is working side / original side."""
 
     gx: NDArray[np.float32]
     gy: NDArray[np.float32]
@@ -51,8 +50,8 @@ class _Gradients:
 def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
     """Detect the objects of one class in an RGB image uint8 (H, W, 3), best first.
 
-    `label` is a colour, a shape or both: "yellow square", "circle", "blue object". Returns None for a label
-    whose words name neither; an empty list means that none was found.
+    `label` is a colour, a shape or both: "yellow square", "circle", "blue object". Returns None if the label cannot be
+    read; an empty list means that no such object was found.
     """
     noun = read_label(label)
     if noun is None:
@@ -82,7 +81,7 @@ def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
 
 
 def _stretched(kind: str, width: float, height: float) -> str:
-    """The name of a kind once its box is known to be longer than wide."""
+    """The kind's name, adapted to the box: square and circle become rectangle and ellipse if the box is not square."""
     aspect = max(width, height) / max(min(width, height), 1e-6)
     if abs(width - height) <= 1.5 or aspect <= _SQUARE_ASPECT:
         return kind
@@ -90,7 +89,7 @@ def _stretched(kind: str, width: float, height: float) -> str:
 
 
 def _gradients(image: NDArray[np.uint8]) -> _Gradients:
-    """Gradients of the channel that changes most at each pixel, on a copy brought to a convenient size."""
+    """Gradients of the channel that changes most at each pixel, on a copy enlarged or reduced to a working size."""
     height, width = image.shape[:2]
     scale = 2.0 if height * width <= _ENLARGE_BELOW_PX else min(1.0, (MAX_PX / (height * width)) ** 0.5)
     if scale != 1.0:
@@ -115,10 +114,10 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Boxes (working pixels, grown to the middle of the edge) and inner masks of enclosed regions."""
+    """The boxes (in working pixels, enlarged to the middle of the edge) and inner masks of enclosed regions."""
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)
-    # Canny leaves gaps where edges meet; one pixel more on each side closes them.
+    # Canny leaves gaps where edges meet; one more pixel on each side closes them.
     edges = cv2.dilate(edges, np.ones((3, 3), np.uint8))
     height, width = edges.shape
     _, labels, stats, _ = cv2.connectedComponentsWithStats(cv2.bitwise_not(edges), connectivity=4)
@@ -140,8 +139,8 @@ def _enclosed_regions(
 def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
     """How well each template fits each box: float (boxes, templates) in [0, 1].
 
-    A place on the outline counts when the gradient there is an edge along the outline. Places on the
-    image's border, where no gradient can be seen, leave numerator and denominator.
+    A point on the outline counts if the gradient there is an edge along the outline. Points on the image's border,
+    which have no gradient, are left out of numerator and denominator.
     """
     table = templates()
     height, width = gradients.gx.shape

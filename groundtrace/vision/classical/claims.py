@@ -1,7 +1,7 @@
-"""What a text says is to be seen: how many of which shapes, read phrase by phrase and held against the shapes seen.
+"""Reads a text's claims about how many of which shapes are visible, and compares them with the detected shapes.
 
-Only noun phrases whose every word is known are read ("3 yellow squares", "no circle touching an edge", "a blue block"),
-wherever they stand. A sentence about what is asked or supposed ("whether there is a black circle") claims nothing.
+Only noun phrases of known words are read ("3 yellow squares", "no circle touching an edge", "a blue block"), anywhere
+in the text. A sentence about a question or an assumption ("whether there is a black circle") has no claims.
 """
 
 import re
@@ -26,15 +26,15 @@ _PARTLY = frozenset(
 )
 _WHOLE = ("in the image", "in the picture", "in this image", "in this picture", "in total", "in all")
 MAX_CLAIMS = 200
-"""How many phrases of a text are read."""
+"""The maximum number of claims that are read from a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That there are so many of a noun.
+    """The claim that `amount` objects match `noun`.
 
-    `amount` None: the noun is merely spoken of. `is_part`: a place or a condition follows that is not read, so that the
-    number is that of some of them.
+    `amount` is None if the text only mentions the noun. `is_part`: a place or condition follows that is not read, so
+    that the number counts only some of these objects.
     """
 
     noun: Noun
@@ -44,28 +44,28 @@ class Claim:
 
     @property
     def of_none(self) -> bool:
-        """Whether it says that there are none."""
+        """Whether it claims that no such object exists."""
         return self.amount is not None and self.amount.n == 0 and self.amount.op in ("bare", "exactly", "at most")
 
     @property
     def is_number(self) -> bool:
-        """Whether it says how many there are, and not only that they are few or many enough."""
+        """Whether it claims an exact number, instead of a lower or upper bound."""
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
-        """Whether there is something of the noun or, where it says that there is none, nothing."""
+        """Whether an object of the noun exists or, for a claim of none, whether that claim holds."""
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
-        """Whether the number is that of the shapes; that of some of them is at most theirs."""
+        """Whether the number agrees with the shapes; a number of only some of them must not exceed their number."""
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
         if self.amount is None:
             return count > 0
         if self.of_none and self.is_part:
-            return True  # none of some says nothing of all
+            return True  # "no squares on the left" does not exclude squares elsewhere
         if found is None or self.is_part:
             return count >= self.amount.n
         op, n = self.amount.op, self.amount.n
@@ -84,7 +84,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """The nouns that a text speaks of, in order, each once, whatever it says of them. Never raises."""
+    """The distinct nouns that a text mentions, in order, also in sentences without claims. Never raises."""
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))
 

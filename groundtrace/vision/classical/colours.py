@@ -1,4 +1,4 @@
-"""Names of colours, and the few flat colours that make up a drawn image."""
+"""Names colours, and finds the few flat colours of a drawn image."""
 
 import colorsys
 from dataclasses import dataclass
@@ -47,8 +47,8 @@ def name_colour(rgb: tuple[float, float, float]) -> str:
 class Palette:
     """The flat colours of one image, most frequent first.
 
-    `centres` is float (n, 3) RGB; `index` is int16 (H, W), the nearest colour of each pixel or -1 where none
-    is near; `shares` is float (n,), the share of the image's pixels with that index.
+    `centres` is float (n, 3) RGB; `index` is int16 (H, W), the nearest colour of each pixel, or -1 if none is near;
+    `shares` is float (n,), the share of the image's pixels with that index.
     """
 
     centres: NDArray[np.float32]
@@ -57,14 +57,14 @@ class Palette:
 
     @property
     def flat_share(self) -> float:
-        """Share of pixels that one of the flat colours explains."""
+        """The share of pixels that have one of the flat colours."""
         return float(self.shares.sum())
 
 
 def _mixes(
     colours: NDArray[np.float32], new: NDArray[np.float32], centres: list[NDArray[np.float32]]
 ) -> NDArray[np.bool_]:
-    """Which colours (n, 3) lie on a line from `new` to one of the centres, as blurred edges do."""
+    """For each of the colours (n, 3), whether it is a mixture of `new` and one of the centres, as at blurred edges."""
     span = np.asarray(centres) - new
     offset = colours - new
     t = (offset @ span.T) / np.maximum((span * span).sum(1), 1e-6)
@@ -75,7 +75,7 @@ def _mixes(
 def _pick_centres(
     means: NDArray[np.float32], counts: NDArray[np.int64], total: int, min_share: float
 ) -> NDArray[np.float32]:
-    """Choose flat colours greedily by frequency, leaving out neighbours and rare mixtures of chosen ones."""
+    """Choose flat colours greedily by frequency, leaving out neighbours and rare mixtures of chosen colours."""
     order = np.argsort(-counts, kind="stable")[:400]
     order = order[counts[order] >= min_share * total]
     colours, rare = means[order], counts[order] < _COMMON_SHARE * total
@@ -93,10 +93,9 @@ def _pick_centres(
 def find_palette(image: NDArray[np.uint8], min_px: int = 4, tolerance: float = 60.0) -> Palette:
     """Find the flat colours of an RGB image uint8 (H, W, 3).
 
-    Pixels are binned to 16 levels a channel; a bin counts as a flat colour when it holds at least `min_px`
-    pixels, is no neighbour of a more frequent one, and is not a rare mixture of two (an anti-aliased edge). A
-    pixel whose bin is farther than `tolerance` (largest channel difference) from every flat colour has index
-    -1.
+    Pixels are binned to 16 levels per channel; a bin is a flat colour if it has at least `min_px` pixels, is not a
+    neighbour of a more frequent one, and is not a rare mixture of two (an anti-aliased edge). A pixel whose bin is
+    farther than `tolerance` (largest channel difference) from every flat colour has index -1.
     """
     shift = np.uint8(8 - _BIN_BITS)
     red, green, blue = (plane.astype(np.uint16) for plane in cv2.split(image >> shift))
@@ -126,7 +125,7 @@ def _refine(
     owner: NDArray[np.int16],
     centres: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Move each centre to the mean of the bins close to it: noise crosses a bin's border."""
+    """Move each centre to the mean of the bins close to it, because noise crosses the borders of bins."""
     close = np.abs(means[None] - centres[:, None]).max(2) <= 17
     weights = (close & (owner[None] == np.arange(len(centres))[:, None])) * counts
     total = weights.sum(1, keepdims=True)

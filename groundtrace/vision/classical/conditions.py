@@ -1,4 +1,4 @@
-"""Whether a tower or a box meets a condition, in three values: it does, it does not, it cannot be told."""
+"""Whether a tower or a box meets a condition: yes, no, or undecided (None)."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from groundtrace.vision.classical.shapes import Box, Shape
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a condition holds for a group, and the shapes that make it hold."""
+    """Whether a condition holds for a group, and the shapes that satisfy it."""
 
     holds: bool
     evidence: tuple[Shape, ...]
 
 
 def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group; None when image or sentence leaves it open."""
+    """Check one condition on the shapes of one group; None if image or sentence does not decide it."""
     match condition:
         case Has():
             return _has(condition, group, walls)
@@ -42,14 +42,14 @@ def _has(condition: Has, group: list[Shape], walls: tuple[Box, ...]) -> Outcome 
         found = [shape for shape, ok in zip(found, verdicts, strict=True) if ok]
     amount = condition.amount
     if amount.op == "bare" and condition.noun.is_general and condition.touch is None:
-        # "A tower with four blocks" tells how high the tower is, so the number is exact.
+        # "A tower with four blocks" gives the tower's height, so the number is exact.
         amount = Amount("exactly", amount.n)
     holds = amount.holds(len(found), len(found))
     return None if holds is None else Outcome(holds, tuple(found))
 
 
 def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
-    """ "Only black and yellow": with one of the two colours missing, readers differ."""
+    """ "Only black and yellow"; None if one of the two colours is missing, because readers then disagree."""
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO
     complete = {shape.colour for shape in group} == set(condition.noun.colours)
@@ -57,7 +57,7 @@ def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
 
 
 def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
-    """The end of a tower; None for a single object or for objects that are not stacked."""
+    """Whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
     if not group:
         return _NO
     tower = as_tower(group)

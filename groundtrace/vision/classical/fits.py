@@ -1,4 +1,4 @@
-"""What kind of shape a filled pixel mask is, from its area against the shapes that enclose it."""
+"""Classifies a filled pixel mask as a kind of shape, by comparing its area with that of enclosing shapes."""
 
 import math
 
@@ -20,7 +20,7 @@ def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | No
 
 
 def enlargement(width_px: int, height_px: int) -> int:
-    """How many times a mask is enlarged before it is traced: small masks lose half a pixel on each side."""
+    """The factor by which a mask is enlarged before tracing, because small masks lose half a pixel on each side."""
     side = max(width_px, height_px)
     return 4 if side < 64 else 2 if side < 160 else 1
 
@@ -28,8 +28,8 @@ def enlargement(width_px: int, height_px: int) -> int:
 def kind_of(mask: NDArray[np.uint8]) -> str | None:
     """Classify a filled mask uint8 (h, w) of 0 and 1, cropped to its box.
 
-    Returns a word of `labels.KINDS`, or None where no kind fits. Areas are compared with the smallest
-    enclosing rectangle, circle and triangle, whose ratios are 1, pi/4 and 1/2 for the ideal shapes.
+    Returns a word of `labels.KINDS`, or None if no kind fits. The area is compared with that of the smallest enclosing
+    rectangle (ratio 1 for an ideal rectangle, pi/4 for a circle, 1/2 for a triangle), circle and triangle.
     """
     height, width = mask.shape
     filled = float(np.count_nonzero(mask))
@@ -56,13 +56,13 @@ def kind_of(mask: NDArray[np.uint8]) -> str | None:
 
 
 def _box_kind(width: float, height: float) -> str:
-    """Square or rectangle, with room for one pixel of rasterisation."""
+    """Square or rectangle, with a tolerance of one pixel for rasterisation."""
     longer, shorter = max(width, height), min(width, height)
     return "square" if longer - shorter <= max(1.0, 0.12 * longer) else "rectangle"
 
 
 def _tiny_kind(fill: float, box_fill: float) -> str | None:
-    """Tell apart the three basic shapes at a few pixels, where corners cannot be counted."""
+    """Square, circle or triangle for masks of a few pixels, where corners cannot be counted."""
     if box_fill > 0.87:
         return "square"
     if fill > 0.7 and box_fill > 0.66:
@@ -71,7 +71,7 @@ def _tiny_kind(fill: float, box_fill: float) -> str | None:
 
 
 def _curved_kind(hull: NDArray[np.int32], area: float, fill: float, aspect: float) -> str | None:
-    """Tell triangles, circles, ellipses and regular polygons apart for a convex outline."""
+    """Triangle, circle, ellipse, pentagon or hexagon for a convex outline; None if none fits."""
     triangle_area, _ = cv2.minEnclosingTriangle(hull)
     if fill < 0.66 and triangle_area > 0 and area / triangle_area > 0.8:
         return "triangle"

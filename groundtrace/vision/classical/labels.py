@@ -54,9 +54,9 @@ _PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What a phrase such as "blue or black circles" picks out.
+    """The set of shapes that a phrase such as "blue or black circles" describes.
 
-    An empty `colours` or `kinds` allows all. `word` is the noun as asked, in the singular.
+    An empty `colours` or `kinds` allows all. `word` is the phrase's noun in the singular.
     """
 
     colours: tuple[str, ...]
@@ -64,24 +64,24 @@ class Noun:
     word: str
 
     def matches(self, shape: Shape) -> bool:
-        """Whether the shape is one of these."""
+        """Whether the noun describes the shape."""
         return self.allows(shape.colour, shape.kind)
 
     def allows(self, colour: str, kind: str) -> bool:
-        """Whether a shape of that colour and kind is one of these."""
+        """Whether the noun describes a shape of that colour and kind."""
         return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
 
     def overlaps(self, other: "Noun") -> bool:
-        """Whether a shape could be one of both: "square" and "black or blue block"."""
+        """Whether a shape could match both nouns: "square" and "black or blue block"."""
         return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
 
     def covers(self, other: "Noun") -> bool:
-        """Whether all that the other picks out are of this noun too: "square" covers "black square"."""
+        """Whether every shape that matches the other noun also matches this one: "square" covers "black square"."""
         return _holds(self.colours, other.colours) and _holds(self.kinds, other.kinds)
 
     @property
     def is_general(self) -> bool:
-        """Whether the noun stands for whatever there is: "items", "blocks"."""
+        """Whether the noun means any object: "items", "blocks"."""
         return not self.colours and (not self.kinds or self.word == "block")
 
     @property
@@ -99,27 +99,25 @@ def _holds(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 
 def singular(word: str) -> str:
-    """The singular of a plain English plural; any other word as it stands."""
+    """The singular of a regular English plural; any other word unchanged."""
     if word in _PLURALS:
         return _PLURALS[word]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def colour_word(word: str) -> str | None:
-    """The colour that a word names, or None."""
+    """The colour that a word means; None if it is not a colour."""
     return _COLOUR_WORDS.get(word)
 
 
 def kind_word(word: str) -> tuple[str, ...] | None:
-    """The shape kinds that a noun names: () for any kind, None for a word that names no shape."""
+    """The kinds of shape that a noun means: () for any kind, None if the word does not mean a shape."""
     kinds = _KIND_WORDS.get(word)
     return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
 
 
 def read_label(text: str) -> Noun | None:
-    """Read a class label: "yellow square", "circles", "blue object", "triangle that is blue"; None when a word is not
-    known.
-    """
+    """Read a class label: "yellow square", "circles", "blue object", "blue"; None if a word is not known."""
     colours: list[str] = []
     words = text.lower().split()
     if not words or len(words) > 12:

@@ -1,7 +1,7 @@
-"""Reading a question about an image of shapes into a `Query`, or not at all.
+"""Parses a question about an image of shapes into a `Query`, or returns None.
 
-Only sentences whose every word is understood are read. Typos, sizes ("small"), comparisons and words with
-several readings make the whole question unreadable.
+Only sentences of known words are parsed. Typos, sizes ("small"), comparisons and ambiguous words make the whole
+question unreadable.
 """
 
 from collections.abc import Sequence
@@ -188,7 +188,7 @@ def _none_of(words: Words, choices: tuple[str, ...]) -> Query | None:
 
 
 def _about_objects(words: Words, amount: Amount, choices: tuple[str, ...]) -> Query | None:
-    """What follows an amount of objects: nothing, a touched place, a place in a tower, another object."""
+    """The rest of a statement after an amount: a noun, then nothing, a touched place, a tower end or another object."""
     noun = read_noun(words)
     if noun is None:
         return None
@@ -200,7 +200,7 @@ def _about_objects(words: Words, amount: Amount, choices: tuple[str, ...]) -> Qu
         return None if more is None else GroupStatement(amount, "tower", (place, *more), (), choices)
     pair = read_over(words, noun)
     if pair is not None:
-        # How many pairs there are is not what towers count; only "a" and "no" mean the same for both.
+        # The number of pairs can differ from the number of towers; only "a" and "no" mean the same for both.
         plain = amount in (ONE, Amount("exactly", 0))
         return GroupStatement(amount, "tower", (pair,), (), choices) if plain else None
     touch = read_touch(words)

@@ -1,4 +1,4 @@
-"""How shapes stand in an image: the boxes that flat bars part it into, towers, and what touches a wall."""
+"""The layout of shapes in an image: panels that flat bars separate, towers, and shapes that touch a wall."""
 
 from itertools import pairwise
 
@@ -16,10 +16,10 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """The boxes of an RGB image uint8 (H, W, 3) that flat upright bars part it into, from left to right.
+    """The panels of an RGB image uint8 (H, W, 3) that flat vertical bars separate, from left to right, as boxes.
 
-    A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour.
-    Returns () when there is none.
+    A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour. Returns () if
+    there are fewer than two panels.
     """
     small, scale = shrink_to_limit(image, 500_000)
     height, width = small.shape[:2]
@@ -36,7 +36,7 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
 
 
 def shapes_by_panel(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
-    """The shapes of each panel; None when a shape lies in none."""
+    """The shapes of each panel; None if a shape is outside all panels."""
     groups: list[list[Shape]] = [[] for _ in panels]
     for shape in shapes:
         home = panel_of(shape, panels)
@@ -47,13 +47,13 @@ def shapes_by_panel(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[S
 
 
 def panel_of(shape: Shape, panels: tuple[Box, ...]) -> Box | None:
-    """The panel that holds the shape's point."""
+    """The panel that contains the shape's point; None if there is none."""
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 
 
 def as_tower(shapes: list[Shape]) -> list[Shape] | None:
-    """The shapes as one tower from top to bottom, or None when they are no straight stack of blocks."""
+    """The shapes as one tower from top to bottom; None if they are not a straight stack of blocks."""
     if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
         return None
     stack = sorted(shapes, key=lambda shape: shape.box_px[1])
@@ -67,9 +67,9 @@ def as_tower(shapes: list[Shape]) -> list[Shape] | None:
 
 
 def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
-    """All towers of the image; None when some shape stands in no tower.
+    """All towers of the image; None if a shape is not part of a tower.
 
-    With panels each holds at most one tower; without them the shapes are grouped by their columns.
+    Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
     """
     if panels:
         columns = shapes_by_panel(shapes, panels)
@@ -87,7 +87,7 @@ def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape
 
 
 def touches(shape: Shape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
-    """Whether a shape touches a wall of its panel (as `touch` asks); None when it lies in no panel."""
+    """Whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
     home = panel_of(shape, panels)
     if home is None:
         return None

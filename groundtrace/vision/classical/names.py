@@ -1,14 +1,14 @@
-"""Names of single objects: a class label with what else people say of an object, its place or its size.
+"""Parses names of single objects: a class label with further words for the object's place or size.
 
-"leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)". What can be
-checked by the objects' boxes is: the ends of the image, the rank from a side, the panel, the size beside that of the
-others. Everything else that says which object is meant, such as "on the left", "upper", "in the corner" or "next to a
-circle", is taken as it is given; where it narrows what the rest is said of ("topmost block of the left tower"), the
-rest is, too.
+Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)". The
+parts that the objects' boxes can verify are checked: the ends of the image, the rank from a side, the panel, and the
+size relative to the other objects. Other parts that identify the object, such as "on the left", "upper", "in the
+corner" or "next to a circle", are accepted unchecked; if such a part narrows a checked one ("topmost block of the left
+tower"), that one is accepted unchecked, too.
 
-A name with unknown words is read where it has a colour and a shape side by side ("yet another blue square"), and the
-other words neither deny, nor place something else beside these ("edge of the blue square"), nor name another colour or
-shape. A noun alone needs words that are known: "teal square" may be a colour.
+A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"), and the other
+words do not negate them, refer to another thing beside them ("edge of the blue square"), or contain another colour or
+shape. A noun without colour needs known words only: in "teal square", "teal" may be a colour.
 """
 
 import math
@@ -22,7 +22,7 @@ from groundtrace.vision.classical.labels import COLOURS, Noun, colour_word, kind
 from groundtrace.vision.classical.shapes import Box
 
 _ENDS = {"left": (0, 1), "right": (0, -1), "top": (1, 1), "bottom": (1, -1)}
-"""Each end of an image: the axis, and 1 where the least coordinate is nearest to it."""
+"""Each end of an image: the axis (0 is x), and the sign of the inward direction."""
 _SIDES = {"upper": "top", "lower": "bottom", "high": "top", "low": "bottom"} | {end: end for end in _ENDS}
 _PANELS = {"left": 0, "first": 0, "middle": 1, "center": 1, "centre": 1, "central": 1, "second": 1, "right": -1}
 _PANELS |= {"third": 2, "last": -1, "1": 0, "2": 1, "3": 2}
@@ -61,7 +61,7 @@ _SIZES: dict[str, int] = dict.fromkeys(["small", "tiny", "little", "smaller", "m
 _SIZES |= dict.fromkeys(["large", "big", "larger", "bigger", "huge", "giant"], 1)
 _EXTREMES = {"smallest": -1, "tiniest": -1, "largest": 1, "biggest": 1}
 _FORMS = {"round": "circle", "circular": "circle", "triangular": "triangle", "rectangular": "rectangle"}
-"""Adjectives of shape, by the noun that a thing of that shape could be called by."""
+"""The noun for each adjective of shape."""
 _SAID_FREELY = frozenset([
     "left", "right", "top", "bottom", "upper", "lower", "middle", "center", "centre", "central", "hand", "medium",
     "mid", "average", "sized", "size", "visible", "solid", "filled", "fill", "filling", "flat", "plain", "color",
@@ -71,7 +71,7 @@ _SAID_FREELY = frozenset([
 _AGAINST = frozenset(
     ["not", "no", "non", "never", "without", "neither", "nor", "except", "but", "besides", "unlike", "of"]
 )
-"""Words before a name that deny it, or say that something of it is meant."""
+"""Words before a name that negate it, or that refer to a part of the object."""
 _LISTED = frozenset({"or", "and"})
 _TOKEN = re.compile(r"[^\W\d_]+|\d+")
 _MARKS = re.compile(r"[^\w\s]")
@@ -81,11 +81,11 @@ _PX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a name picks out: objects of a noun, at an end of the image, in a panel, of a size beside the others.
+    """The objects that a name describes: those of a noun, at an end of the image, in a panel, of a relative size.
 
-    ``end`` is an axis (0 is x) and the sign of the way inwards, ``rank`` the place of the object from there; ``panel``
-    counts from the left, -1 is the last; ``size`` is -1 for small ones and 1 for large ones, ``extreme`` for the
-    smallest and largest of the noun.
+    ``end`` is an axis (0 is x) and the sign of the inward direction, ``rank`` the object's rank from that end;
+    ``panel`` counts from the left, -1 is the last; ``size`` is -1 for small and 1 for large objects; ``extreme`` is -1
+    for the smallest and 1 for the largest objects of the noun. The default values mean no restriction.
     """
 
     noun: Noun
@@ -96,7 +96,7 @@ class Name:
     extreme: int = 0
 
     def among(self, labels: Sequence[str], boxes_px: Sequence[Box], panels: Sequence[Box]) -> list[int]:
-        """Returns which of all objects of an image are named, by their class labels ("blue square") and boxes."""
+        """The indices of the named objects, from the class labels ("blue square") and boxes of all objects."""
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:
             left, _, right, _ = panels[self.panel if self.panel < len(panels) else -1]
@@ -113,7 +113,7 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """Those of the rank from the end; objects side by side share their ranks. All where there are fewer."""
+        """The objects at the rank from the end; objects at equal distance share a rank. All if there are too few."""
         if self.end is None or len(found) < self.rank:
             return found
         axis, inwards = self.end
@@ -127,7 +127,7 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Returns what a name of an object picks out; None where nothing tells."""
+    """Parse the name of an object; None if it cannot be read."""
     if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()
@@ -148,7 +148,7 @@ def _noun_of(thing: str) -> Noun | None:
 
 
 def _loose_noun(text: str) -> Noun | None:
-    """The noun of a name with unknown words, by its first colour and what is right behind it."""
+    """The noun of a name with unknown words, from its first colour and the words right after it."""
     words = _TOKEN.findall(text)
     start = next((n for n, word in enumerate(words) if colour_word(word) is not None), len(words))
     middle = next((n for n in range(start, len(words)) if not _is_attribute(words[n])), len(words))
@@ -169,12 +169,12 @@ def _is_attribute(word: str) -> bool:
 
 
 def _kinds(word: str) -> tuple[str, ...] | None:
-    """The shapes that a noun names; () for whatever there is, None for a word that is no noun of shapes."""
+    """The kinds of shape that a word means: () for any kind, None if the word is not a noun for shapes."""
     return () if singular(word) in GENERAL | {"one"} else kind_word(word)
 
 
 def _places(words: Sequence[str], index: int) -> bool:
-    """Whether a word begins what is said of the place beside other things: "near", "supporting", "that touches"."""
+    """Whether a word begins a phrase about the place relative to other things: "near", "supporting", "that touches"."""
     word, previous = words[index], words[index - 1] if index else ""
     is_verb = previous in ("that", "which") and word.endswith("s") and word not in ("is", "was", "has")
     return (word in RELATIONS and word not in ("in", "to")) or word.endswith("ing") or is_verb
@@ -185,7 +185,7 @@ def _plain(text: str) -> str:
 
 
 def _panel(rest: str) -> tuple[int | None, str]:
-    """The panel that a name speaks of, and the name without it."""
+    """The panel that a name mentions, if any, and the name without it."""
     found = _PANEL.search(rest)
     if found is None:
         return None, rest
@@ -209,7 +209,7 @@ def _read(text: str) -> Name | None:
 
 
 def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
-    """The rank and the end of the image that a name speaks of, and the name without them."""
+    """The rank and the end of the image that a name mentions, and the name without them."""
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):
         rank, end = _RANKS[found.group(1)], _ENDS[found.group(3)]
@@ -227,13 +227,13 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
-    """The class that colours and nouns in any order name: each noun narrows it, as in "square block"."""
+    """The class that colours and nouns in any order describe: each noun narrows it, as in "square block"."""
     colours = [word for word in words if colour_word(word) is not None]
     nouns = [word for word in words if colour_word(word) is None]
     if not nouns:
         return read_label(" ".join(colours))
     if singular(nouns[-1]) == "box" and colours and "grey" not in colours and "gray" not in colours:
-        nouns[-1] = "square"  # the grey boxes are what holds the objects
+        nouns[-1] = "square"  # only grey boxes are containers of objects
     known = [_kinds(noun) for noun in nouns]
     kinds: tuple[str, ...] = ()
     for each in known:

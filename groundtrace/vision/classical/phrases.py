@@ -1,4 +1,4 @@
-"""Reading what a sentence says of a tower or a box: the conditions after "with", "that has", "contains"."""
+"""Parses conditions on a tower or a box: the phrases after "with", "that has", "contains"."""
 
 from groundtrace.vision.classical.labels import Noun, kind_word
 from groundtrace.vision.classical.query import Amount, AtEnd, ColourCount, Condition, Group, Has, OnlyOf, Over
@@ -13,7 +13,7 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """The conditions after "with" or "that has"; () when none follow, None when they cannot be read."""
+    """The conditions after "with" or "that has"; () if there are none, None if they cannot be read."""
     start = words.at
     words.take(",")
     if words.take(*_HAVING) is None:
@@ -36,7 +36,7 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """One condition, reading nothing when none of the patterns fits."""
+    """One condition; None, without advancing, if no pattern fits."""
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)
@@ -122,7 +122,7 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """ "... on a yellow block", "... below a blue block"; "above" need not mean right above."""
+    """ "... on a yellow block", "... below a blue block"; "above" does not imply that the two touch."""
     start = words.at
     relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")
     if relation is not None and words.take("a", "an"):

@@ -1,4 +1,4 @@
-"""What a question asks, once it is read: the small language that `language` writes and `answer` evaluates."""
+"""The parsed form of a question: `language` produces it and `answer` evaluates it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +18,7 @@ class Amount:
     n: int
 
     def holds(self, low: int, high: int) -> bool | None:
-        """Whether the amount holds for a count that lies in low..high; None when that cannot be told."""
+        """Whether the amount holds for every count in low..high; None if the counts disagree or readers would."""
         answers = {self._holds_for(count) for count in range(low, high + 1)}
         return answers.pop() if len(answers) == 1 else None
 
@@ -28,14 +28,14 @@ class Amount:
         if self.op == "at least":
             return count >= self.n
         if self.op == "bare" and count > self.n:
-            # "Two circles" among three is true to some readers and false to others.
+            # With three circles, "two circles" is true for some readers and false for others.
             return None
         return count == self.n
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Touching, or (negated) not touching, a wall, a corner or a side of the box that an object is in."""
+    """Touching (or, if negated, not touching) a wall, a corner or a side of the box that contains an object."""
 
     place: Place
     negated: bool = False
@@ -43,7 +43,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """A group holds that many of these objects."""
+    """A group contains that amount of these objects."""
 
     amount: Amount
     noun: Noun
@@ -52,7 +52,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """All objects of a group are of this noun, and each colour named is there."""
+    """All objects of a group match this noun, and each colour of the noun occurs."""
 
     noun: Noun
 
@@ -66,7 +66,7 @@ class ColourCount:
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """The top or bottom object of a group is of this noun."""
+    """The top or bottom object of a group matches this noun."""
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -74,7 +74,7 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Somewhere in a stack the one noun stands right on the other."""
+    """Somewhere in a stack an object of `upper` is above one of `lower`; directly on it if `adjacent`."""
 
     upper: Noun
     lower: Noun
@@ -107,8 +107,7 @@ class ObjectStatement:
 class GroupStatement:
     """ "There is a tower with a black block at the top": that many groups meet all conditions; yes or no.
 
-    `amount` None stands for "each". With `of` the statement is about the one group that meets those
-    conditions.
+    `amount` None means "each". With `of`, the statement is about the one group that meets those conditions.
     """
 
     amount: Amount | None
@@ -120,7 +119,7 @@ class GroupStatement:
 
 @dataclass(frozen=True, slots=True)
 class AttributeQuery:
-    """ "What colour is the tallest bar?": the colour or kind of the one object meant."""
+    """ "What colour is the tallest bar?": the colour or kind of the selected object."""
 
     attribute: Literal["colour", "shape"]
     superlative: Superlative | None
@@ -132,7 +131,7 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """The nouns that a question speaks of, in its order."""
+    """The nouns of a question, in order."""
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

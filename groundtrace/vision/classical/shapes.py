@@ -1,4 +1,4 @@
-"""The one thing the classical engine sees: a flat-coloured shape in pixels of the upright image."""
+"""The classical engine's object: a flat-coloured shape in pixels of the upright image."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,9 @@ Box = tuple[float, float, float, float]
 class Shape:
     """One object found in an image.
 
-    `colour` and `kind` are the names of `labels.COLOURS` and `labels.KINDS`. `box_px` is xyxy with exclusive
-    right and bottom sides, so a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the
-    centre of one of the object's own pixels, also where the centre of the box is a hole. `area_px` counts the
-    object's own pixels.
+    `colour` and `kind` are names of `labels.COLOURS` and `labels.KINDS`. `box_px` is (x1, y1, x2, y2) with exclusive
+    right and bottom sides: a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the centre of one of
+    the object's own pixels, even if the centre of the box is a hole. `area_px` counts the object's own pixels.
     """
 
     colour: str
@@ -23,7 +22,7 @@ class Shape:
 
     @property
     def label(self) -> str:
-        """The class label that pointers and detectors speak, such as "yellow square"."""
+        """The class label that pointers and detectors use, such as "yellow square"."""
         return f"{self.colour} {self.kind}"
 
     @property

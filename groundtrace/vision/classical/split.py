@@ -1,4 +1,4 @@
-"""Separating objects of one colour that touch: straight cuts at the dents of their joint outline."""
+"""Separates touching objects of one colour, by straight cuts at the dents of their joint outline."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -15,11 +15,10 @@ _Point = tuple[float, float]
 
 
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
-    """Cut a mask uint8 (h, w) that is no simple shape into parts that are, or return None.
+    """Cut a mask uint8 (h, w) that is not a simple shape into simple shapes; None if that fails.
 
-    Tries the straight lines between two dents of the outline and, from a single dent, the two lines that
-    continue its sides. Among cuts that leave only simple shapes the shortest wins. Parts keep the size (h, w)
-    of the mask.
+    Tries the straight lines between two dents of the outline and, from a single dent, the two lines that continue its
+    sides. Chooses the shortest of the cuts that leave only simple shapes. The parts have the size (h, w) of the mask.
     """
     if depth >= _MAX_PARTS:
         return None
@@ -48,10 +47,10 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 
 
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
-    """Cut a filled rectangle into a row or column of equal squares, or return None.
+    """Cut a filled rectangle into a row or column of equal squares; None if it is a rectangle.
 
-    `sides_px` are the sides of the squares that stand alone in the image: without one of nearly that side a
-    long rectangle is taken for a rectangle.
+    `sides_px` are the sides of the separate squares in the image: without a separate square of nearly the same side,
+    a long rectangle is considered a rectangle.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)
@@ -102,7 +101,7 @@ def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
 
 
 def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float) -> float:
-    """How far a ray stays inside the mask, in pixels."""
+    """The distance in pixels that a ray stays inside the mask, at most `reach`."""
     steps = np.arange(1.5, reach, 0.5)
     xy = np.rint(start + steps[:, None] * heading).astype(int)
     inside = (xy >= 0).all(1) & (xy[:, 0] < mask.shape[1]) & (xy[:, 1] < mask.shape[0])
@@ -111,7 +110,7 @@ def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[n
 
 
 def _halves(mask: NDArray[np.uint8], start: _Point, end: _Point) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
-    """The two sides of the line through a cut, when each is one connected piece."""
+    """The parts of the mask on the two sides of a cut's line; None unless each is one connected piece."""
     ys, xs = np.nonzero(mask)
     side = (end[0] - start[0]) * (ys - start[1]) - (end[1] - start[1]) * (xs - start[0])
     parts = []

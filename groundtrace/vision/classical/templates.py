@@ -19,7 +19,7 @@ class Templates:
 
 
 def _polygon(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """POINTS places along a closed polygon (clockwise on screen), corners left out, and outward normals."""
+    """POINTS points along a closed polygon (clockwise on screen), without corners, and their outward normals."""
     low, high = corners.min(0), corners.max(0)
     corners = (corners - low) / (high - low)
     edges = np.roll(corners, -1, 0) - corners
@@ -42,7 +42,7 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """All outlines: square, circle, diamond, triangle and pentagon in four directions, hexagon in two."""
+    """All outlines: circle, square, diamond, triangle in four directions, pentagon and hexagon in two each."""
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     outlines = [

@@ -1,7 +1,6 @@
-"""How the policy sees: a jittered, downscaled, blurred and noisy view of an image, fresh for every sample.
+"""The policy's view of an image: jittered, downscaled, blurred and noisy, new for every sample.
 
-It makes a sample fail for reasons that lie in the image (small, touching, crowded objects) and not by a
-coin toss.
+With this view, a sample fails for reasons in the image (small, touching, crowded objects), not by pure chance.
 """
 
 import cv2
@@ -15,12 +14,11 @@ _MIN_SIDE_PX = 12
 def coarse_view(
     image: NDArray[np.uint8], rng: np.random.Generator, strength: float = DEFAULT_POLICY_STRENGTH
 ) -> tuple[NDArray[np.uint8], float]:
-    """Look coarsely at an RGB image uint8 (H, W, 3); returns the view and its scale, view by image pixels.
+    """A coarse view of an RGB image uint8 (H, W, 3), and its scale, view pixels / image pixels.
 
-    `strength` 0 returns the image itself and scale 1; larger values see less. The scale is drawn anew for
-    every view, as are a shift below one view pixel, a blur, a colour cast and noise. A place (x, y) of the
-    view lies at (x / scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative
-    strength.
+    `strength` 0 returns the image itself and scale 1; larger values give coarser views. The scale, a shift below one
+    view pixel, a blur, a colour cast and noise are random for every view. A point (x, y) of the view is at
+    (x / scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
     """
     if strength < 0:
         raise ValueError(f"strength must not be negative, got {strength}")
@@ -33,7 +31,7 @@ def coarse_view(
     shift = rng.uniform(-0.5, 0.5, 2)
     sigma = (0.35 + 0.25 * min(strength, 2.0) * rng.random()) / scale
     blurred = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE)
-    # Pixel centres lie at half integers: x_view + 0.5 = scale * (x_image + 0.5) + shift.
+    # Pixel centres are at half integers: x_view + 0.5 = scale * (x_image + 0.5) + shift.
     offset = 0.5 * scale - 0.5 + shift
     place = np.array([[scale, 0.0, offset[0]], [0.0, scale, offset[1]]])
     view = cv2.warpAffine(blurred, place, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)

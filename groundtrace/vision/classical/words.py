@@ -1,4 +1,4 @@
-"""Reading questions word by word: cursor, numbers, amounts and noun phrases that all sentences share."""
+"""Reads questions word by word: the cursor, and the numbers, amounts and noun phrases that all sentences share."""
 
 from groundtrace.vision.classical.labels import Noun, colour_word, kind_word, singular
 from groundtrace.vision.classical.query import Amount, Group, Place, Touch
@@ -36,7 +36,7 @@ _WALLS = ("edge", "wall", "side", "boundary", "border")
 
 
 class Words:
-    """A sentence as lower-case words, read from left to right; `at` is the place reached."""
+    """A sentence as lower-case words, read from left to right; `at` is the index of the next word."""
 
     def __init__(self, text: str) -> None:
         spaced = text.lower()
@@ -48,16 +48,16 @@ class Words:
 
     @property
     def done(self) -> bool:
-        """Whether everything was read."""
+        """Whether all words were read."""
         return self.at >= len(self.words)
 
     @property
     def next(self) -> str:
-        """The next word, "" at the end."""
+        """The next word; "" at the end."""
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """Read the first of the given phrases that stands here; None, reading nothing, when none does."""
+        """Read the first of the given phrases that comes next; None, without advancing, if none does."""
         for option in options:
             wanted = option.split()
             if self.words[self.at : self.at + len(wanted)] == wanted:
@@ -66,7 +66,7 @@ class Words:
         return None
 
     def number(self) -> int | None:
-        """Read a number from 0 to 99, in digits or as a word."""
+        """Read a number: 0 to 99 in digits, or zero to twelve as a word. None if there is none."""
         word = self.next
         value = _NUMBERS.get(word)
         if value is None and word.isascii() and word.isdigit() and len(word) <= 2:
@@ -137,7 +137,7 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read "tower", "grey box", "black tower": the group and, for a coloured tower, what its blocks are."""
+    """Read "tower", "grey box", "black tower": the group and, for a coloured tower, the noun of its blocks."""
     start = words.at
     colour = colour_word(words.next)
     if colour is not None:
