@@ -58,8 +58,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class Property:
-    """A property that divides rows into classes. ``label`` (the class) and ``place`` (its natural order; None: the
-    largest class first) are SQL expressions over ``column``. A row with a null label is in the class ``missing``."""
+    """A property that divides rows into classes.
+
+    ``label`` (the class) and ``place`` (its natural order; None: the largest class first) are SQL expressions over
+    ``column``. A row with a null label is in the class ``missing``.
+    """
 
     name: str
     column: str
@@ -83,8 +86,7 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """The SQL for a question's template: lower case, # for each number, and @ for each name, which is a run of
-    capitalised words within a sentence."""
+    """The SQL for a question's template: lower case, # for a number, @ for a run of capitalised words in a sentence."""
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
     numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
     return f"trim(regexp_replace({numbers}, '\\s+', ' ', 'g'))"

@@ -150,9 +150,7 @@ def check_files(
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """The values of the run's ``config.toml``; empty if there is no such file. Raises :class:`InspectError` if it is
-    damaged.
-    """
+    """The values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if damaged."""
     file = run / "config.toml"
     try:
         data = file.read_bytes()

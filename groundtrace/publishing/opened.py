@@ -38,8 +38,10 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """A set as an Arrow table. Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot
-        be read, or that differs from its entry in ``run.json``.
+        """A set as an Arrow table.
+
+        Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot be read, or that differs
+        from its entry in ``run.json``.
         """
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = sorted((self.folder / name).glob("*.parquet"))

@@ -49,12 +49,12 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
-    """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
+    """Argos Eq. 9: below τ only the outcome, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for images and ``temporal`` for clips. None if the outcome is unscored, or if the outcome
-    reaches τ and a verdict has failed; 0 if the outcome reaches τ and one of the ``gates`` is 0. Deviations: Eq. 9
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None if the outcome is unscored. If the
+    outcome reaches τ, the score is 0 if one of the ``gates`` is 0, else None if a verdict has failed. Deviations: Eq. 9
     prints w_S in the numerator and w_G in the denominator, here one weight; verdicts that are not applicable are left
-    out of both; the result is at least 0, although wrong points alone make the grounding negative
+    out of both; the score is at least 0, although wrong points alone make the grounding negative
     (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)

@@ -62,8 +62,9 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Returns the kind of a closed question and its normalised gold answer: ``bool`` and yes or no, ``mcq`` and the
-    letter of the choice, ``count`` and the number; None for other questions.
+    """Returns the kind of a closed question and its normalised gold answer; None for other questions.
+
+    These are ``bool`` and yes or no, ``mcq`` and the letter of the choice, or ``count`` and the number.
     """
     if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
         return "bool", word

@@ -55,7 +55,7 @@ TEXTUAL_FORM = Form()
 JUDGED_FORM = Form(reasoning=False, judged=True)
 """A judgement, then reasoning only in words, which is empty for a simple question (SAIL-RL)."""
 DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
-"""Only the sections are required, and the reasoning may be empty (CodeDance): points and boxes earn nothing there."""
+"""Only the sections are required, and the reasoning may be empty (CodeDance): other content earns nothing there."""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
 """The form of a trace by the name of the requested form."""
 

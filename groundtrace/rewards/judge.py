@@ -81,8 +81,10 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
-    """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0). ``where`` begins the error message for
-    any other value."""
+    """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0).
+
+    ``where`` begins the error message for any other value.
+    """
 
     def read(reply: Answered) -> Reading:
         fields = json_object(reply.text)

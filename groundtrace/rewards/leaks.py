@@ -36,8 +36,10 @@ class Phrase:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches the phrase as whole words, in any case, with any white space between the words. A phrase in Chinese
-        or Japanese, which have no spaces between words, also matches inside a longer text."""
+        """Matches the phrase as whole words, in any case, with any white space between the words.
+
+        A phrase in Chinese or Japanese, which have no spaces between words, also matches inside a longer text.
+        """
         spaced = self.phrase.replace(" ", r"\s+")
         whole = rf"(?:{spaced})" if _CJK.search(spaced) else rf"(?<!\w)(?:{spaced})(?!\w)"
         return re.compile(whole, re.IGNORECASE)

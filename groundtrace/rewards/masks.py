@@ -20,8 +20,10 @@ def on_pixels(value_px: float, side_px: int) -> float:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The result of assigning points to instances. ``missed`` counts instances without a point, ``twice`` instances
-    with more points than one, ``off`` points on no instance."""
+    """The result of assigning points to instances.
+
+    ``missed`` counts instances without a point, ``twice`` instances with several, ``off`` points on no instance.
+    """
 
     points: int
     instances: int

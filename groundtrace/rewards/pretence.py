@@ -83,8 +83,9 @@ def looked_at(shown: Output, without: Sequence[Output]) -> frozenset[int]:
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right. If there are no
-    objects, returns one empty group.
+    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+
+    Without objects there is one empty group.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))

@@ -110,7 +110,7 @@ def anything(run: Path) -> None:
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """A format: a file of its own and a line in :data:`groundtrace.publishing.exports.registry.FORMATS`.
+    """An export format, defined in its own file and listed in :data:`groundtrace.publishing.exports.registry.FORMATS`.
 
     Attributes:
         name: the name for ``--format``.

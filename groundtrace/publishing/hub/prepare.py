@@ -76,10 +76,10 @@ class Prepared:
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
-    """Puts the files to publish of a finished run in the empty folder ``staging``; ``asked`` are sources to publish
-    whatever their licence.
+    """Puts the files to publish of a finished run in the empty folder ``staging``.
 
-    Raises PublishError if the counts of the run do not balance, no row may be published, or the card is wrong, and
+    ``asked`` are sources to publish whatever their licence. Raises PublishError if the counts of the run do not
+    balance, no row may be published, or the card is wrong, and
     :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)

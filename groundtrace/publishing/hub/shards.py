@@ -23,8 +23,7 @@ Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def check_shard(file: Path, needs_images: bool) -> bool:
-    """Whether the Hub's viewer accepts the shard unchanged: no row group of several rows is above
-    :data:`MAX_GROUP_BYTES`.
+    """Whether the Hub's viewer accepts the shard unchanged: no group of several rows exceeds :data:`MAX_GROUP_BYTES`.
 
     Raises PublishError if the shard's metadata does not declare the image column, which the viewer would show as bytes.
     """

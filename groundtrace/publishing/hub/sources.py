@@ -46,8 +46,10 @@ class SourceUse:
 
 @dataclass(frozen=True)
 class Publication:
-    """The facts about the publication in a card: the run's digest, the ``uses`` of all sources, the published source
-    with the ``strictest`` licence, and further configs by name with their file patterns.
+    """The facts about the publication in a card.
+
+    They are the run's digest, the ``uses`` of all sources, the published source with the ``strictest`` licence, and
+    further configs by name with their file patterns.
     """
 
     run_sha256: str

@@ -166,15 +166,17 @@ def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _figures(name: str, value: float | None) -> dict[str, float]:
-    """A verdict as two finite numbers, for trainers that average each key over all responses: its value, or 0 if it is
-    unscored, and 1 if it is scored, else 0.
+    """A verdict as two finite numbers, for trainers that average each key over all responses.
+
+    They are its value, or 0 if it is unscored, and 1 if it is scored, else 0.
     """
     return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format. A single input, which is
-    not a list, gives a single result.
+    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format.
+
+    A single input, which is not a list, gives a single result.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -234,8 +236,10 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean of each verdict over the scored responses. If several processes train, TRL needs the same names from
-    each process: then the result holds only the outcome, which is NaN if a process has no outcome.
+    """The mean of each verdict over the scored responses.
+
+    If several processes train, TRL needs the same names from each process: then the result holds only the outcome,
+    which is NaN if a process has no outcome.
     """
     values: dict[str, list[float]] = {"outcome": []}
     for score in found:
@@ -413,8 +417,9 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """The JSON of the server's answer; retries until the monotonic time ``until``. Raises RewardUnavailable and
-    RewardRefused.
+    """The JSON of the server's answer; retries until the monotonic time ``until``.
+
+    Raises RewardUnavailable and RewardRefused.
     """
     began, tries, defects = time.monotonic(), 0, 0
     while True:

@@ -97,28 +97,28 @@ class RowReward:
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Opens a run; returns its number of rows and a warning about unscored rows, if any. Raises BadReference,
-        ShardError and ConfigError.
+        """Opens a run; returns its number of rows and a warning about unscored rows, if any.
+
+        Raises BadReference, ShardError and ConfigError.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Raises :class:`groundtrace.inference.preflight.NotServed` as
-        :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+        """Checks the endpoints as :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+
+        Raises :class:`groundtrace.inference.preflight.NotServed`.
         """
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """Checks the endpoints of the recipe's roles; must run on the event loop of
-        :mod:`groundtrace.inference.runtime`.
-        """
+        """Checks the endpoints of the recipe's roles. Must run on the loop of :mod:`groundtrace.inference.runtime`."""
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
-        """The score of each answer, in order. ``is_step`` is whether they are all responses of a training step, or at
-        least all responses to the questions that they answer.
+        """The score of each answer, in order.
 
+        ``is_step`` is whether these are all responses of a training step, or at least all responses to their questions.
         Raises BadAnswer for a missing row, BadReference for a question without responses of one of its streams,
         ConfigError for a recipe that cannot score single responses, and
         :class:`groundtrace.trainer.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
@@ -153,9 +153,7 @@ class RowReward:
             raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why}: use an interface that hands over lists")
 
     def prepare(self, answers: Sequence[Answer]) -> Call:
-        """Groups the answers into parts to score. Raises BadAnswer, which holds the index of the answer, and
-        BadReference.
-        """
+        """Groups the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
         groups: dict[tuple[Path, str], dict[str, tuple[Readied, list[str]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
@@ -198,8 +196,9 @@ class RowReward:
         self._reward.close()
 
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], Readied]:
-        """The key (folder, id) of a reference's row, and the row with the prompt of its stream. Raises BadReference,
-        BadRow, ShardError and ConfigError.
+        """The key (folder, id) of a reference's row, and the row with the prompt of its stream.
+
+        Raises BadReference, BadRow, ShardError and ConfigError.
         """
         key = self._folder(reference.run), reference.id
         ready = self._ready(*key)
@@ -255,8 +254,9 @@ class RowReward:
         raise BadReference(f"there is no run {run!r:.80} here; known are {known}")
 
     def _shards(self, folder: Path) -> Shards:
-        """The rows of a run, opened at first use. Raises ShardError, and ConfigError if the rows lack something that
-        the recipe needs.
+        """The rows of a run, opened at first use.
+
+        Raises ShardError, and ConfigError if the rows lack something that the recipe needs.
         """
         with self._lock:
             if folder not in self._runs:

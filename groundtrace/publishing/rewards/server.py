@@ -240,7 +240,7 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
-        """Queues the request and returns its scores. Raises Refused if the queue is full, or after the timeout."""
+        """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(429, "busy", f"{self._waiting} requests wait already: ask again", retry_after_s=1)
         self._waiting += 1

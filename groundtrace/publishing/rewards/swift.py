@@ -29,8 +29,9 @@ class Verified:
         reward_of("")
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Returns the reward of each completion. Raises as :func:`groundtrace.publishing.rewards.verl.compute_score`
-        does.
+        """Returns the reward of each completion.
+
+        Raises as :func:`groundtrace.publishing.rewards.verl.compute_score` does.
         """
         references = columns.get(COLUMN)
         if references is None:

@@ -35,8 +35,9 @@ def verified(completions: Sequence[Completion], **columns: Any) -> list[float | 
 
 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
-    """The reward of each completion; None if it is unscored. Raises as
-    :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
+    """The reward of each completion; None if it is unscored.
+
+    Raises as :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
     """
     references = columns.get(COLUMN)
     if references is None:

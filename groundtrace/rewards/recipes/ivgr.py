@@ -106,7 +106,7 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The mean over the streams: 1 if textual, the share of all terms but gold boxes if grounded; see the base."""
+        """The mean over the streams; the grounded stream loses the weight of the boxes if there are gold boxes."""
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
         boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0

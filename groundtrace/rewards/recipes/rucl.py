@@ -24,8 +24,10 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 
 @dataclass(frozen=True)
 class Rucl(Recipe):
-    """λ_t of a step depends on the steps before it (Eq. 8); after the step, its mean over the easy rubrics is added to
-    the curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of that mean.
+    """Eq. 4–9: outcome and rubrics, weighted by the curriculum.
+
+    λ_t of a step depends on the steps before it (Eq. 8); after the step, its mean over the easy rubrics is added to the
+    curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of that mean.
     """
 
     name: ClassVar[str] = "rucl"

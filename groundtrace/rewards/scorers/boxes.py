@@ -66,8 +66,10 @@ the harmonic mean, which is lower if the two differ. ``recall_only`` rewards mor
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Returns the maximum number of different boxes in a response: :data:`BOXES_PER_GOLD` for each gold box, and at
-    least :data:`MIN_BOXES_ALLOWED`."""
+    """Returns the maximum number of different boxes in a response.
+
+    It is :data:`BOXES_PER_GOLD` for each gold box, and at least :data:`MIN_BOXES_ALLOWED`.
+    """
     return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
 
 

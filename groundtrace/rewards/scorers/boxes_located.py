@@ -89,9 +89,10 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """The objects of a box's name in its image: the gold boxes of that name if the box is on one of them, else the
-    instances that the detector finds. Raises CallError and BadReply as
-    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    """The objects of a box's name in its image.
+
+    They are the gold boxes of that name if the box is on one of them, else the instances that the detector finds.
+    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")

@@ -30,8 +30,9 @@ Pair = tuple[str, str]
 
 
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
-    """Returns one verdict for each response to one question, in order, like
-    :func:`groundtrace.rewards.scorers.boxes.score_group`, but compares labels, too. Raises BudgetUsedUp.
+    """Returns one verdict for each response to one question, in order.
+
+    Like :func:`groundtrace.rewards.scorers.boxes.score_group`, but compares labels, too. Raises BudgetUsedUp.
     """
     if not cases:
         return ()

@@ -30,13 +30,13 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Returns the :attr:`groundtrace.rewards.masks.Pairing.value` over all images: 1 if points and instances are one to
-    one.
+    """Returns the verdict over all images: 1 if points and instances are one to one.
 
-    Entities that are counted are searched, too, so that a completely missed class is detected. If this gives no value,
-    because the number of instances is not the answer, the search adds the question's own phrase, and finally uses only
-    this phrase: so a label that is too general ("square") does not prevent the check. Points at the same position are
-    one point. Evidence: one JSON object per image with the fields of the pairing and ``media_index``.
+    The value is :attr:`groundtrace.rewards.masks.Pairing.value`. Entities that are counted are searched, too, so that a
+    completely missed class is detected. If this gives no value, because the number of instances is not the answer, the
+    search adds the question's own phrase, and finally uses only this phrase: so a label that is too general ("square")
+    does not prevent the check. Points at the same position are one point. Evidence: one JSON object per image with the
+    fields of the pairing and ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single

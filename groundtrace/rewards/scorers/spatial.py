@@ -69,8 +69,9 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Returns Eq. 2 for a point, and the mask that it is on, if any. Raises CallError and BadReply as
-    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    """Returns Eq. 2 for a point, and the mask that it is on, if any.
+
+    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     place = (number, point.label, point.x, point.y, point.media_index, point.frame)
     if masks.part_of(point.media_index, point.frame) is None:
@@ -180,8 +181,7 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Returns a function that checks single points of the clip ``media_index``, for
-    :mod:`groundtrace.rewards.scorers.temporal`.
+    """Returns a function that the temporal scorer uses to check single points of the clip ``media_index``.
 
     It returns True for a point on a further target, False for a point off its object, and None for a neutral point. It
     is unknown whether the dogs in two frames are the same dog, so for each kind of object the number of targets is that
@@ -209,8 +209,9 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """The known kind of the point's object, else its own label as a new kind: "dog" and "brown dog" may be one animal,
-    and so may "dog" and an "animal" at the same place.
+    """The known kind of the point's object, else its own label as a new kind.
+
+    "dog" and "brown dog" may be one animal, and so may "dog" and an "animal" at the same place.
     """
     own = thing_of(plain_label(point.label))
     for kind in kinds:
@@ -231,8 +232,9 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """Whether the question can have targets for this response. A form without required reasoning requires no points
-    either, unless the pointer found something.
+    """Whether the question can have targets for this response.
+
+    A form without required reasoning requires no points either, unless the pointer found something.
     """
     if case.points or case.pointable:
         return True

@@ -61,10 +61,10 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
 async def score_aspects(
     question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
 ) -> tuple[Verdict, ...]:
-    """Returns the ``wanted`` ones of d1 (logic), d2 (grounding) and d3 (consistency), in this order, each 1, 0 or
-    failed, for a response with reasoning.
+    """Returns the ``wanted`` ones of d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    For a response without an answer d3 is 0. Raises BudgetUsedUp after all calls have ended.
+    Each is 1, 0 or failed. The response must have reasoning; without an answer d3 is 0. Raises BudgetUsedUp after all
+    calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}

@@ -58,9 +58,11 @@ class ToolCallSettings:
 
 @dataclass(frozen=True)
 class Execution:
-    """The result of a turn's code. ``ended_well`` is whether it had exit code 0 and an output; ``pretence`` is the
-    reason why it did not look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at``
-    are the indices of the object groups that it looked at.
+    """The result of a turn's code.
+
+    ``ended_well`` is whether it had exit code 0 and an output; ``pretence`` is the reason why it did not look at the
+    image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of the object
+    groups that it looked at.
     """
 
     ended_well: bool
