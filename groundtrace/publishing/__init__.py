@@ -1,1 +1,1 @@
-"""What a run shows and sends out: figures, data card, report."""
+"""The outputs of a run for people and for other programs: figures, data card, report, exports, the Hub, rewards."""

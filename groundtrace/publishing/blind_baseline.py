@@ -1,7 +1,7 @@
-"""What a policy earns on a run's RL rows that never looks, read from the shards.
+"""The reward that a policy earns on a run's RL rows without looking at the images, computed from the shards.
 
-The figures are those of :mod:`groundtrace.rewards.blindness`. run.json holds them; card, report, what `beam run` prints
-and the forecast of a preview have them in the same words.
+:mod:`groundtrace.rewards.blindness` computes the figures and run.json holds them. The card, the report, the output of
+`beam run` and the forecast of a preview show them in the same words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ from groundtrace.schemas.run_summary import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """The figures of the rows in RL shards under the reward of that name; None without rows or without a reward."""
+    """Returns the figures of the rows in RL shards under the named reward; None without rows or without a reward."""
     if not reward:
         return None
     figures = blind_figures(rewarded_questions(shards), RECIPES[reward])

@@ -1,7 +1,7 @@
-"""The data card of a run: ``README.md`` with the Hub's front matter, written from what the run counted.
+"""The data card of a run: ``README.md`` with the Hub's front matter.
 
-Every number on it stands in ``run.json`` or is counted in the shards. Licences are those that the rows carry:
-the Hub's ids where it knows them all, else ``other``, and nothing where there are no rows.
+Every number in it comes from ``run.json`` or is counted in the shards. The licences are those of the rows:
+the Hub's ids if the Hub has an id for each of them, else ``other``, and no licence if there are no rows.
 """
 
 import functools
@@ -45,7 +45,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of each set that come from one source under one licence."""
+    """The numbers of rows in each set from one source under one licence."""
 
     source: str | None
     licence: str | None
@@ -55,7 +55,7 @@ class SourceRows:
 
 @dataclass(frozen=True)
 class RolePlayer:
-    """Who played a role: the model, its endpoint's kind and declared revision, and the calls made."""
+    """The model of a role, the kind and declared revision of its endpoint, and the number of calls."""
 
     role: str
     model: str
@@ -66,9 +66,9 @@ class RolePlayer:
 
 @dataclass(frozen=True)
 class PromptUse:
-    """A prompt that rows rest on; ``purpose`` may be unknown.
+    """A prompt that contributed to rows; ``purpose`` is "" if it is unknown.
 
-    ``rows`` counts those whose lineage names it, ``run_calls`` the calls that were made once for all rows.
+    ``rows`` counts the rows whose lineage names it, ``run_calls`` the calls that were made once for all rows.
     """
 
     name: str
@@ -83,8 +83,8 @@ def write_card(
 ) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
-    For a ``publication`` the card says what of the run is published; ``rows`` is then the summary with the counts of
-    the rows that are.
+    For a ``publication`` the card says which part of the run is published; ``rows`` is then the summary with the counts
+    of the published rows.
 
     Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
     """
@@ -132,7 +132,7 @@ def write_card(
 
 @functools.cache
 def _template() -> jinja2.Template:
-    """The card's template, which takes longer to compile than to fill."""
+    """The card's template, cached because compiling it takes longer than rendering it."""
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -147,7 +147,7 @@ def _template() -> jinja2.Template:
 
 
 class Raw(str):
-    """Text that is Markdown already and is not escaped."""
+    """Text that is Markdown, which is not escaped."""
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
@@ -159,7 +159,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """The prompts that rows rest on. Of the lineage, which is most of a row's text, only the names are read."""
+    """The prompts that contributed to rows. Only the prompt ids of the large lineage column are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -180,7 +180,7 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """The stage's calls with its own prompt: those that asked again had another."""
+    """The stage's calls with its own prompt, without repair calls, which use another prompt."""
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
 
@@ -188,14 +188,14 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
 def _purpose(name: str) -> str:
     try:
         return load_prompt(name).purpose
-    except PromptError:  # a run of other code is described too; its prompts are then known by name only
+    except PromptError:  # a run of another version, whose prompt is known by name only
         return ""
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """SFT rows without a score, by the score's name; those of further scorers last.
+    """The number of SFT rows without a score, by the score's name; further scorers come last.
 
-    Rows of earlier code have these in ``extra_scores``.
+    Rows of older versions hold the further scores in ``extra_scores``.
     """
     names = [field.name for field in columns.field("scores").type]
     counts = ", ".join(f"count(*) FILTER (scores.{name} IS NULL)" for name in names)
@@ -208,7 +208,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """Who was asked anything."""
+    """The models with at least one call."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -222,7 +222,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """A name that may be published: of a path on the maker's machine or storage only the last part."""
+    """The name in a form that can be published: only the last part of a path or URL of the maker."""
     if "://" in name:  # a query may hold a token
         name = name.split("?", 1)[0].split("#", 1)[0]
     elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
@@ -231,7 +231,7 @@ def public_name(name: str) -> str:
 
 
 def _cell(value: object) -> object:
-    """A value as Markdown shows it literally, on one line; the template's own text does not pass here."""
+    """Escapes a value for Markdown, on one line; the template's own text is not escaped."""
     if isinstance(value, Raw) or not isinstance(value, str):
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -243,7 +243,7 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """A rate of a rubric with its interval, where the file has one."""
+    """A rate of a rubric, with its interval if the file has one."""
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None
@@ -252,5 +252,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Raw:
-    """A value as a code span, which a table cell can hold."""
+    """A value as a Markdown code span that is valid in a table cell."""
     return Raw("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

@@ -1,4 +1,4 @@
-"""The columns of the shards, for people: what each means, and which of them a run uses."""
+"""Tables of the shards' columns for people: the meaning of each column, and the columns that a run uses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from groundtrace.schemas.text import alternatives
 
 @dataclass(frozen=True)
 class ColumnRow:
-    """A column of the shards as a table shows it, and in which sets it is."""
+    """A row of the table: a column of the shards, its type, the sets that have it, and its meaning."""
 
     name: str
     kind: str
@@ -23,12 +23,12 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """The columns that some row of a set uses, by the names ``used`` in each set; in the order of the shards."""
+    """The columns in use, in the order of the shards; ``used`` holds their names for each set."""
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """The columns that the recipe's stages add, and those kept of the input, in the order of the shards."""
+    """The columns added by the recipe's stages or kept from the input, in the order of the shards."""
     return _rows(run, sets, lambda _, name: name not in CORE)
 
 

@@ -1,8 +1,8 @@
-"""How a run's rows are spread: classes of what describes them, counted in the shards, and how even the classes are.
+"""The distribution of a run's rows over the classes of each property, such as source or length, and its evenness.
 
-A property is shown where some row has it, so that a recipe's card speaks of what the recipe uses. Evenness is the
-normalised entropy H / ln K over the K classes that either set has: 1 where all classes are alike, 0 where all rows of a
-set are in one. Where there is one class only there is nothing to spread over, and no evenness.
+Rows are counted in the shards. A property is shown if some row has a value, so that a card shows only the properties
+that its recipe uses. Evenness is the normalised entropy H / ln K over the K classes that either set has: 1 if all
+classes have the same number of rows, 0 if all rows of a set are in one class, None if there is only one class.
 """
 
 import math
@@ -43,9 +43,9 @@ class Balance:
 
     Attributes:
         name: the property.
-        classes: in their natural order, or the largest first; at most :data:`MAX_CLASSES`.
-        distinct: how many classes there are.
-        others: the rows of the classes that are not among ``classes``, None where there are none.
+        classes: at most :data:`MAX_CLASSES`, in their natural order or the largest first.
+        distinct: the number of classes, including those that ``classes`` omits.
+        others: the rows of the omitted classes; None if no class is omitted.
         evenness: by set, see the module; None for one class, and for a set without rows.
     """
 
@@ -58,8 +58,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class Property:
-    """What rows are sorted by: ``label`` and ``place`` (the natural order; None: the largest class first) are SQL over
-    the ``column``. Where it is null a row is in the class ``missing``."""
+    """A property that divides rows into classes.
+
+    ``label`` (the class) and ``place`` (its natural order; None: the largest class first) are SQL expressions over
+    ``column``. A row with a null label is in the class ``missing``.
+    """
 
     name: str
     column: str
@@ -69,7 +72,7 @@ class Property:
 
 
 def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
-    """The SQL of a whole number's bin: its label, such as "6–10", and its place. The last bound is open."""
+    """The SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
     names, lows = [], [1, *(bound + 1 for bound in bounds)]
     for low, high in zip(lows, bounds, strict=False):
         names.append(f"WHEN {value} <= {high} THEN '{low if low == high else f'{low}–{high}'}'")
@@ -83,8 +86,7 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """The SQL of a question's template: without case, with # for each number and @ for each name, by which a capital
-    within a sentence is meant."""
+    """The SQL for a question's template: lower case, # for a number, @ for a run of capitalised words in a sentence."""
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
     numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
     return f"trim(regexp_replace({numbers}, '\\s+', ' ', 'g'))"
@@ -108,9 +110,9 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """The properties that some row of the ``sets`` has, with their classes; none where there are no rows.
+    """The properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
 
-    The classes that a recipe's stages add come behind the answer type.
+    The added columns that hold classes come after the answer type.
     """
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
@@ -120,7 +122,7 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """What rows are sorted by in an added column of classes."""
+    """The property of an added column that holds classes."""
     name = f'"{column.name}"'
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)
@@ -129,9 +131,9 @@ def _property(column: Column[Any]) -> Property:
 def _balance(
     tables: duckdb.DuckDBPyConnection, described: Property, columns: Mapping[str, frozenset[str]]
 ) -> Balance | None:
-    """The classes of one property; None where no row has it.
+    """The classes of one property; None if no row has it.
 
-    A set that has not the column, such as RL rows, which have no trace, or no value in it is left out.
+    A set without the column (RL rows have no trace), or with only nulls in it, is left out.
     """
     rows = [
         f"SELECT '{side}' AS side, {described.label} AS label, {described.place or 0} AS place FROM {side}"
@@ -161,7 +163,10 @@ def _balance(
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Rows by how many rows of their set show the same image, by its path; of several the one that most rows share."""
+    """Rows by the number of rows in their set that show the same image (compared by path).
+
+    For a row with several images, the image that most rows share counts.
+    """
     shared = {side: Counter(map(_reuse, _most_shared(staging, side))) for side in sets}
     labels = [label for label, _ in _REUSE if any(counts[label] for counts in shared.values())]
     if not labels:
@@ -180,7 +185,7 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """For each row of a set that has images, in how many rows the most frequent of them stands. Reads paths alone."""
+    """For each row with images, the number of rows that show its most frequent image. Reads only the paths."""
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -194,7 +199,7 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """The balance out of its classes, the rows of each set and their sums of n ln n."""
+    """Builds the balance from its classes, and from the rows and the sum of n ln n of each set."""
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None
     even = {side: _evenness(total, logs[side], distinct) for side, total in totals.items()}
@@ -202,7 +207,7 @@ def _made(
 
 
 def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
-    """H / ln K out of the rows and their sum of n ln n."""
+    """H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
     if distinct < 2 or not total:
         return None
     return max(0.0, (math.log(total) - log_sum / total) / math.log(distinct))

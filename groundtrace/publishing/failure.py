@@ -1,7 +1,7 @@
-"""The page of a run that did not finish: ``failed.html`` in the run folder, beside what the last finished run left.
+"""The page of a run that did not finish: ``failed.html`` in the run folder, beside the files of the last finished run.
 
-A failed run replaces nothing, so its page is no ``report.html``. It begins with what went wrong, what there is to do,
-what stands in the folder and what was paid; where the run had counted its records, the whole report of them follows.
+A failed run replaces no file, so its page is not called ``report.html``. It begins with the error, the remedy, the
+content of the folder and the cost; if the run had already counted its records, the whole report follows.
 """
 
 import datetime
@@ -23,7 +23,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a stage came: the records that went on and those that were rejected."""
+    """The progress of a stage: the numbers of records that it kept and rejected."""
 
     stage: str
     kept: int
@@ -32,17 +32,17 @@ class Reached:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a run ended before its end.
+    """Why a run did not finish.
 
     Attributes:
         what: that it failed, in a few words.
-        line: why, as the user got it in the terminal.
+        line: the error message, as the terminal showed it.
         remedy: what the user has to do.
-        recipe, input: what was run on what.
-        spent: what this run has paid; None where it ended before it could pay.
-        paid: what all runs of the folder have paid.
-        reached: how far the stages came, as far as this process knows.
-        ended: when, in UTC.
+        recipe, input: the names of the recipe and of its input.
+        spent: the cost of this run; None if it failed before its first paid call.
+        paid: the cost of all runs of the folder.
+        reached: the progress of the stages, as far as this process counted it.
+        ended: the time of the failure, in UTC.
     """
 
     what: str
@@ -57,10 +57,10 @@ class Failure:
 
 
 def write_failure(root: Path, failure: Failure, staging: Path, summary: RunSummary | None, store: MediaStore) -> None:
-    """Write ``failed.html`` into the run folder ``root``, whose other files stay as they are.
+    """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
 
-    ``summary`` not None is what the run counted before it failed, of the shards in ``staging``. Raises OSError, and
-    :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    ``summary`` holds the counts of the shards in ``staging``; None if the run failed before it counted them. Raises
+    OSError, and :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
     """
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}
@@ -72,7 +72,7 @@ def write_failure(root: Path, failure: Failure, staging: Path, summary: RunSumma
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """The finished run whose outputs stand in the folder, if any."""
+    """The summary of the finished run in the folder; None if there is no finished run."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

@@ -1,6 +1,6 @@
-"""The figures of a finished run, as the report, the data card and ``beam inspect`` all show them.
+"""The figures of a finished run, which the report, the data card and ``beam inspect`` show.
 
-Rows are counted in the shards through DuckDB; calls and costs stand in ``run.json``.
+Rows are counted in the shards through DuckDB; calls and costs come from ``run.json``.
 """
 
 import json
@@ -28,9 +28,9 @@ from groundtrace.schemas.usage import Usage
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 FAILED_PAGE = "failed.html"
-"""In a run folder: why the last run did not finish (:mod:`groundtrace.publishing.failure`)."""
+"""The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
 _MAX_RATES = 11
-# Rows come in through Arrow, so a query needs no file and no network, and is given neither.
+# DuckDB gets the rows through Arrow, so a query has no access to files or to the network.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "python_enable_replacements": False,
@@ -45,9 +45,9 @@ class InspectError(UserError):
 
 @dataclass(frozen=True)
 class StageFlow:
-    """Records that entered a stage, left it, and were rejected, and what it ``does`` in the stage's own words.
+    """The numbers of records that a stage read, kept and rejected; ``does`` is the stage's own description.
 
-    A ``side`` stage only looks at a sample; one ``for_target`` matters only where a number of rows was asked for.
+    A ``side`` stage processes only a sample; a ``for_target`` stage acts only if the run has a target number of rows.
     """
 
     name: str
@@ -61,7 +61,7 @@ class StageFlow:
 
 @dataclass(frozen=True)
 class Rejection:
-    """How many records one stage rejected for one reason, what the reason means, and what is said most often."""
+    """The number of records that one stage rejected for one reason, its meaning, and the most frequent detail."""
 
     stage: str
     reason: str
@@ -72,7 +72,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """Rows of each side with one pass rate or in one tenth; ``rejected`` stands at the two ends only."""
+    """Rows of each side with one pass rate or in one tenth; only the first and last bar have ``rejected`` records."""
 
     label: str
     sft: int
@@ -82,7 +82,7 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """What one role's model was asked; the cost is at the prices of the config."""
+    """The calls to one role's model; their cost uses the prices of the config."""
 
     role: str
     model: str
@@ -90,8 +90,9 @@ class RoleCost:
 
 
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
-    """The run's ``run.json``. Raises :class:`InspectError` when the folder holds no finished run, or, where it is to be
-    ``checked``, shards that this run did not leave; ``digests`` reads them all for this.
+    """Reads the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
+
+    ``checked`` also compares the shards with ``run.json``, and raises if they differ; ``digests`` reads their bytes.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -119,7 +120,10 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Where the counts of a run are not those of the shards that it names; "" where they are, or it names none."""
+    """The first set whose count differs from the rows of its shards in ``files``, as a message; "" if all match.
+
+    A run without row counts in ``files`` is not checked.
+    """
     for name in SHARDS:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
         counted = summary.counts.rejected_records if name == "rejected" else summary.counts.rows(name)
@@ -131,9 +135,9 @@ def _contradiction(summary: RunSummary) -> str:
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:
-    """Refuse a run whose shards of these sets are not those of its ``run.json``; that of earlier code names none.
+    """Raises :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
 
-    ``digests`` reads them all. Raises :class:`InspectError`.
+    ``digests`` also compares their SHA-256. A ``run.json`` of an older version, without file names, is not checked.
     """
     if summary.files is None:
         return
@@ -146,9 +150,7 @@ def check_files(
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """The values of the run's ``config.toml``; none where there is no such file. Raises :class:`InspectError` for one
-    that is damaged.
-    """
+    """The values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if damaged."""
     file = run / "config.toml"
     try:
         data = file.read_bytes()
@@ -169,27 +171,27 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """What mining found (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None where the run mined no rubrics.
+    """The mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no rubrics.
 
-    A file of earlier code has neither intervals nor reasons.
+    A file of an older version has neither intervals nor reasons.
     """
     file = run / "rubrics.json"
     return json.loads(file.read_text("utf-8")) if file.is_file() else None
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """The columns of a set: those of its shards, which all have the same."""
+    """The schema of a set, read from its first shard, since all shards of a set have the same columns."""
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """The columns of a set in which some row has something; all of them for a set without rows."""
+    """The columns of a set in which some row has a value; all columns for a set without rows."""
     used, rows = set[str](), 0
     for file in sorted((run / name).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
             rows += shard.metadata.num_rows
-            for leaf in _leaves(shard.metadata):  # the smallest first: pixels are read where all else is empty
+            for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last
                 column = leaf.split(".")[0]
                 batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
                 if any(_holds(batch.column(0)) for batch in batches):
@@ -198,7 +200,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
 
 
 def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """The paths of the innermost columns, those of fewer bytes first."""
+    """The paths of the leaf columns, the smallest first."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     sizes = Counter[str]()
     for column in (group.column(index) for group in groups for index in range(group.num_columns)):
@@ -207,7 +209,7 @@ def _leaves(footer: pq.FileMetaData) -> list[str]:
 
 
 def _holds(values: pa.Array) -> bool:
-    """Whether there is any value in an array of one innermost column."""
+    """Whether an array of one leaf column has any value that is not null."""
     while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
         values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
     return values.null_count < len(values)
@@ -215,9 +217,9 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the views sft, rl, rejected and runs, and with no way to files or the network.
+    """A database with the views sft, rl, rejected and runs, without access to files or the network.
 
-    Raises :class:`InspectError` for a shard that is no Parquet file.
+    Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
     with duckdb.connect(":memory:", config=_CLOSED) as connection:
         for name, schema in SHARDS.items():
@@ -233,12 +235,12 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """The funnel, without the stages that did nothing because no number of rows was asked for."""
+    """The funnel, without the stages that act only for a target number of rows if the run has no target."""
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """The stages in the recipe's order; a run of earlier code does not tell it, and has them by size."""
+    """The stages in the recipe's order; for a run of an older version, which does not record it, by records read."""
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
     for name in dict.fromkeys([*stages, *counts]):
@@ -265,9 +267,9 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 
 
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
-    """The histogram of pass rates over the shards, between what was rejected as too hard and as too easy.
+    """The histogram of pass rates over the shards; its first and last bars are the rejected too hard and too easy.
 
-    Each rate has its own bar, or, when more than eleven differ, each tenth. Empty where no question has a pass rate.
+    Each rate has its own bar; if there are more than eleven rates, each tenth has. Empty if there is no pass rate.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -285,7 +287,7 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """The ledger by role; roles that have a model and were never asked are listed with zeros."""
+    """The ledger by role; a role with a model but without calls is listed with zeros."""
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
@@ -293,7 +295,7 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """A line for each role and stage whose replies were cut off: how many, and which settings give them room."""
+    """A line for each role and stage with truncated replies: how many, and the settings that raise the limit."""
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "
         f"with up to {cut.max_tokens} tokens: raise {' or '.join(cut.settings)}, or the server's own limit if lower"
@@ -303,7 +305,7 @@ def truncations(summary: RunSummary) -> list[str]:
 
 
 def _runs_table(summary: RunSummary) -> pa.Table:
-    """One row: what ``run.json`` says of the run as a whole."""
+    """A table of one row: the values of ``run.json`` about the whole run."""
     counts = summary.counts
     row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
         "records": counts.input,
@@ -316,5 +318,5 @@ def _runs_table(summary: RunSummary) -> pa.Table:
 
 
 def one_line(error: Exception) -> str:
-    """The error's message in one line, without the query that DuckDB repeats."""
+    """The error's message on one line, without the query that DuckDB appends."""
     return " ".join(str(error).split("\nLINE ", 1)[0].split())

@@ -1,4 +1,4 @@
-"""The gallery of a report: rows of the shards with their images, what their traces point at, and their attempts."""
+"""The gallery of a report: rows of the shards with their images, the points and boxes of their traces, and attempts."""
 
 import base64
 import math
@@ -25,14 +25,14 @@ IMAGE_BYTES = 2_200_000
 _SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
 _MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
 ShardRow = Mapping[str, Any]
-"""A row of a shard, as :mod:`groundtrace.schemas.arrow` declares it."""
+"""A row of a shard, with the columns that :mod:`groundtrace.schemas.arrow` declares."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of a response: text, markup (a structural tag), points, box, or more (what was cut off).
+    """A part of a response; its kind is text, markup (a structural tag), points, box, or more (text was cut off).
 
-    ``marks`` of points and box are (number, coordinates), numbered in the order of the response.
+    The ``marks`` of points and boxes are (number, coordinates), numbered in the order of the response.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Mark:
-    """A numbered point or box on an image; places and sizes are in percent of the image's sides."""
+    """A numbered point or box on an image; positions and sizes are in percent of the image's sides."""
 
     number: int
     label: str
@@ -54,7 +54,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of a row with the sides of the original; ``uri`` is None where it cannot be shown."""
+    """An image of a row with the size of the original in px; ``uri`` is None if the image cannot be shown."""
 
     caption: str
     uri: str | None
@@ -64,13 +64,13 @@ class Image:
 
     @property
     def ratio(self) -> float:
-        """Width over height."""
+        """Width divided by height."""
         return self.width_px / self.height_px
 
 
 @dataclass(frozen=True)
 class Answered:
-    """One attempt as shown."""
+    """One attempt, as the gallery shows it."""
 
     spans: tuple[Span, ...]
     answer: str | None
@@ -79,9 +79,9 @@ class Answered:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a shard as the gallery shows it. ``hidden`` images are left out; a score of None is unscored.
+    """A row of a shard as the gallery shows it; ``hidden`` counts the images left out; a score of None is unscored.
 
-    ``facts`` are the names of its media and what it has in added columns of texts and numbers, each with its name.
+    ``facts`` are (name, value) pairs: the names of its media, and its added columns of texts, numbers and booleans.
     """
 
     row: ShardRow
@@ -95,13 +95,13 @@ class Entry:
 
 @dataclass
 class ImageRoom:
-    """The page's room for images: how many are to come, and the bytes that are left for them."""
+    """The page's budget for images: the number of images still to come, and the bytes left for them."""
 
     images: int
     bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """The image as a data URI, as large as its share of the room allows; None if nothing fits."""
+        """The image as a data URI, in the largest size that fits its share of the budget; None if no size fits."""
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
         for kind, data in _encodings(pixels):
@@ -112,7 +112,7 @@ class ImageRoom:
 
 
 def spans_of(text: str, max_chars: int) -> tuple[Span, ...]:
-    """The beginning of a response, cut into prose, structural tags and chips."""
+    """Splits the beginning of a response into prose, structural tags, and chips of points and boxes."""
     shown, spans = text[:max_chars], list[Span]()
     at = points = boxes = 0
     for tag in scan_tags(shown):
@@ -131,7 +131,7 @@ def spans_of(text: str, max_chars: int) -> tuple[Span, ...]:
 
 
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> Span | None:
-    """The chip of a tag, or None when the tag holds no coordinates; numbers go on from those given."""
+    """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` are those numbered so far."""
     written = text[tag.start : tag.end]
     if tag.name == "box":
         kind, label, number = "box", dict(tag.attributes).get("alt", ""), boxes + 1
@@ -150,7 +150,7 @@ def _prose(text: str) -> Iterator[Span]:
 
 
 def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
-    """The row as the gallery shows it, its images as large as ``room`` has place for."""
+    """The row as the gallery shows it; ``room`` limits the size of its images."""
     originals, overlays = row["images"] or [], row["overlays"] or []
     images = [_original(row, index, room) for index in shown_images(row)]
     for number, overlay in enumerate(overlays[:MAX_IMAGES], start=1):
@@ -158,7 +158,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
         images.append(_image(overlay["bytes"], caption, room))
     turns = row.get("messages") or []
     return Entry(
-        row={"rubrics": None, **row},  # which the page shows apart from other added columns
+        row={"rubrics": None, **row},  # the page shows rubrics apart from other added columns
         images=tuple(images),
         hidden=len(originals) + len(overlays) - len(images),
         trace=spans_of(turns[-1]["content"] or "", MAX_TRACE_CHARS) if turns else (),
@@ -172,7 +172,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
 
 
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> Entry:
-    """A rejected record with its first image and, where it has traces, the best of them."""
+    """A rejected record with its first image and, if it has traces, the best of them."""
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
     text = "" if best is None else best["text"]
@@ -189,7 +189,7 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> Entry:
 
 
 def _opened(uri: str, store: MediaStore) -> bytes:
-    """The file's bytes, none where it cannot be read any more; then it is shown as missing."""
+    """The file's bytes; empty if it cannot be read, so that the image is shown as missing."""
     try:
         return store.open_bytes(uri, store.limits.max_bytes)
     except (MediaMissing, MediaNotAllowed, UndecodableMedia):
@@ -209,17 +209,17 @@ def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
 
 
 def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
-    """The row's scores, the final one last; none where nothing was verified."""
+    """The row's scores, the final one last; empty if all of them are unscored."""
     scores = dict(row.get("scores") or {})
     final = [("final", scores.pop("final"))] if "final" in scores else []
-    given = row.get("verdicts") or row.get("extra_scores") or []  # the latter in rows of earlier code
+    given = row.get("verdicts") or row.get("extra_scores") or []  # older runs have extra_scores
     further = [(each["name"], each["value"]) for each in given if each["name"] not in scores]
     found = (*scores.items(), *further, *final)
     return found if any(value is not None for _, value in found) else ()
 
 
 def shown_images(row: ShardRow) -> list[int]:
-    """Which of the row's images to show, in order: of a clip the frames that its points are on, before others."""
+    """The indices of the row's images to show, in order; the frames of a clip that have points are preferred."""
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
     first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))
@@ -227,7 +227,7 @@ def shown_images(row: ShardRow) -> list[int]:
 
 
 def _places(row: ShardRow) -> list[tuple[int, int | None]]:
-    """Of each of the row's images the medium, and of a frame its number."""
+    """For each of the row's images, the index of its medium and its frame number (None for a still image)."""
     frames = row.get("frames")
     if not frames:
         return [(index, None) for index in range(len(row["images"] or []))]
@@ -268,7 +268,7 @@ def _image(
 
 
 def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> Mark | None:
-    """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the image; None if not finite."""
+    """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the image; None if a value is not finite."""
     if not all(map(math.isfinite, place)):
         return None
     sides = (width_px, height_px) * 2
@@ -280,7 +280,7 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """The image in falling sizes, as PNG where that is about as small as JPEG, as it is for drawings."""
+    """The image in falling sizes: as PNG if this is at most 1.5 times the JPEG (true for drawings), else as JPEG."""
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     height, width = bgr.shape[:2]
     for side in _SIDES_PX:

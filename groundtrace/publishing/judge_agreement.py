@@ -1,4 +1,4 @@
-"""How far the judges of a run agree with planted faults, from its ``judges.json``, for the data card."""
+"""How often the judges of a run are right about texts with and without planted faults, from its ``judges.json``."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """One judge: its agreement on clean and on faulty texts, as the card shows it."""
+    """The agreement of one judge on clean and on faulty texts, as the data card shows it."""
 
     judge: str
     clean: str
@@ -16,7 +16,7 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """The judges of the run; none where it measured none."""
+    """The judges of the run; empty if the run measured no judge."""
     file = staging / "judges.json"
     if not file.is_file():
         return []

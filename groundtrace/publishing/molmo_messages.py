@@ -1,12 +1,12 @@
-"""A row of a run as messages of molmo-utils 0.0.1, and so of a Molmo 2 processor's chat template.
+"""Converts a row of a run to messages for molmo-utils 0.0.1 and for the chat template of a Molmo 2 processor.
 
-An image is ``{"type": "image", "image": PIL}``. A clip is ``{"type": "video", "video": [PIL, …], "timestamps": […]}``
-with the frames of the row, which the trace speaks of, and their times in seconds; of the file molmo-utils would pick
-others by its own cap of 2 frames a second. ``process_vision_info`` takes both. Lines of the text that only hold a
-frame's mark are dropped, since the frames and their times stand in the element; a clip of one frame, which molmo-utils
-cannot give a rate, is an image.
+An image becomes ``{"type": "image", "image": PIL}``. A clip becomes ``{"type": "video", "video": [PIL, …],
+"timestamps": […]}`` with the row's frames, to which the trace refers, and their times in seconds; from the video file,
+molmo-utils would sample other frames, with its own cap of 2 frames a second. ``process_vision_info`` accepts both.
+Text lines that only hold a frame's mark are dropped, since the element holds the frames and their times. A clip of one
+frame becomes an image, since molmo-utils cannot compute its frame rate.
 
-The way back is the shape ``conversations`` of an input: it reads messages with ``{"type": "video", "video": PATH}``.
+The inverse is the input shape ``conversations``, which reads messages with ``{"type": "video", "video": PATH}``.
 """
 
 import io
@@ -26,10 +26,10 @@ Part = dict[str, Any]
 
 
 def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages of an SFT row, or the prompt of an RL row, with its images and clips where their marks stand.
+    """Returns the messages of an SFT row, or the prompt of an RL row, with images and clips in place of their marks.
 
-    Coordinates in texts stay those of the row, pixels of the original. Raises UserError for a row whose marks and
-    images differ in number, as no run writes it.
+    Coordinates in texts stay pixels of the original. Raises UserError for a row with more or fewer marks than media,
+    which no run writes.
     """
     messages = row.get("messages") or row.get("prompt")
     if not messages or row.get("images") is None:
@@ -66,18 +66,18 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """The image of a cell: bytes and path as in a shard, or what ``datasets`` has made of them."""
+    """The image of a cell: decodes the struct of a shard (bytes and path), or takes an image of ``datasets``."""
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
 def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
-    """The parts of a turn; only a user's shows media."""
+    """The parts of a turn; only a user's turn shows media."""
     is_user = turn["role"] == "user"
     return list(_parts(turn["content"], media)) if is_user else [{"type": "text", "text": turn["content"]}]
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """The text cut at its marks, with the media that stand there taken off the list."""
+    """Splits the text at its marks and puts the next media there, which it removes from the list."""
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):
             yield {"type": "text", "text": piece}
@@ -88,7 +88,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    """The text with each run of frame lines as one mark of a clip."""
+    """Splits the text; the frame lines of a clip become one clip mark."""
     cut: list[str] = []
     at = 0
     for found in _FRAME_LINE.finditer(text):

@@ -1,4 +1,4 @@
-"""A finished run, opened: its summary, and its sets as tables."""
+"""A finished run, opened for reading: its summary, and its sets as tables."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,12 +24,12 @@ class OpenedRun:
 
     @property
     def sft(self) -> pa.Table:
-        """The rows to fine-tune on; none where the recipe makes none."""
+        """The rows for supervised fine-tuning; empty if the recipe makes none."""
         return self.table("sft")
 
     @property
     def rl(self) -> pa.Table:
-        """The rows to train on with a reward."""
+        """The rows for reinforcement learning."""
         return self.table("rl")
 
     @property
@@ -38,8 +38,10 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """A set as an Arrow table. Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot
-        be read, or that is another than the one of ``run.json``.
+        """A set as an Arrow table.
+
+        Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot be read, or that differs
+        from its entry in ``run.json``.
         """
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = sorted((self.folder / name).glob("*.parquet"))
@@ -50,7 +52,7 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """A set for ``datasets``, its images decoded when looked at. Raises InspectError for a set without rows."""
+        """A set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty set."""
         import datasets
 
         check_files(self.folder, self.summary, digests=True, sets=[name])
@@ -61,9 +63,9 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """The run in a folder, or at a URL of a store, from which it is copied.
+    """Opens the run in a folder, or at a URL of an object store, from which it is copied.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` where there is no finished one.
+    Raises :class:`groundtrace.publishing.figures.InspectError` if there is no finished run.
     """
     path = local_copy(str(folder))
     return OpenedRun(path, read_summary(path))

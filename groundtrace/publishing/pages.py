@@ -1,6 +1,6 @@
-"""The pages about a run: one HTML file each that opens anywhere, without network and without script.
+"""The HTML pages about a run: each is one file that needs no network and no script.
 
-The policy of every page forbids both, so that a reply that slips through the escaping can do nothing.
+The content security policy of every page forbids both, so that a reply that was not escaped is harmless.
 """
 
 import functools
@@ -17,13 +17,13 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(template: str, **values: Any) -> str:
-    """The page of the template, a file of this package. ``failure``, where it is given, is told of at the top."""
+    """Renders a template, a file of this package. If ``failure`` is given, the page shows it at the top."""
     return _environment().get_template(template).render({"failure": None} | values)
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    """Where templates are compiled, each once."""
+    """The template environment, which compiles each template once."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(
             lambda name: resources.files("groundtrace.publishing").joinpath(name).read_text("utf-8")

@@ -1,6 +1,6 @@
-"""The report of a run: one HTML file that opens anywhere, with the funnel, the figures and a gallery of rows.
+"""The report of a run: one self-contained HTML file with the funnel, the figures and a gallery of rows.
 
-The rows shown are those whose ids hash lowest: the same run shows the same rows.
+The report shows the rows whose ids have the lowest hashes, so that the same run shows the same rows.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Example:
-    """A rejected record: its id, why, and what it shows where it became a question."""
+    """A rejected record: its id, the detail of the rejection, and its gallery entry if it became a question."""
 
     id: str
     detail: str
@@ -49,9 +49,9 @@ class Example:
 
 
 def write_report(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore) -> None:
-    """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, named after ``run_root``.
+    """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, titled after ``run_root``.
 
-    The images of rejected records, whose rows hold references, are read from ``store``.
+    The rows of rejected records hold only references to images, so these are read from ``store``.
 
     Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
     """
@@ -60,7 +60,7 @@ def write_report(staging: Path, run_root: Path, summary: RunSummary, store: Medi
 
 
 def report_page(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, **about: Any) -> str:
-    """The page of :func:`write_report`; ``about`` are further values, which say that the run has failed."""
+    """The page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
@@ -95,7 +95,7 @@ def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> lis
 
 
 def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
-    """The rows with these ids, in their order. Shards are sorted by the ids' hash, so little is read."""
+    """The rows with these ids, in the order of ``ids``. Shards are sorted by the ids' hash, so little is read."""
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as shard:
@@ -112,7 +112,7 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Some rejected (id, detail) by (stage, reason), those whose ids hash lowest."""
+    """At most :data:`EXAMPLES` rejected (id, detail) by (stage, reason): those whose ids have the lowest hashes."""
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
         row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
         ORDER BY stage, reason, sha256(id), id"""
@@ -123,7 +123,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """The examples of one reason, the first with its picture."""
+    """The examples of one reason, the first with its image."""
     entries: dict[str, Entry] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

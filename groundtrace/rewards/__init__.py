@@ -1,5 +1,5 @@
-"""Scoring functions and their aggregation, used to curate and to train.
+"""Scoring functions and their aggregation, for curation and training.
 
-The modules ``verl``, ``trl``, ``easyr1`` and ``swift`` are the verifier as a reward in other trainers, one module
-a trainer, which also load them by the path of their file: docs/rewards.md.
+The modules ``verl``, ``trl``, ``easyr1`` and ``swift`` are plug-ins that make the verifier a reward in other trainers,
+which can also load them by their file path: docs/rewards.md.
 """

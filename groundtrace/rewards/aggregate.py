@@ -1,10 +1,10 @@
-"""From the verdicts of one response to one score.
+"""Combines the verdicts of one response into one score.
 
 The terms are verdicts by name: ``outcome``, ``spatial`` and ``reasoning`` (Argos), ``judging`` and ``thinking``
 (SAIL-RL), ``boxes`` and ``consistency`` (iVGR), ``format``. Verdicts of other names do not count, and an absent verdict
-is treated as one that is not applicable. In a mean a term that is not applicable leaves numerator and denominator; how
-a sum and a product treat it is said at each of them. RuCL's form is in :mod:`groundtrace.rewards.curriculum`,
-CodeDance's in :mod:`groundtrace.rewards.scorers.tool_calls`.
+is treated as not applicable. In a mean, a term that is not applicable is left out of numerator and denominator; the
+functions below describe their sums and products. RuCL's form is in :mod:`groundtrace.rewards.curriculum`, CodeDance's
+in :mod:`groundtrace.rewards.scorers.tool_calls`.
 """
 
 import math
@@ -49,12 +49,13 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
-    """Argos Eq. 9: the outcome alone below τ, else the weighted mean of outcome, grounding and reasoning.
+    """Argos Eq. 9: below τ only the outcome, else the weighted mean of outcome, grounding and reasoning.
 
-    Grounding is ``spatial`` for images and ``temporal`` for clips. None when the outcome has no value or a verdict has
-    failed. 0 where one of the ``gates`` is 0. Deviations: Eq. 9 prints w_S above and w_G below the line, taken as one
-    weight; verdicts that are not applicable leave numerator and denominator; the result is at least 0, also where wrong
-    points alone take the grounding below it (:mod:`groundtrace.rewards.pointing_score`).
+    Grounding is ``spatial`` for images and ``temporal`` for clips. None if the outcome is unscored. If the
+    outcome reaches τ, the score is 0 if one of the ``gates`` is 0, else None if a verdict has failed. Deviations: Eq. 9
+    prints w_S in the numerator and w_G in the denominator, here one weight; verdicts that are not applicable are left
+    out of both; the score is at least 0, although wrong points alone make the grounding negative
+    (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)
     outcome = values.get("outcome")
@@ -82,9 +83,9 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     A right answer given directly to a simple question has no thinking to judge;
     :mod:`groundtrace.rewards.scorers.thinking` scores it 1, so that it can reach 1 here.
 
-    A factor that has failed or is not applicable does not leave the product, which would pay for what nobody judged:
-    the product is 0 where a scored factor is 0, whatever the others may be, and else the whole is None. So it is where
-    the format has failed; where it is not applicable it leaves the sum, which is a weighted mean.
+    An unscored factor is not left out of the product, since this would reward something that was not judged: the
+    product is 0 if a scored factor is 0, else the result is None. The result is also None if the format has failed; if
+    the format is not applicable, it is left out of the sum, which is a weighted mean.
     """
     if settings.alpha < 1 and _failed(verdicts, "format"):
         return None
@@ -109,7 +110,7 @@ class AdditiveSettings:
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
     """The weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
-    None when the outcome is unscored, or a term with a weight has failed.
+    None if the outcome is unscored or a term with a weight has failed.
     """
     weights = {
         "judging": settings.judging_weight,
@@ -133,9 +134,9 @@ class StreamSettings:
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
-    None when the outcome is unscored or a term with a weight has failed. Deviation: the sum is taken as its mean times
-    its weights, so that the boxes of a question without gold boxes, which are not applicable, do not count as 0; with
-    all terms scored it is the paper's sum.
+    None if the outcome is unscored or a term with a weight has failed. Deviation: the sum is computed as the weighted
+    mean of the scored terms times the sum of all weights, so that the boxes of a question without gold boxes, which are
+    not applicable, do not count as 0. If all terms are scored, it is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
@@ -143,9 +144,8 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
     """iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
-    Terms without a value are treated as in :func:`grounded_stream`. For questions without gold boxes, which have no
-    reference to be consistent with (App. B), the total is thereby 3/2 of the paper's; normalising in the group undoes
-    that.
+    Unscored terms are treated as in :func:`grounded_stream`. So for questions without gold boxes, which have no
+    reference to be consistent with (App. B), the total is 3/2 of the paper's; normalisation in the group cancels this.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 
@@ -157,7 +157,7 @@ def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, 
 
 
 def _weighed(verdicts: tuple[Verdict, ...], weights: Mapping[str, float]) -> float | None:
-    """The weighted mean of the scored terms; None where the outcome is unscored or a term with a weight has failed."""
+    """The weighted mean of the scored terms; None if the outcome is unscored or a term with a weight has failed."""
     values = _values(verdicts)
     if values.get("outcome") is None or _failed(verdicts, *(name for name, weight in weights.items() if weight)):
         return None
@@ -173,7 +173,7 @@ def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:
 
 
 def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
-    """The weighted mean of the scored terms; None where they have no weight."""
+    """The weighted mean of the scored terms; None if their total weight is 0."""
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None

@@ -1,8 +1,8 @@
-"""What a policy earns that never looks: the best constant answer for each type of answer, and no points.
+"""The reward of a blind policy, which never looks: it gives the best constant answer for each answer type, no points.
 
-Reinforcement learning can gain by guessing what is usual. So every set of RL rows is shown with what such a policy
-earns, and a reward curve says something only above that line. Nothing is asked of a model: right and wrong are by rule,
-judges are taken to be content with whatever reads well, and questions that only a judge can grade are left out and
+Reinforcement learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the
+reward of such a policy, and only a reward above it is evidence of looking. No model is called: answers are graded by
+rule, judges are assumed to accept any well-written text, and questions that only a judge can grade are left out and
 counted.
 """
 
@@ -24,17 +24,17 @@ from groundtrace.schemas.run_summary import BlindFigures, BlindType
 from groundtrace.schemas.text import folded
 
 COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
-"""Those of an RL row that :func:`rewarded_question` reads."""
+"""The columns of an RL row that :func:`rewarded_question` reads."""
 MAX_CANDIDATES = 16
-"""How many of the most frequent answers of a type are tried as its constant."""
+"""The number of most frequent answers of a type that are tried as its constant answer."""
 
 
 @dataclass(frozen=True)
 class RewardedQuestion:
-    """A question of an RL row, with what a reward knows of it.
+    """A question of an RL row, with the further columns that a reward uses.
 
-    ``pointable`` are the phrases that the pointer found, ``entities`` those that it was asked for (None: nobody told).
-    ``streams`` are the streams in which it is asked; empty where it has none.
+    ``entities`` are the phrases that the pointer was asked for (None: unknown), ``pointable`` those that it found.
+    ``streams`` are the streams of the question; empty if it has none.
     """
 
     question: Question
@@ -44,7 +44,7 @@ class RewardedQuestion:
 
     @property
     def has_nothing_to_look_at(self) -> bool:
-        """Whether it asks for what is not there: a count of 0, or a question of which the pointer found nothing."""
+        """Whether there is nothing to point at: the count is 0, or the pointer found no entity of the question."""
         count = gold_count(self.question)
         if count is not None:
             return count == 0
@@ -62,8 +62,9 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Returns the kind of a closed question and its gold answer in one form: ``bool`` and yes or no, ``mcq`` and the
-    letter of the choice, ``count`` and the number; None for other questions.
+    """Returns the kind of a closed question and its normalised gold answer; None for other questions.
+
+    These are ``bool`` and yes or no, ``mcq`` and the letter of the choice, or ``count`` and the number.
     """
     if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
         return "bool", word
@@ -74,7 +75,7 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Returns the kind of a question and an answer that is right on it by rule; None where only a judge can tell."""
+    """Returns the kind of a question and an answer that is right by rule; None if only a judge can grade it."""
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
         return closed
@@ -85,9 +86,9 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Returns what the best blind policy earns on these rows under a reward, as a share of what looking can earn.
+    """Returns the reward of the best blind policy on these rows, as a share of the reward possible with looking.
 
-    ``settings`` are those of the reward, None its defaults. The share is over the rows that rules can grade.
+    ``settings`` are those of the reward; None is its defaults. The share is over the rows that rules can grade.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)
@@ -107,12 +108,12 @@ def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settin
 
 
 def _bare(question: Question) -> Question:
-    """What decides whether an answer is right, so that equal questions are graded once."""
+    """The question with only the fields that grading needs, so that equal questions are graded once."""
     return Question("", "", "", (), "", question.answer, question.answer_type, question.choices)
 
 
 def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
-    """The constant that earns most, the first by name of equals, and what it earns a row."""
+    """The constant answer with the highest reward (of ties the first in sorted order), and its reward per row."""
     rows, best = sum(golds.values()), ("", 0.0)
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):
         earned = sum(share * n for (question, share), n in golds.items() if _is_right(answer, question))
@@ -126,7 +127,7 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """One or two sentences: what not looking earns, on which rows, by which answers; and a warning where it is much."""
+    """One or two sentences: the reward, rows and answers of the blind policy, and a warning if the reward is high."""
     ungraded = figures.rows - figures.counted
     if figures.share is None:
         return "What a policy earns that never looks is not computed: only a judge can grade these rows."

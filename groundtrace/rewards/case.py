@@ -1,4 +1,4 @@
-"""What is verified: one response to one question, with all that a scorer may look at and the means to look."""
+"""The input of a scorer: one response to one question, its context, and access to the models."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,15 +16,15 @@ from groundtrace.schemas.responses.response import Response, parse_response
 
 @dataclass(frozen=True)
 class Context(HasValues):
-    """What is known of a question beside its record; None where it is unknown.
+    """Facts about a question that are not in its record; None if unknown.
 
-    What the stages of the recipe added to the question, and what was kept of the input, is read by its column:
-    ``context.added(COLUMN)``.
+    ``context.added(COLUMN)`` returns the value of a column that a stage of the recipe added or that was kept from the
+    input.
 
     Attributes:
-        stream: in which stream the response was asked for (:mod:`groundtrace.rewards.streams`).
+        stream: the stream in which the response was requested (:mod:`groundtrace.rewards.streams`).
         reference: the best grounded reasoning found for the question so far (iVGR Eq. 4).
-        values: those of the added columns.
+        values: the values of the added columns.
     """
 
     stream: str | None = None
@@ -37,20 +37,19 @@ class Case:
     """One response under verification.
 
     Attributes:
-        question: what was asked.
+        question: the question, with its media.
         text: the response in canonical tags and original pixels.
-        answer: its final answer, None where it gives none.
-        points: its points, each with its medium and, of a clip, its frame.
-        boxes: its boxes, likewise.
-        masks: finds the objects of a label in the question's media, and holds the caller that reaches the models.
-        entities: the phrases that a pointer was asked for, of the things that the question speaks of; None where
-            nobody told what it speaks of.
-        pointable: those of them that it found.
-        form: what a response must look like.
-        context: what else is known of the question.
-        outcome: the verdict on the answer, once there is one.
-        trajectory: of a response in several turns, how the code of each turn ended.
-        pointing: how points are weighed.
+        answer: its final answer; None if it has no answer.
+        points: its points, each with the index of its medium and, in a clip, its frame.
+        boxes: its boxes, each with the index of its medium.
+        masks: finds the objects of a label in the question's media, and holds the caller of the models.
+        entities: the phrases for the things in the question that the pointer was asked for; None if they are unknown.
+        pointable: the entities that the pointer found.
+        form: the required form of the response.
+        context: further facts about the question.
+        outcome: the verdict on the answer; None before the answer is graded.
+        trajectory: for a response in several turns, the result of each turn's code.
+        pointing: the weights of the pointing score.
     """
 
     question: Question
@@ -69,37 +68,37 @@ class Case:
 
     @property
     def caller(self) -> Caller:
-        """Reaches the models."""
+        """The caller of the models."""
         return self.masks.caller
 
     @property
     def served(self) -> Served:
-        """What these models serve."""
+        """The roles that have endpoints."""
         return self.masks.served
 
     @property
     def locatable(self) -> bool:
-        """Whether labels can be looked for in the question's media."""
+        """Whether any model can find labels in the question's media."""
         return bool(self.served.locators(self.question.source))
 
     @property
     def judge(self) -> Caller | None:
-        """The caller where it reaches a judge, else None."""
+        """The caller if the role judge has an endpoint, else None."""
         return self.caller if "judge" in self.served.roles else None
 
     @property
     def clips(self) -> int:
-        """How many of the question's media are clips."""
+        """The number of clips among the question's media."""
         return sum(bool(medium.frames) for medium in self.question.media)
 
     @cached_property
     def response(self) -> Response:
-        """The text taken apart."""
+        """The parsed text."""
         return parse_response(self.text)
 
 
 def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
-    """Returns the case of a trace on the question of ``masks``."""
+    """Returns the case of a trace that answers the question of ``masks``."""
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

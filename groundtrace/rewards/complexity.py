@@ -1,4 +1,4 @@
-"""The complexity of a question (SAIL-RL §3.2): it is to be answered directly, or to be thought about first."""
+"""The complexity of a question (SAIL-RL §3.2): simple (to be answered directly) or complex (to be thought about)."""
 
 import pyarrow as pa
 

@@ -1,8 +1,8 @@
 """Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones are met.
 
-The state is a value: a step takes one and gives the next, so that it can be saved and a resumed run continues
-unchanged. A step t is rewarded with λ_t, which depends on the steps before it; afterwards its mean over the easy
-rubrics is entered.
+The state is an immutable value: each step takes a state and returns the next, so that it can be saved and a resumed run
+continues unchanged. The rewards of step t use λ_t, which depends on earlier steps; after the step its mean over the
+easy rubrics is added to the state.
 
     weight = hard_weight(state, settings)                        # λ_t of the step to come
     reward = rubric_reward(outcome, tiers, weight, settings)     # for each response
@@ -28,7 +28,7 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """A logistic curve about the middle, stretched so that it runs from 0 at 0 to 1 at 1."""
+    """A logistic curve centred at 0.5, scaled so that it is 0 at 0 and 1 at 1."""
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 
 
@@ -59,12 +59,12 @@ class CurriculumSettings:
 
 @dataclass(frozen=True)
 class CurriculumState:
-    """What the curriculum knows after ``step`` steps.
+    """The state of the curriculum after ``step`` steps.
 
     Attributes:
-        step: steps done; the first is step 1.
-        window: μ_easy of the last steps that had one, at most w, oldest first.
-        started_at: T_start of Eq. 7, or None while the easy rubrics do not yet hold.
+        step: the number of finished steps; the first step is step 1.
+        window: μ_easy of the last (at most w) steps that have one, oldest first.
+        started_at: T_start of Eq. 7; None while the easy rubrics are not yet mastered.
     """
 
     step: int = 0
@@ -83,11 +83,11 @@ class TierScores:
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
     """Returns the means of one response over all easy and all hard rubrics (Eq. 5).
 
-    As in the paper a rubric that is not applicable is divided by too, and so counts 0: a response gains nothing by
-    leaving out what a rubric looks at. Scores are matched by rubric id; those of unknown rubrics do not count.
+    As in the paper, a rubric that is not applicable counts as 0, so a response does not gain by omitting what a rubric
+    checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
 
     Raises:
-        ValueError: a rubric has no score. Where the judge failed there is nothing to take the mean of.
+        ValueError: a rubric has no score. If the judge failed, there are no means; do not call this.
     """
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
@@ -102,7 +102,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """λ_t of the step that follows ``state`` (Eq. 8): 0 up to T_start, then growing for T_ramp steps, then λ_max."""
+    """λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then growing for T_ramp steps to λ_max."""
     if state.started_at is None:
         return 0.0
     done = min(1.0, (state.step + 1 - state.started_at) / settings.ramp_steps)
@@ -110,10 +110,10 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """The state after one more step whose responses scored ``batch_easy`` on the easy rubrics on average (Eq. 7).
+    """The state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
 
-    The curriculum starts at the first step at which a full window is at or above τ, and never stops again. A step
-    without a score (None: every response unscored) is counted, and proves nothing: the window stays as it is.
+    The hard rubrics start at the first step at which the window is full and all its values are at least τ; they never
+    stop again. A step with ``batch_easy`` None (all responses unscored) is counted, but the window is unchanged.
     """
     step = state.step + 1
     if batch_easy is None:
@@ -129,11 +129,11 @@ def rubric_reward(
 ) -> float | None:
     """Returns Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
 
-    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 when it is 1 and else as 0 (Eq. 4). None where the
-    outcome is unscored, or ``tiers`` is None, since the judge failed.
+    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 if it is 1, else as 0 (Eq. 4). None if the outcome is
+    unscored, or if ``tiers`` is None because the judge failed.
 
-    Deviation: Eq. 6 is undefined for a stratum that has no rubric, which is so for all responses to a question. The
-    other then has the whole weight, whatever λ is; without any rubric the outcome is all.
+    Deviation: Eq. 6 is undefined for a stratum without rubrics. Then the other stratum has the whole weight, whatever λ
+    is; without any rubric the reward is the outcome. This is the same for all responses to a question.
     """
     if outcome is None or tiers is None:
         return None

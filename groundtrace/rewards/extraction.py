@@ -1,11 +1,11 @@
-"""What a response about a clip states of frames, spans and points, as a model reads it (Argos App. C.2 and D, Fig. 10).
+"""Extracts the statements of a response about a clip on frames, spans and points (Argos App. C.2 and D, Fig. 10).
 
-The paper sends each video trace through a language model that returns three lists. A model that copies may also invent,
-so everything is checked against the response: the anchor (the words that state the time) and the description must be
-exact substrings, the numbers must be in the anchor, and a point must be among those that the parser finds. What fails
-is dropped and counted. Deviations: points that the model leaves out are added with the moment that
-:func:`groundtrace.schemas.responses.times.anchor_points` ties to them, so that leaving one out gains nothing; the
-model's lists are asked for with anchors, as in Fig. 9, so that a time can be checked at all.
+The paper lets a language model extract three lists from each video trace. The model may invent items, so each item is
+checked against the response: the anchor (the words that state the time) and the description must be exact substrings,
+the numbers must be in the anchor, and a point must be among those that the parser finds. Items that fail are dropped
+and recorded. Deviations: points that the model omits are added, with the moment that
+:func:`groundtrace.schemas.responses.times.anchor_points` assigns to them, so that an omission gains nothing; the prompt
+requests anchors, as in Fig. 9, because without them a time cannot be checked.
 """
 
 import math
@@ -30,7 +30,7 @@ _Numbers = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class FrameStatement:
-    """What is said to be seen at one moment: a frame number, seconds, or both. ``description`` is verbatim."""
+    """A statement about one moment, given by frame number, seconds or both; ``description`` is verbatim."""
 
     frame: int | None
     t_s: float | None
@@ -39,7 +39,7 @@ class FrameStatement:
 
 @dataclass(frozen=True)
 class SegmentStatement:
-    """What is said to happen over a span; None is an open or unstated side. ``description`` is verbatim."""
+    """A statement about a span; None is an open or unstated end of the span. ``description`` is verbatim."""
 
     first_frame: int | None
     last_frame: int | None
@@ -50,10 +50,10 @@ class SegmentStatement:
 
 @dataclass(frozen=True)
 class Statements:
-    """What a response states, each thing once, in order.
+    """The statements of a response, without duplicates, in order.
 
-    ``points`` are the parser's, with frame and time where they have one. ``dropped`` says for each item that failed
-    the check what it was and why.
+    ``points`` are the parser's points, with their frame and time if known. ``dropped`` has one text for each item that
+    failed the check: the item and the reason.
     """
 
     points: tuple[Point, ...] = ()
@@ -63,13 +63,13 @@ class Statements:
 
 
 async def extract_statements(response: str, caller: Caller) -> Statements:
-    """The statements of a response, by way of the judge.
+    """Lets the judge extract the statements of a response.
 
-    Asks nobody where the response has neither a time nor a point. Raises CallError, BadReply and BudgetUsedUp.
+    Makes no call if the response has neither a time nor a point. Raises CallError, BadReply and BudgetUsedUp.
     """
     if not parse_times(response) and not parse_points(response):
         return Statements()
-    quoted = quote(response)  # as the judge is shown it
+    quoted = quote(response)  # the judge sees the quoted text
     task = JudgeTask(
         PROMPT, {"response": response}, lambda reply: _checked(reply, response, quoted), sampling=_SAMPLING
     )
@@ -77,7 +77,7 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 
 
 def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:
-    """The reply's items that are found in the response. Raises BadReply where the reply is of another form."""
+    """The items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])
     frames: list[FrameStatement] = []
@@ -102,14 +102,14 @@ def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:
 
 @dataclass(frozen=True)
 class _Check:
-    """The text as it was shown, and what was dropped so far."""
+    """Checks items against the text that the judge saw, and collects the dropped ones."""
 
     shown: str
     mark: str
     dropped: list[str]
 
     def holds(self, anchor: str, description: str, frames: _Numbers, times: _Numbers) -> bool:
-        """Whether the text has both pieces and the anchor has the numbers, of which there is one at least."""
+        """Whether the text contains anchor and description, and the anchor contains all numbers, at least one."""
         problem = self.problem(anchor, frames, times)
         if not problem and not (description.strip() and self._has(description)):
             problem = "its words are not in the response"
@@ -118,7 +118,7 @@ class _Check:
         return not problem
 
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
-        """What is wrong with an anchor for these frame numbers and seconds; "" for nothing."""
+        """The fault of an anchor for these frame numbers and seconds; "" if it has no fault."""
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"
         if not anchor.strip() or not self._has(anchor):
@@ -129,7 +129,7 @@ class _Check:
         return f"its anchor does not say {absent[0]}" if absent else ""
 
     def drop(self, what: str, problem: str) -> None:
-        """Note that an item was dropped, and why."""
+        """Records a dropped item and the reason."""
         self.dropped.append(f"{what}: {problem}")
 
     def _has(self, piece: str) -> bool:
@@ -137,7 +137,7 @@ class _Check:
 
 
 def _written(anchor: str) -> tuple[set[float], set[float]]:
-    """An anchor's frame numbers, and its seconds to two decimals; of an unreadable one all its numbers for both."""
+    """An anchor's frame numbers, and its seconds to two decimals; if it cannot be parsed, all its numbers as both."""
     frames: set[float | None] = set()
     times: set[float | None] = set()
     for time in parse_times(anchor) or parse_times(f"[{anchor}]"):
@@ -153,7 +153,7 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 
 
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
-    """The parser's points in their order: with the model's moments where it gave one, else with the text's own."""
+    """The parser's points in order, with the model's moments if they pass the check, else with those of the text."""
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}
     for row in rows:
@@ -205,7 +205,7 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 
 
 def _seconds(row: dict[str, Any], name: str) -> float | None:
-    """A finite number or None; the paper's own prompt has coordinates as texts."""
+    """A finite number or None; texts are accepted, too, since the coordinates in the paper's prompt are texts."""
     value = row.get(name)
     if value is None:
         return None

@@ -1,8 +1,8 @@
-"""The form of a response: what must hold of its text before anything that it says is checked.
+"""The form of a response: the requirements on its text, which are checked before its content.
 
-What is not in its place is not checked, and would pass unseen: a second answer, a tag that cannot be read, coordinates
-in prose, points behind the answer, a conclusion that is not the answer. A recipe asks for one of several forms, and a
-response must have the one that it was asked for.
+Content in the wrong place is not seen by the scorers and would pass unchecked: a second answer, a tag that cannot be
+parsed, coordinates in prose, points after the answer, a conclusion that differs from the answer. A recipe requests one
+of several forms, and the response must have this form.
 """
 
 import re
@@ -31,13 +31,13 @@ from groundtrace.schemas.responses.tags import scan_tags
 
 @dataclass(frozen=True)
 class Form:
-    """What a response may and must hold.
+    """The allowed and required parts of a response.
 
     Attributes:
-        points: it may point.
-        boxes: it may hold boxes.
-        reasoning: its think section must hold words.
-        judged: it begins with a judge section, which leaves the answer to a box at the end.
+        points: whether points are allowed.
+        boxes: whether boxes are allowed.
+        reasoning: whether the think section must contain words.
+        judged: whether the response begins with a judge section and ends with a boxed answer.
     """
 
     points: bool = False
@@ -47,18 +47,17 @@ class Form:
 
 
 GROUNDED_FORM = Form(points=True)
-"""Reasoning that points (Argos)."""
+"""Reasoning with points (Argos)."""
 BOXED_FORM = Form(boxes=True)
 """Reasoning with boxes (iVGR's grounded stream)."""
 TEXTUAL_FORM = Form()
-"""Reasoning in words alone."""
+"""Reasoning only in words."""
 JUDGED_FORM = Form(reasoning=False, judged=True)
-"""A judgement, then reasoning in words alone, which is empty for a simple question (SAIL-RL)."""
+"""A judgement, then reasoning only in words, which is empty for a simple question (SAIL-RL)."""
 DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
-"""The sections alone, of which the reasoning may be empty (CodeDance): what else a response holds earns nothing
-there."""
+"""Only the sections are required, and the reasoning may be empty (CodeDance): other content earns nothing there."""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
-"""What a trace must look like that was asked for in a form, by the form's name."""
+"""The form of a trace by the name of the requested form."""
 
 _OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
@@ -74,7 +73,7 @@ _FOREIGN = re.compile(
 )
 _EXPLAINS = re.compile(r"\b(?:because|since|therefore|hence|thus)\b|\w[.;!?]\s+\w+\s+\w", re.IGNORECASE)
 MAX_ANSWERS, MAX_LABELS = 16, 64
-"""How many different answers a response may put forward in boxes, and how many labels it may point at."""
+"""The maximum number of different boxed answers, and of different point labels, in a response."""
 _ANSWER = re.compile(r"<answer\s*>(.*)</answer\s*>", re.DOTALL | re.IGNORECASE)
 _THOUGHT_ENDS = re.compile(r"</think\s*>", re.IGNORECASE)
 _STATED = re.compile(r"\banswer\s*(?:is|must be|would be|[:=])\s*([^.;:\n]{1,80})", re.IGNORECASE)
@@ -91,17 +90,18 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 
 
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns what is wrong with the form of a response, the first thing found; None where nothing is.
+    """Returns the first fault in the form of a response; None if there is no fault.
 
-    ``text`` is in canonical tags, ``response`` its parts. The question's answer is the one that the reasoning is held
-    against: the gold answer of a right response, the response's own of a wrong one. Never raises.
+    ``text`` is in canonical tags, ``response`` is the parsed text. The reasoning is compared with the question's
+    answer: callers put in the gold answer for a right response, the response's own answer for a wrong one. Never
+    raises.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)
 
 
 def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """It is short enough to be read."""
+    """The response is not too long."""
     if len(text) <= MAX_RESPONSE_CHARS:
         return None
     return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
@@ -120,14 +120,14 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 
 
 def _answers_already(judge: str, question: Question) -> bool:
-    """Whether a judge section holds a box, or says in so many words what the answer is."""
+    """Whether a judge section contains a boxed answer, or states the answer in words."""
     said = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
     return bool(all_boxed(judge)) or any(grade_answer(each, question.answer, kind, choices).value == 1 for each in said)
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Every tag can be read and is allowed, and stands within the reasoning."""
+    """Every tag can be parsed, is allowed, and is inside the reasoning."""
     read = {tag.start: tag for tag in scan_tags(text)}
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
@@ -154,7 +154,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Positions are given in tags alone, but for questions that are about coordinates."""
+    """Positions are only in tags, unless the question is about coordinates."""
     if _is_of_coordinates(question):
         return None
     found = place_in_prose(prose_of(text))
@@ -167,7 +167,7 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """There is one answer, and whatever else is put forward as one agrees with it."""
+    """There is one answer, and all other stated answers agree with it."""
     if answer_type_named(question.answer_type).is_boxes:
         return None
     behind = _behind_the_thought(text) if form.judged else ""
@@ -191,19 +191,19 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
 
 
 def _behind_the_thought(text: str) -> str:
-    """What follows the think section, in whose place a judged response has its box."""
+    """The text after the think section, where a judged response has its boxed answer."""
     return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
 
 
 def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
-    """What an answer section says beside its boxes and a phrase such as "The answer is"."""
+    """The text of an answer section without its boxed answers and phrases such as "The answer is"."""
     for content in boxed:
         section = section.replace(content, " ")
     return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """No coordinates stand in the words either, where what is pointed at or boxed is checked, or nothing may be."""
+    """No coordinates are written in words. Not checked for DIRECT_FORM and for questions about coordinates."""
     if form == DIRECT_FORM or _is_of_coordinates(question):
         return None
     prose = prose_of(text) if form.points or form.boxes else text
@@ -212,7 +212,7 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """No control text stands in it, but for the marks of GLM's boxed answers behind the reasoning."""
+    """The response has no special tokens or control characters, except GLM's box marks outside the think section."""
     found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
     return None if found is None else f"a special token or control character stands in the response: {found!r}"
 
@@ -227,12 +227,12 @@ def _without_tags(text: str) -> str:
 
 
 def prose_of(text: str) -> str:
-    """Returns the text with each tag that can be read replaced by its label."""
+    """Returns the text with each tag that can be parsed replaced by its label."""
     return "".join(_prose(text))
 
 
 def _prose(text: str, plain: bool = False) -> Iterator[str]:
-    """The text in parts; ``plain`` labels have no number in front ("one cup"), which counts nothing in prose."""
+    """The text in parts. ``plain`` removes a number before a label ("one cup"), so that it is not read as a count."""
     done = 0
     for tag in scan_tags(text):
         yield text[done : tag.start]

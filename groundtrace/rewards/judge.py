@@ -1,9 +1,9 @@
-"""The one way to ask a judge: what it is to judge is quoted, a bad reply is asked for again, and a failure is no score.
+"""Calls a judge: quotes the texts under judgement, retries after a bad reply, and returns no score after a failure.
 
     task = JudgeTask("judge_answer.v3", {"predicted": answer}, true_or_false("same"), fields={"gold": gold, …})
     verdict = await judge("outcome", task, caller)
 
-A judge that fails gives a failed verdict: neither 1 nor 0, whatever the response was.
+If the judge fails, the verdict has failed and is neither 1 nor 0, whatever the response was.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,14 @@ from groundtrace.schemas.records import Verdict
 ROLE = "judge"
 MAX_REASON_CHARS = 200
 BRIEFLY = Sampling(max_tokens=2048)
-"""A judgement is a line or two, but a model that thinks first needs room for it; :mod:`groundtrace.inference.asking`
-gives more.
+"""The default sampling. A judgement is one or two lines, but a model that thinks first needs more tokens; a retry in
+:mod:`groundtrace.inference.asking` raises the limit.
 """
 VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 T = TypeVar("T")
 Reading = tuple[float | None, str]
-"""What a reply says: a value in [0, 1], or None where the judge cannot tell, and its reason."""
+"""The content of a reply: a value in [0, 1], or None if the judge cannot decide, and its reason."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class JudgeTask(Generic[T]):
     """One thing to judge.
 
     Attributes:
-        prompt: the name of the prompt. It has the variables of ``texts`` and ``fields``, and ``mark``.
+        prompt: the name of the prompt, whose variables are those of ``texts`` and ``fields``, and ``mark``.
         texts: the texts under judgement, which :func:`groundtrace.schemas.quoting.quote` quotes together, in this
             order.
-        read: makes something of the reply. Raises BadReply for a reply of the wrong form.
-        fields: the prompt's other variables, inserted as they are.
-        media: what fills the prompt's media slots.
-        max_chars: how much of each text the judge is shown.
-        sampling: how the reply is sampled.
+        read: parses the reply. Raises BadReply for a reply of the wrong form.
+        fields: the prompt's other variables, inserted without quoting.
+        media: the parts for the prompt's media slots.
+        max_chars: the maximum number of characters of each text that the judge sees.
+        sampling: the sampling parameters.
     """
 
     prompt: str
@@ -58,7 +58,7 @@ class JudgeTask(Generic[T]):
 
 
 async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
-    """Returns what the task reads in the reply. Raises CallError, BadReply and BudgetUsedUp."""
+    """Calls the judge and returns the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
     quoted = quote(*task.texts.values(), limit=task.max_chars)
     texts = dict(zip(task.texts, quoted.texts, strict=True))
     prompt = load_prompt(task.prompt).render(task.media, **task.fields, **texts, mark=quoted.mark)
@@ -67,9 +67,9 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, said: str = "") -> Verdict:
-    """Returns the judge's verdict under this name, ``said`` before its reason.
+    """Returns the judge's verdict with this name; ``said`` is put before its reason.
 
-    It has failed where the judge could not be asked or read, or says that it cannot judge.
+    The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 
     Raises BudgetUsedUp.
     """
@@ -81,8 +81,10 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
-    """Returns what reads a JSON reply whose ``field`` is true (1) or false (0). ``where`` begins the complaint about
-    any other value."""
+    """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0).
+
+    ``where`` begins the error message for any other value.
+    """
 
     def read(reply: Answered) -> Reading:
         fields = json_object(reply.text)
@@ -95,7 +97,7 @@ def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
 
 
 def yes_or_no(field: str) -> Callable[[Answered], Reading]:
-    """Returns what reads a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
+    """Returns a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
 
     def read(reply: Answered) -> Reading:
         fields = json_object(reply.text)
@@ -108,5 +110,5 @@ def yes_or_no(field: str) -> Callable[[Answered], Reading]:
 
 
 def reason_of(fields: Mapping[str, object]) -> str:
-    """The reason that a judge's reply gives, cut to :data:`MAX_REASON_CHARS`."""
+    """The reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
     return str(fields.get("reason", ""))[:MAX_REASON_CHARS]

@@ -1,19 +1,19 @@
-"""What a judge is asked about beside the quoted texts, and how two orders of the same texts are brought together."""
+"""Helpers for judge calls: the question as text, and the combined verdict of two orders of the same texts."""
 
 from groundtrace.schemas.records import Question, Verdict
 
 
 def question_text(question: Question) -> str:
-    """The question with its choices as lines ``A. text``, where it has some."""
+    """The question, followed by its choices (if any) as lines ``A. text``."""
     choices = [f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ())]
     return "\n".join([question.question, *choices])
 
 
 def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
-    """The verdict of two judgements of the same two texts, shown in one order and in the other: their mean.
+    """The mean of two verdicts on the same two texts, which were shown to the judge in both orders.
 
-    Unscored where one of them is, or where they differ by more than ``max_apart``: what changes with the order says
-    more of the judge than of the texts.
+    The verdict has failed if one of the two is unscored, or if they differ by more than ``max_apart``: a value that
+    depends on the order describes the judge and not the texts.
     """
     name = straight.name
     if straight.value is None or swapped.value is None:

@@ -1,9 +1,9 @@
-"""Traces that speak of what their reader never sees: marks on a copy of the image, coordinates, the gold answer, hints.
+"""Finds traces that mention what only the teacher saw: marks on a copy of the image, coordinates, gold answer, hints.
 
-A teacher is shown them so that it can write a grounded trace (Argos App. G: overlays), or one that ends right (SAIL-RL
-App. A.1: guided prompting). A model that learns from a trace that names them learns to speak of what it will not have.
-The short list of phrases in ``leak_phrases.yaml`` answers what is beyond doubt. It misses many wordings; finding these
-is a judge's work (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they keep them out.
+The teacher sees them so that it can write a grounded trace (Argos App. G: overlays), or one with the right answer
+(SAIL-RL App. A.1: guided prompting). A model trained on a trace that mentions them learns to mention things that it
+will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, which
+a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid leaks.
 """
 
 import functools
@@ -18,7 +18,7 @@ from groundtrace.schemas.quoting import visible
 from groundtrace.schemas.records import Question
 
 MAX_READ_CHARS = 20_000
-"""How much of a text is read, from its beginning."""
+"""Only this many characters from the beginning of a text are searched."""
 _THINGS = frozenset(
     {"annotation", "box", "coordinate", "detection", "ground", "guidance", "hint", "instruction", "key", "label"}
     | {"list", "mark", "marker", "metadata", "overlay", "point", "prompt", "reference", "region", "user"}
@@ -28,7 +28,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase of the list, with a sentence that it is for and a clean one that it must let pass."""
+    """A phrase of the list, with a sentence that it must match (``fault``) and one that it must not (``clean``)."""
 
     phrase: str
     fault: str
@@ -36,8 +36,10 @@ class Phrase:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The phrase as whole words, in any case, with any white space for a blank. Chinese and Japanese have no blanks
-        between words."""
+        """Matches the phrase as whole words, in any case, with any white space between the words.
+
+        A phrase in Chinese or Japanese, which have no spaces between words, also matches inside a longer text.
+        """
         spaced = self.phrase.replace(" ", r"\s+")
         whole = rf"(?:{spaced})" if _CJK.search(spaced) else rf"(?<!\w)(?:{spaced})(?!\w)"
         return re.compile(whole, re.IGNORECASE)
@@ -45,16 +47,16 @@ class Phrase:
 
 @functools.cache
 def phrases() -> tuple[Phrase, ...]:
-    """The list."""
+    """The phrases of ``leak_phrases.yaml``."""
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
     return tuple(Phrase(**entry) for entry in yaml.safe_load(text))
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Returns the first phrase of the list that stands in a text; None where there is none. Never raises.
+    """Returns the first match of a phrase of the list in a text; None if there is no match. Never raises.
 
-    No sign is a phrase of things that the question or its choices speak of, too: "the given coordinates" where
-    coordinates are asked for.
+    A phrase does not count if the question or its choices mention the same thing, such as "the given coordinates" for a
+    question about coordinates.
     """
     shown = visible(text[:MAX_READ_CHARS])
     asked = frozenset(words_of("\n".join([question.question, *(question.choices or ())])))

@@ -1,15 +1,15 @@
-"""Finding the objects of a label in a question's media: the masks that points are checked against (Argos Eq. 1).
+"""Finds the objects of a label in a question's media: the masks against which points are checked (Argos Eq. 1).
 
-A detector gives the boxes of a label, a segmenter the mask in each box. On synthetic images, and for a label that the
-detector cannot serve, a pointing model's points go to the segmenter in place of boxes (Argos, before Eq. 3).
+A detector finds the boxes of a label, and a segmenter the mask in each box. For synthetic images, and for a label that
+the detector cannot serve, the segmenter gets the points of a pointing model instead of boxes (Argos, before Eq. 3).
 
-A label that the detector does not know and the pointer does not find, and one that names no object at all, has no
-instances: that is the response's doing, and its points are wrong. A server that does not answer, or not in a form that
-can be read, is another matter: then nothing can be said, and it raises.
+A label has no instances if it does not name an object, or if the detector does not know it and the pointer does not
+find it: this is the fault of the response, and its points are wrong. If a server does not answer, or its reply cannot
+be parsed, the points cannot be checked, and an error is raised.
 
-Deviations: the paper takes one box per point; a label with several instances has several boxes here, and any of their
-masks will do. A box over nearly the whole image serves no label: any point would lie in it. A pointer that also made
-the points under verification would confirm itself, so it is noted when it did.
+Deviations: the paper uses one box per point; here a label with several instances has several boxes, and a point may be
+on any of their masks. A box over nearly the whole image is ignored, since any point would be inside it. A pointer that
+also made the points under verification would confirm itself, so the verdict notes this.
 """
 
 import json
@@ -39,20 +39,19 @@ ASKS = (
     Asks("pointer", (PLAIN.point_prompt,), required=False, all_media=False),
     Asks("segmenter", (SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT), required=False, all_media=False),
 )
-"""What finding objects asks. None is required: without these roles points are not checked."""
+"""The roles that are called to find objects. No role is required: without them, points are not checked."""
 MAX_COVER = 0.9
-"""A box over a larger share of the image serves no label."""
+"""A box that covers a larger share of the image is ignored."""
 BOXES_FOR_MASKS = "boxes stand for masks: no segmenter"
 _EXACT = Sampling(max_tokens=16384)
 
 
 @dataclass(frozen=True)
 class Served:
-    """What the run can serve: the roles that have endpoints, and what the scorers must know of these.
+    """The roles that have endpoints in a run, and facts about them that the scorers need.
 
-    ``own_pointer`` says that the pointer's endpoint made the points under verification: its word for them is marked in
-    the verdict. ``synthetic_sources`` are the values of ``Question.source`` whose images are drawn charts, maps and
-    the like.
+    ``own_pointer`` is whether the pointer's endpoint made the points under verification; the verdict then notes it.
+    ``synthetic_sources`` are the values of ``Question.source`` with synthetic images, such as drawn charts and maps.
     """
 
     roles: frozenset[str] = frozenset()
@@ -60,10 +59,10 @@ class Served:
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
-        """The roles that may find a label in an image of that source, in the order in which they are tried.
+        """The roles that can find a label in an image of this source, in the order in which they are tried.
 
-        A detector, and where it fails the pointer; on synthetic images the pointer alone (Argos §3.1). Without a
-        segmenter a detector alone, whose boxes stand for masks: a point has none. Empty where the first one has no
+        These are the detector and, if it fails, the pointer; only the pointer for synthetic images (Argos §3.1).
+        Without a segmenter it is only the detector, whose boxes then replace masks. Empty if the first role has no
         endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
@@ -80,7 +79,7 @@ class Served:
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> Served:
-    """What these models serve. ``makers`` are the roles that made the points of the responses to be verified."""
+    """The :class:`Served` of these models. ``makers`` are the roles that made the points to be verified."""
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
@@ -91,7 +90,7 @@ def served_by(
 class Instances:
     """The instances of a label in one image.
 
-    ``by`` is the role that looked for them, "" where none can; ``note`` says why that one where it needs saying.
+    ``by`` is the role that searched for them, "" if no role can; ``note`` explains this choice if needed.
     """
 
     masks: tuple[Mask, ...]
@@ -101,7 +100,7 @@ class Instances:
 
 @dataclass
 class ObjectMasks:
-    """The masks of labels in one question's media; each label of an image is looked for once."""
+    """Finds and caches the masks of labels in one question's media."""
 
     question: Question
     caller: Caller
@@ -111,7 +110,7 @@ class ObjectMasks:
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
         """Returns every instance of the label in an image, or in a frame of a clip.
 
-        Raises CallError and BadReply where a server does not answer, or not in a form that can be read.
+        Raises CallError if a server does not answer, and BadReply if its reply cannot be parsed.
         """
         fault = label_fault(" ".join(label.split()))
         label = plain_label(label)
@@ -123,7 +122,7 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """The image that a point speaks of; None where the question has no such medium or frame."""
+        """The image that a point refers to; None if the question has no such medium or frame."""
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -133,9 +132,9 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """By the first locator that can serve the label; what those before it said is noted.
+        """Finds the instances with the first locator that can serve the label, and notes the errors of those before it.
 
-        A pointer that made the points under verification does not stand in for the detector.
+        A pointer that made the points under verification does not replace the detector.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -157,7 +156,7 @@ class ObjectMasks:
             if located.called:
                 note += f"{'; ' if note else ''}the {role} calls it {located.called!r}"
             if role != first and not places:
-                # The pointer's "none" says nothing of a label that the detector does not know.
+                # If the pointer finds nothing either, this proves nothing about a label unknown to the detector.
                 break
             if role == "pointer" and self.served.own_pointer:
                 note += "; by the endpoint that placed these points"
@@ -171,7 +170,7 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Reading[Box | Point]:
-        """Where a role finds the label: the boxes of the detector, or the points of the pointer."""
+        """The boxes that the detector finds for the label, or the points that the pointer finds."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return Reading(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
@@ -194,9 +193,9 @@ class ObjectMasks:
 
 
 def is_of_label(error: CallError | BadReply) -> bool:
-    """Returns whether a call failed for what it was asked: a model that does not know the label, refuses it, or has
-    nothing to say to it. All else is the doing of the server or of the config, such as an endpoint that cannot play the
-    role at all.
+    """Returns whether a call failed because of the label: the model does not know it, refuses it, or replies nothing.
+
+    All other failures are due to the server or the config, such as an endpoint that cannot serve the role.
     """
     return isinstance(error, CallError) and error.failure in (Failure.UNKNOWN_LABEL, Failure.REFUSED, Failure.EMPTY)
 
@@ -206,6 +205,6 @@ def _is_whole(box: Box, medium: MediaRef) -> bool:
 
 
 def filled(box: Box) -> Mask:
-    """The box as a mask: the pixels that it touches."""
+    """The box as a mask of all pixels that it touches."""
     left, top = math.floor(box.x1), math.floor(box.y1)
     return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

@@ -1,4 +1,4 @@
-"""Masks against masks and points: which show one object, and which points stand on which."""
+"""Compares masks with masks and points: finds masks of the same object, and assigns points to masks."""
 
 import math
 from collections import deque
@@ -10,18 +10,20 @@ import numpy as np
 from groundtrace.inference.grounding import Mask
 
 SAME_OBJECT_IOU = 0.5
-"""Masks of two labels that overlap by this much are one object: "square" and "red square"."""
+"""Masks of two labels with at least this IoU are the same object, such as "square" and "red square"."""
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """A position on the far edge counts to the last pixel: the top of a model's frame lands there."""
+    """Moves a position on the far edge to the last pixel, since the largest value of a model's frame is that edge."""
     return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Points against instances. ``missed`` counts instances without a point, ``twice`` instances with one too many,
-    ``off`` points on none."""
+    """The result of assigning points to instances.
+
+    ``missed`` counts instances without a point, ``twice`` instances with several, ``off`` points on no instance.
+    """
 
     points: int
     instances: int
@@ -31,21 +33,21 @@ class Pairing:
 
     @property
     def value(self) -> float:
-        """Instances with a point, over these and all that is too much or too little: 1 only when one to one.
+        """The instances with a point, divided by points + instances - instances with a point; 1 only if one to one.
 
-        There must be a point or an instance.
+        There must be at least one point or instance.
         """
         pointed = self.instances - self.missed
         return pointed / (self.points + self.instances - pointed)
 
 
 def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
-    """Pairs as many positions as possible with masks that hold them, each with one: a maximum matching.
+    """Pairs as many positions as possible with masks that contain them, one to one: a maximum matching.
 
-    The order of the positions changes nothing.
+    The result does not depend on the order of the positions.
     """
     options = [[index for index, mask in enumerate(masks) if mask.holds(*place)] for place in places_px]
-    # Positions on the same masks are alike, so that the sorted ones are the same for every order of positions.
+    # Positions on the same masks are interchangeable, so sorting makes the result independent of their order.
     on = sorted(filter(None, options))
     taken = matched(on)
     crowded = {held[0] for number, held in enumerate(on) if number not in taken}
@@ -53,15 +55,15 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """A maximum matching by augmenting paths: for positions by number one mask of their options, each mask once.
+    """A maximum matching by augmenting paths; returns the mask of each matched position, each mask at most once.
 
-    A position whose masks are all taken gets one where those that have them can move on, one after another, to a mask
-    that is free. One that was matched stays so.
+    ``options`` holds the masks of each position, by index. If all masks of a position are taken, it gets one if the
+    positions that hold them can move, one after another, to a free mask. A matched position stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}
     for start in range(len(options)):
-        reached: dict[int, int] = {}  # of each mask the position that would move there
+        reached: dict[int, int] = {}  # for each mask, the position that would move there
         waiting, free = deque([start]), None
         while waiting and free is None:
             position = waiting.popleft()
@@ -73,14 +75,14 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
                     free = mask
                     break
                 waiting.append(holder[mask])
-        while free is not None:  # from the free mask back to the start, each position moves one mask on
+        while free is not None:  # from the free mask back to the start, each position moves to the next mask
             position = reached[free]
             holder[free], mask_of[position], free = position, free, mask_of.get(position)
     return mask_of
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """The masks without those that show an object once more; of such the largest stays, whatever their order."""
+    """The masks without duplicates of an object; the largest of the duplicates is kept, whatever their order."""
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):
@@ -93,7 +95,7 @@ def _size_and_place(mask: Mask) -> tuple[int, int, int, tuple[int, ...], bytes]:
 
 
 def overlap_iou(a: Mask, b: Mask) -> float:
-    """Returns the intersection over union of two masks, 0 where they do not touch."""
+    """Returns the intersection over union of two masks; 0 if they do not overlap."""
     left, top = max(a.x, b.x), max(a.y, b.y)
     right = min(a.x + a.pixels.shape[1], b.x + b.pixels.shape[1])
     bottom = min(a.y + a.pixels.shape[0], b.y + b.pixels.shape[0])

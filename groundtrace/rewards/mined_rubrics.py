@@ -1,7 +1,7 @@
-"""What mining found about a run's rubrics, with 95 % intervals, and the file that says so (RuCL §3.2, App. D.2).
+"""The results of mining a run's rubrics, with 95 % intervals, and the file ``rubrics.json`` (RuCL §3.2, App. D.2).
 
-An interval is Wilson's. Where it spans the threshold that decides, the decision is the point estimate's and the rubric
-is marked as uncertain: more judged questions would settle it.
+Intervals are Wilson's. If an interval contains the threshold of a decision, the point estimate decides and the rubric
+is marked as uncertain: more judged questions would make it certain.
 """
 
 import json
@@ -21,23 +21,24 @@ LOW_APPLICABILITY, NEVER_APPLICABLE, ASKS_FOR_ANSWER = (
     "never_applicable",
     "asks_for_right_answer",
 )
-"""Why a candidate was not kept."""
+"""The reasons for which a candidate is not kept."""
 FILTER, STRATUM = "filter", "stratum"
-"""What of a rubric can be uncertain: whether it is kept, and its stratum."""
+"""The decisions on a rubric that can be uncertain: whether it is kept, and its stratum."""
 
 
 @dataclass(frozen=True)
 class MinedRubrics:
-    """What mining found.
+    """The result of mining.
 
     Attributes:
         kept: the run's rubrics, with their strata.
-        candidates: all that were measured; ``apart`` those that ask for the right answer and were not.
-        judged: how many attempts were judged.
-        pool: where the candidates come from, ``teacher`` or ``default``; "" where there are none.
-        problems: what went wrong on the way.
-        calls: those that made the candidates.
-        graded, right: of the judged attempts those whose answer was graded, and those that are right.
+        candidates: all measured rubrics.
+        judged: the number of judged attempts.
+        problems: the errors that occurred.
+        calls: the calls that made the candidates.
+        apart: the candidates that ask for the right answer, which are not measured.
+        pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
+        graded, right: the numbers of judged attempts whose answer was graded, and whose answer is right.
     """
 
     kept: tuple[Rubric, ...] = ()
@@ -53,9 +54,9 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class Figures:
-    """Applicability η and pass rate p of one rubric with their intervals, out of the counts behind them.
+    """Applicability η and pass rate p of one rubric, with their intervals.
 
-    ``pass_rate`` and its interval are None where the rubric never applied.
+    ``pass_rate`` and its interval are None if the rubric never applied.
     """
 
     applicability: float
@@ -65,7 +66,7 @@ class Figures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> Figures:
-    """The figures of a rubric that was measured on ``judged`` attempts, at least one."""
+    """The figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
     return Figures(
@@ -77,7 +78,7 @@ def figures_of(rubric: Rubric, judged: int) -> Figures:
 
 
 def uncertain_about(figures: Figures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """What the measurement leaves open: whether the rubric is kept, and, where it is, its stratum."""
+    """The uncertain decisions: whether the rubric is kept and, if it is kept, its stratum."""
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
         found.append(STRATUM)
@@ -85,21 +86,21 @@ def uncertain_about(figures: Figures, is_kept: bool, settings: RubricSettings) -
 
 
 def _spans(interval: Interval, threshold: float) -> bool:
-    """Whether values on both sides of the decision lie in the interval; a value at the threshold reaches it."""
+    """Whether the interval contains values on both sides of the threshold; a value equal to it is on the upper side."""
     low, high = interval
     return low < threshold <= high
 
 
 def curriculum_defaults() -> dict[str, object]:
-    """The numbers of RuCL's Table 5 by the names of the reward's settings; those that the paper leaves out are null."""
+    """The numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a default."""
     return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
 
 
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
-    """The content of ``rubrics.json``: every candidate as measured, why it was not kept, what went wrong.
+    """The content of ``rubrics.json``: every candidate with its figures and the reason if it is not kept, and problems.
 
-    ``curriculum`` holds what the paper trains with; the config of a training decides (its reward's ``recipe``
-    is ``rucl``, and its ``options`` are these), and the steps of one epoch are a good ``ramp_steps``.
+    ``curriculum`` holds the paper's training settings, for information. The training's own config decides: its reward
+    has ``recipe`` ``rucl`` and these settings as ``options``; the steps of one epoch are a good ``ramp_steps``.
     """
     content = {
         "judged": mined.judged,
@@ -117,7 +118,7 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Returns what a curriculum on these rubrics lacks, in one sentence; "" where both strata have one, or none has.
+    """Returns one sentence if a stratum has no kept rubric; "" if both strata have rubrics, or neither has.
 
     ``rubrics`` is the content of ``rubrics.json``.
     """
@@ -129,7 +130,7 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """How many of the judged attempts are right by the grader: what the paper's candidate 20 measures (Table 6)."""
+    """The share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None
     return {"graded": mined.graded, "pass_rate": rate, "pass_rate_interval": _written(interval)}
@@ -160,7 +161,7 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
 
 
 def _apart(rubric: Rubric) -> Mapping[str, object]:
-    """A candidate that was not measured, since the answer is graded and rewarded apart (Eq. 4)."""
+    """The row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
     unknown = dict.fromkeys(each.name for each in fields(Figures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
     return {**_said(rubric), **unknown, **decided}

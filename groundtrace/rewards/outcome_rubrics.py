@@ -1,4 +1,4 @@
-"""Rubrics that ask whether the final answer is right, which the outcome already pays for (RuCL Eq. 4)."""
+"""Detects rubrics that ask whether the final answer is right, which the outcome already rewards (RuCL Eq. 4)."""
 
 import re
 
@@ -17,9 +17,9 @@ _FINAL = (
     rf" (?:yes/no )?(?:\w+ )?{_LAST}|{_STATED}|the result(?! of)"
     rf"|{_LAST} (?:\w+ )?(?:chosen|picked|selected|given|at the end|(?:with)?in the (?:answer|box)(?: tags?)?))"
 )
-"""What the response ends in."""
+"""Phrases for the final answer of a response."""
 _BY = r"(?: (?:that|which|given|provided|drawn|stated|reached|of|in|on|by|from|at) [^.;,]{1,40}?| \([^)]{1,40}\))?"
-"""Whose it is or where it stands, behind what the response ends in."""
+"""An addition after such a phrase that describes its source or position."""
 _REFERENCE = (
     r"(?:reference|gold(?:en)?|gt|labels?|targets?|key|expected|correct|right|true|actual|exact|number of|standard"
     rf"|annotations?|should be|answer sheet|teacher|(?:given |reference )?solution)\b{_NOT_ITS_FORM}"
@@ -81,11 +81,11 @@ _LEFT_ASIDE = re.compile(
 
 
 def asks_for_right_answer(rubric: Rubric) -> bool:
-    """Returns whether the rubric asks if the final answer is right, by what it says of gold, correct or reference ones.
+    """Returns whether the rubric asks if the final answer is right, detected by phrases such as "the correct answer".
 
-    The outcome is rewarded apart (RuCL Eq. 4; Table 6 keeps its candidate 20, the gold-answer check, apart too), and a
-    rubric that repeats it would pay for the answer in place of the reasoning. That the conclusion follows from the
-    reasoning, or has the form that was asked for, is not meant; nor is what a rubric says to leave aside.
+    The outcome is rewarded separately (RuCL Eq. 4; Table 6 also separates its candidate 20, the gold-answer check), and
+    a rubric that repeats it would reward the answer instead of the reasoning. Rubrics that ask whether the conclusion
+    follows from the reasoning, or has the required form, do not count, nor do phrases after words like "regardless of".
     """
     said = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
     return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(said.split()))) is not None

@@ -1,8 +1,8 @@
-"""Faults planted in good responses by arithmetic on their text, so that it is known what a judge ought to say.
+"""Plants faults in good responses by text edits, so that the right verdict of a judge is known.
 
-Each function gives the faulty text, or None where there is nothing that it could change with certainty. The faults are
-those that the three thinking judges of SAIL-RL (§3.1) look for: a wrong step, a claim that the image contradicts, and a
-conclusion that does not follow.
+Each function returns the faulty text, or None if there is nothing that it can safely change. The faults are those that
+the three thinking judges of SAIL-RL (§3.1) look for: a wrong step, a claim that the image contradicts, and a conclusion
+that does not follow.
 """
 
 import re
@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 def with_wrong_step(thought: str) -> str:
-    """The thought with a wrong calculation: its first right sum off by one, or else a wrong one put in."""
+    """The thought with a wrong calculation: its first right sum changed by one, else an inserted wrong sum."""
     for found in _EQUATION.finditer(thought):
         total = int(found.group(2))
         if total == sum(map(int, found.group(1).replace(" ", "").replace("-", "+-").split("+"))):
@@ -30,10 +30,9 @@ def with_wrong_step(thought: str) -> str:
 
 
 def with_wrong_claim(thought: str, question: Question) -> str | None:
-    """The thought with a colour that it names changed wherever it stands, or else a side of the image.
+    """The thought with its first colour replaced everywhere, else with one side of the image replaced.
 
-    The new colour is one that neither thought nor question nor answer names, so that what is said is not there by
-    chance of another thing.
+    The new colour is in neither thought nor question nor answer, so that the new claim is not true of another object.
     """
     spoken = " ".join((thought, question.question, question.answer, *(question.choices or ()))).lower()
     found = _COLOUR.search(thought)
@@ -47,7 +46,7 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 
 
 def other_answer(question: Question) -> str | None:
-    """An answer that is not the gold one: the other of yes and no, the next choice, a number one larger."""
+    """An answer other than the gold answer: the opposite of yes or no, another choice, or the number plus one."""
     choices = question.choices or ()
     if choices:
         right = gold_options(question.answer, choices)

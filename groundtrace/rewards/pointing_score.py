@@ -1,13 +1,13 @@
-"""What pointing earns, from how many targets are pointed at and how many points are wrong.
+"""The score for pointing, computed from the number of targets pointed at and the number of wrong points.
 
-Argos Eq. 3 is a mean over the points that are there: the first factor below, r / (r + w). It says nothing of targets
-that were passed over, of wrong points alone, nor of no points at all, so that silence can earn more than looking. The
-rest is ours. :func:`pointing_score` keeps these laws, whatever the other terms of a reward are:
+Argos Eq. 3 is a mean over the given points: the first factor below, r / (r + w). It does not cover missed targets,
+responses with only wrong points, and responses without points, so that silence can earn more than looking. The rest is
+ours. :func:`pointing_score` has these properties, whatever the other terms of a reward are:
 
-- a point on one more target never lowers it, and a wrong point lowers it;
-- without any points it is never higher than with at least one target pointed at;
-- all targets and nothing wrong earn 1;
-- the order of the points, and repeats, change nothing.
+- a point on a further target never lowers the score, and a wrong point lowers it;
+- the score without points is never higher than with at least one target pointed at;
+- the score is 1 if all targets are pointed at and no point is wrong;
+- the order of the points, and repeated points, do not change the score.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ DEFAULT_POINTING = PointingSettings()
 
 @dataclass(frozen=True)
 class Pointed:
-    """What the points of a response come to.
+    """The counts of right and wrong points of a response.
 
     Attributes:
-        right: distinct targets that are pointed at.
-        wrong: points off their objects, and targets pointed at beyond their ``number``.
-        number: how many targets the question has; None where nobody knows.
+        right: the number of distinct targets that are pointed at.
+        wrong: the number of points off their objects, and of targets pointed at beyond ``number``.
+        number: the number of targets of the question; None if it is unknown.
     """
 
     right: int
@@ -45,16 +45,16 @@ class Pointed:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "Pointed":
-        """Targets beyond their number are wrong: an answer of three has no four objects."""
+        """Counts targets beyond ``number`` as wrong: if the answer is three, a fourth object is wrong."""
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)
 
 
 def pointing_score(pointed: Pointed, settings: PointingSettings = DEFAULT_POINTING) -> float:
-    """Returns r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) where no target is pointed at.
+    """Returns r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
     r is ``right``, w ``wrong``, n ``number`` (unknown: the second factor is 1), s ``first_share`` and ε ``wrong_cost``.
-    The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 for no points at all.
+    The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

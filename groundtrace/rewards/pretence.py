@@ -1,14 +1,14 @@
-"""Whether a call of code looked: does what it shows tell anything of the image that the policy did not have?
+"""Detects tool calls (executed code) that only pretend to look at the image.
 
-A reward for calls that end well is also earned by ``print(1)`` and by a crop of one pixel (CodeDance Eq. 1 counts exit
-statuses alone). Deviation: a call whose output is the same without what the question asks about is a pretence and
-counts as one that did not succeed, and the calls earn by the share of those objects that they looked at, so that a crop
-of a fixed third of the image does not earn what a crop of the objects does. The environment that executes the code runs
-it on the image, on the image again, and on the image with each group of those objects painted over (:func:`groups_of`,
-:func:`without_objects`), and compares the outputs here.
+CodeDance Eq. 1 rewards every call with exit code 0, so ``print(1)`` and a crop of one pixel earn it, too. Deviation: a
+call whose output does not depend on the objects in the question is a pretence and counts as failed. The reward grows
+with the share of those objects that the calls looked at, so that a crop of a fixed third of the image earns less than a
+crop of the objects. The environment that executes the code runs it on the image, on the image again, and on the image
+with each group of those objects painted over (:func:`groups_of`, :func:`without_objects`); this module compares the
+outputs.
 
-Not found out: code that depends on the objects and tells nothing of use, such as the sum of the pixels, and the whole
-image enlarged, which is an operation that the paper teaches.
+Not detected: code whose output depends on the objects but is useless, such as the sum of the pixels, and an enlarged
+copy of the whole image, which is an operation that the paper teaches.
 """
 
 import itertools
@@ -31,21 +31,21 @@ SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
 
 MAX_GROUPS = 4
-"""Of objects that are painted over one by one: a call is executed at most so often, and twice more."""
+"""The maximum number of object groups that are painted over; a call is executed at most this many times plus two."""
 _THUMBNAIL_PX = 16
 _SAME_LEVELS = 4.0
-"""Two images show the same where their thumbnails differ by no more than this on average, of 255."""
+"""Two images are the same if the mean difference of their thumbnails is at most this, of 255 levels."""
 
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a call printed, and the images that it showed."""
+    """The output of a call: printed text and shown images."""
 
     text: str = ""
     images: tuple[Pixels, ...] = ()
 
     def is_same(self, other: "Output") -> bool:
-        """Whether both hold the same text and pixels."""
+        """Whether both have the same text and pixels."""
         images = len(self.images) == len(other.images) and all(map(np.array_equal, self.images, other.images))
         return images and self.text == other.text
 
@@ -58,11 +58,12 @@ def pretence(
     earlier: Sequence[Output] = (),
     computes: bool = False,
 ) -> str:
-    """Returns why a call that ended well was no look, "" where it was one.
+    """Returns the reason why a successful call did not look at the image; "" if it did.
 
-    ``again`` is the output of the same code on the same image, ``without`` those on the image without each group of the
-    objects asked about, ``original`` the image, ``earlier`` what the calls before it showed, ``computes`` that the
-    question is one where calculating helps (mathematics), so that an output need not depend on the image.
+    ``again`` is the output of the same code on the same image, ``without`` are its outputs on the image without each
+    group of the question's objects, ``original`` is the image, ``earlier`` are the outputs of earlier calls.
+    ``computes`` is whether calculation helps to answer the question (mathematics); then the output need not depend on
+    the image.
     """
     images_alone = not shown.text.strip()
     if images_alone and all(map(_is_uniform, shown.images)):
@@ -77,13 +78,14 @@ def pretence(
 
 
 def looked_at(shown: Output, without: Sequence[Output]) -> frozenset[int]:
-    """Returns which groups of objects a call looked at: those without which its output is another."""
+    """Returns the indices of the object groups that a call looked at: without them, its output differs."""
     return frozenset(index for index, output in enumerate(without) if not shown.is_same(output))
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right; one empty group
-    without objects.
+    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+
+    Without objects there is one empty group.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))
@@ -92,9 +94,9 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 
 
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image with each box, in pixels, painted over in the mean colour of the pixels around it.
+    """Returns the image with each box (in pixels) painted over in the mean colour of the pixels around it.
 
-    Without boxes nobody knows what is asked about: the image is then turned around, in inverted colours.
+    Without boxes the objects of the question are unknown: then the image is rotated by 180° and its colours inverted.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -111,7 +113,7 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def _is_whole(image: Pixels, original: Pixels) -> bool:
-    """Whether an image is the original, or nearly all of it, and no larger."""
+    """Whether an image is the original or nearly all of it, and not larger."""
     if image.size > original.size:
         return False
     small, whole = (cv2.resize(each, (_THUMBNAIL_PX,) * 2, interpolation=cv2.INTER_AREA) for each in (image, original))

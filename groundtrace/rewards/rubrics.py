@@ -1,4 +1,4 @@
-"""Rubrics (RuCL §3.2): judged with applicability apart from score, then filtered and stratified by the figures."""
+"""Rubrics (RuCL §3.2): the judge gives applicability and score; then rubrics are filtered and stratified by both."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """A judge's word on one rubric and one attempt: ``score`` is None exactly when it is not applicable."""
+    """A judge's verdict on one attempt by one rubric; ``score`` is 0 or 1, or None exactly if it is not applicable."""
 
     rubric_id: str
     applicable: bool
@@ -74,9 +74,9 @@ class RubricScore:
 
 @record
 class Candidates:
-    """The rubrics to be measured, unmeasured yet, and ``apart`` those that ask for the right answer.
+    """The rubrics to be measured; ``apart`` are those that ask for the right answer and will not be measured.
 
-    ``pool`` is where they come from: ``teacher`` or ``default``.
+    ``pool`` is their origin: ``teacher`` or ``default``.
     """
 
     rubrics: tuple[Rubric, ...]
@@ -85,7 +85,7 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """The first ``max_rubrics`` of the default pool."""
+    """The first ``max_rubrics`` rubrics of the default pool."""
     return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
 
 
@@ -95,10 +95,10 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Returns the teacher's candidates, those that ask for the right answer apart.
+    """Returns the teacher's candidates; those that ask for the right answer are in ``apart``.
 
-    Raises BadReply when the form is wrong, none is given or left, or ids or wordings repeat: what stands twice pays
-    twice.
+    Raises BadReply if the form is wrong, there is no rubric to measure, or ids or wordings repeat: a repeated rubric
+    would be rewarded twice.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
@@ -120,7 +120,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """One score per rubric, in their order. Raises BadReply when a rubric is missing or a score contradicts (a, s)."""
+    """One score per rubric, in their order. Raises BadReply if one is missing, repeated or invalid."""
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")
@@ -141,20 +141,20 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 
 
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
-    """The rubrics with applicability η_j and pass rate p_j over the judged attempts (RuCL §3.2); p is None at η = 0."""
+    """The rubrics with applicability η_j and pass rate p_j over the judged attempts (RuCL §3.2); p is None if η = 0."""
     rows = list(judged)
     measured = []
     for rubric in rubrics:
         scores = [score for row in rows for score in row if score.rubric_id == rubric.id]
         passed = [score.score for score in scores if score.applicable and score.score is not None]
         applicability = len(passed) / len(scores) if scores else 0.0
-        pass_rate = math.fsum(passed) / len(passed) if passed else None  # whatever order they came in
+        pass_rate = math.fsum(passed) / len(passed) if passed else None  # independent of the order
         measured.append(replace(rubric, applicability=applicability, pass_rate=pass_rate))
     return tuple(measured)
 
 
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
-    """The rubrics with enough coverage, each with its stratum (RuCL §3.2, Table 1)."""
+    """The rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
         for rubric in rubrics
@@ -163,7 +163,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Returns what a curriculum on rubrics of these strata lacks, in one sentence; "" with both, and with none."""
+    """Returns one sentence if a stratum is missing for a curriculum; "" if both strata are given, or neither."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -1,8 +1,8 @@
-"""A second judge beside the first: it is asked the same and decides nothing; the run counts how often both agree.
+"""A second judge: it gets the same questions as the first but does not decide; the run measures their agreement.
 
-A judge's word cannot be checked against pixels, so that its errors show only against another judge. Where the role
-``second_judge`` has an endpoint, each verdict that a judge gave on a trace's reasoning is asked of it too; its value
-stands in the verdict's evidence, and the run reports Cohen's κ (:mod:`groundtrace.rewards.agreement`).
+A judge's verdict cannot be checked against pixels, so its errors show only in comparison with another judge. If the
+role ``second_judge`` has an endpoint, it also judges each trace's reasoning that the judge has judged. Its value is
+stored in the verdict's evidence, and the run reports Cohen's κ (:mod:`groundtrace.rewards.agreement`).
 """
 
 import json
@@ -15,13 +15,13 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
-    """The first judge's verdict with the second one's value and reason as evidence."""
+    """The first judge's verdict with the second judge's value and reason as evidence."""
     said = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
     return replace(verdict, evidence=(*verdict.evidence, said))
 
 
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:
-    """What both judges said, as labels, or None where only one was asked. A probability is a yes from 0.5."""
+    """The verdicts of both judges as labels; None if there is no second verdict. A value of at least 0.5 is a yes."""
     found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
     return (_label(verdict.value), _label(found[0][ROLE])) if found else None
 

@@ -1,9 +1,9 @@
-"""Which scorers run for a response (Argos §3: the agentic verifier selects scoring functions for each sample).
+"""Selects the scorers that run for a response (Argos §3: the agentic verifier selects them for each sample).
 
-Each scorer says what it needs of the response, the question and the run's endpoints
-(:class:`groundtrace.rewards.scorer.Scorer`). That decides by default; ``judge`` may plan instead
-(:func:`plan_scorers`), but only among the scorers whose needs are met. Deviation: the paper's agent is always a model;
-needs cost nothing, and say of every scorer why it ran or did not.
+Each scorer declares its needs: of the response, of the question and of the run's endpoints
+(:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide; with the planner ``judge`` a model may leave
+out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model;
+needs cost no calls, and give a reason why each scorer runs or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,9 +25,9 @@ Planner = Literal["rules", "judge"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a scorer runs for a response, and why or why not.
+    """Whether a scorer runs for a response, and the reason.
 
-    One that does not run is not applicable, or ``failed``: it would apply, and cannot be run.
+    A scorer that does not run is not applicable, or ``failed``: it applies but cannot run.
     """
 
     scorer: Scorer
@@ -37,7 +37,7 @@ class Choice:
 
 
 def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
-    """One choice per scorer, in their order; those that ``skip`` names do not apply."""
+    """One choice per scorer, in their order; the scorers named in ``skip`` are not applicable."""
     return tuple(
         Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)
         for scorer in scorers
@@ -45,7 +45,7 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Whether the scorer runs: where its needs are met, its required roles have endpoints, and it has its means."""
+    """Whether the scorer runs: its needs and means are met, and its required roles have endpoints."""
     unmet = next((said for holds, said in scorer.needs if not holds(case)), None)
     if unmet is not None:
         return Choice(scorer, False, unmet)
@@ -56,11 +56,11 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 
 
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
-    """The choices after the judge has left out what it finds useless here.
+    """The choices after the judge has left out the scorers that it finds useless for this response.
 
-    It cannot add a scorer whose needs are not met. The scorer named ``always``, gates, and scorers that look at the
-    media run in any case, since the judge reads the response, which may plead to be left alone. After a failed call or
-    a bad reply the choices stay as they were, and say so.
+    The judge cannot add a scorer whose needs are not met. The scorer named ``always``, gates and grounding scorers run
+    in any case, since the judge reads the response, which may ask not to be checked. After a failed call or a bad reply
+    the choices are unchanged, and their reasons mention the failure.
     """
     offered = tuple(choice for choice in choices if choice.chosen and _is_optional(choice.scorer, always))
     if not offered:
@@ -90,7 +90,7 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
 
 
 def _reader(names: set[str]) -> Callable[[Answered], dict[str, str]]:
-    """Reads the reason of each scorer that the planner wants, all of them among ``names``."""
+    """Returns a parser of the planner's reply: the reason of each wanted scorer, by name. All must be in ``names``."""
 
     def read(reply: Answered) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")

@@ -1,8 +1,7 @@
-"""What a question asks a response to point at, whatever the response says.
+"""The targets of a question: the objects that a response should point at, independent of the response.
 
-Whether there is anything to point at must not depend on the response: else a response decides by its silence that
-nothing is checked. So the targets are read off the question, its gold answer, and what the pointer found of the
-proposed entities.
+If the targets depended on the response, a response could avoid every check by not pointing. So they are determined by
+the question, its gold answer, and the proposed entities that the pointer found.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,11 +23,11 @@ class Targets:
     """The objects that a question asks about.
 
     Attributes:
-        exist: whether there are any; None where nothing tells.
-        number: how many, None where nobody knows: "Is there a dog?" is answered by one of three dogs.
-        counted: the phrases under which targets are looked for, where the question counts them; else targets are all
-            that the question speaks of.
-        reason: why nothing tells.
+        exist: whether there are any; None if it is unknown.
+        number: the number of targets; None if it is unknown: one of three dogs answers "Is there a dog?".
+        counted: for a question that counts objects, the phrases with which they are searched; empty for others, whose
+            targets are all objects that the question mentions.
+        reason: why ``exist`` is unknown.
     """
 
     exist: bool | None
@@ -38,10 +37,10 @@ class Targets:
 
 
 async def targets_of(case: Case) -> Targets:
-    """Returns what there is to point at.
+    """Returns the targets of the case's question.
 
-    A count above 0 has as many targets as its gold answer, if the pointer or the detector finds what is counted. Else
-    there are targets where the pointer found an entity. Raises CallError and BadReply as
+    For a count above 0, the number of targets is the gold answer, if the pointer or the detector finds a counted
+    object. Otherwise there are targets if the pointer found an entity. Raises CallError and BadReply as
     :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     number = gold_count(case.question)
@@ -63,12 +62,12 @@ async def targets_of(case: Case) -> Targets:
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a point that lies on an object of its label lies on one that the question asks about.
+    """Whether a point that is on an object of its label is on a target.
 
-    Of a count: its label has all the words of what is counted, and names nothing else with them, or it lies on an
-    instance of that. Else: question, answer or entities name its label, or it lies on an instance of an entity. Where
-    the label is less exact than an entity ("circle" and "object" for "black circle"), and the entity is found, only the
-    latter counts. Raises CallError and BadReply.
+    For a count: the label has all the words of the counted objects and names nothing else, or the point is on an
+    instance of them. For other questions: question, answer, choices or entities name the label, or the point is on an
+    instance of an entity. If the label is less exact than an entity ("circle" or "object" for "black circle") and that
+    entity is found, the point must be on an instance of an entity. Raises CallError and BadReply.
     """
     question = case.question
     if targets.counted:
@@ -84,9 +83,11 @@ async def is_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def names_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a label tells the targets from other things in the image: it has the words of what is asked for, or all
-    that it fits are targets ("black square" for "black block", where the only black things are squares). "circle" and
-    "object" do not for "black circle" beside others. Raises CallError and BadReply.
+    """Whether a point's label distinguishes the targets from other objects in the image.
+
+    The label has the words of the targets, or all its instances are targets ("black square" for "black block" if the
+    only black objects are squares). For the target "black circle" beside other objects, "circle" and "object" do not.
+    Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -95,10 +96,11 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether the label of a point on another object is also that of a target in the image: "object" is, and "blue
-    circle" is not, where black circles are asked for. What a label says of place and rank is left out where the rest
-    does not name the targets: "third object from the left" picks a thing out and says nothing of what it is. Raises
-    CallError and BadReply.
+    """Whether the label of a point on another object also fits a target in the image.
+
+    If the targets are black circles, "object" does and "blue circle" does not. Words for place and rank in the label
+    are ignored if the rest does not name the targets: "third object from the left" selects an object but does not
+    describe it. Raises CallError and BadReply.
     """
     thing = thing_of(point.label)
     own = await _fitting(point.label if _says_target(thing, case, targets) else thing, point, case)
@@ -107,7 +109,7 @@ async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 def _says_target(label: str, case: Case, targets: Targets) -> bool:
-    """Whether the words of a label name what the question asks about."""
+    """Whether the words of a label name the targets."""
     question = case.question
     if targets.counted:
         return names_only(label, counted_words(question.question) or frozenset())
@@ -117,12 +119,12 @@ def _says_target(label: str, case: Case, targets: Targets) -> bool:
 
 
 async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
-    """What a label fits in the image that the point speaks of."""
+    """The instances of a label in the point's image."""
     return (await case.masks.of(label, point.media_index, point.frame)).masks
 
 
 async def _wanted(point: Point, case: Case, targets: Targets) -> list[Mask]:
-    """The targets in the image that the point speaks of."""
+    """The targets in the point's image."""
     phrases = targets.counted or case.entities or ()
     return [mask for phrase in phrases for mask in await _fitting(phrase, point, case)]
 
@@ -137,7 +139,7 @@ def is_a_count(case: Case) -> bool:
 
 
 def gold_count(question: Question) -> int | None:
-    """Returns the gold answer of a question that asks how many, where it is a whole number; else None."""
+    """Returns the gold answer of a question that asks how many, if it is a whole number from 0; else None."""
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None
     number = read_numerals(question.answer).single
@@ -145,7 +147,7 @@ def gold_count(question: Question) -> int | None:
 
 
 async def _is_found(phrase: str, case: Case) -> bool:
-    """Whether the detector finds the phrase in an image of the question; of a clip nobody asks."""
+    """Whether the phrase is found in an image of the question; clips are not searched."""
     for index, medium in enumerate(case.question.media):
         if not medium.frames and (await case.masks.of(phrase, index)).masks:
             return True
@@ -153,7 +155,7 @@ async def _is_found(phrase: str, case: Case) -> bool:
 
 
 async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Whether one of the phrases is found in the image that the point speaks of."""
+    """Whether one of the phrases is found in the point's image."""
     for phrase in phrases:
         if (await case.masks.of(phrase, point.media_index, point.frame)).masks:
             return True
@@ -161,7 +163,7 @@ async def _is_there(phrases: Iterable[str], point: Point, case: Case) -> bool:
 
 
 async def lies_on(phrases: Iterable[str], point: Point, case: Case) -> bool:
-    """Whether a point lies on an instance of one of the phrases. Raises CallError and BadReply."""
+    """Whether a point is on an instance of one of the phrases. Raises CallError and BadReply."""
     medium = case.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     for phrase in phrases:

@@ -1,8 +1,8 @@
-"""The agentic verifier (Argos §3.1): for each response, the scorers that fit it, then the gated score.
+"""The agentic verifier (Argos §3.1): runs the applicable scorers for each response, then computes the gated score.
 
-What a response contains and what the run has endpoints for decide which scorers run
-(:mod:`groundtrace.rewards.selection`). A scorer that does not run is reported with the reason, as not applicable or as
-failed; one that does has the reason as its last evidence, so that a verdict shows why it was given or left out.
+The content of the response and the run's endpoints decide which scorers run (:mod:`groundtrace.rewards.selection`). The
+verdict of a scorer that does not run is not applicable or failed, and holds the reason. The verdict of a scorer that
+runs has the reason as its last evidence.
 """
 
 import json
@@ -21,7 +21,7 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class Verified:
-    """The verdicts on a response, and its gated score; None where it could not be verified."""
+    """The verdicts on a response, and its gated score; the score is None if the response could not be verified."""
 
     verdicts: tuple[Verdict, ...]
     score: float | None
@@ -32,9 +32,9 @@ async def verify(
 ) -> Verified:
     """Returns one verdict per scorer, in their order, and the score.
 
-    Below the gate only the outcome is scored, and where the form is wrong only the outcome and the form: the others
-    cannot matter. ``planner`` is a :data:`groundtrace.rewards.selection.Planner`. Raises UserError where none of the
-    scorers is ``outcome``, and BudgetUsedUp.
+    If the outcome is unscored or below τ, only the outcome is scored; if a gate such as the form is 0, only the outcome
+    and the gates: the other verdicts could not change the score. ``planner`` is a
+    :data:`groundtrace.rewards.selection.Planner`. Raises UserError if no scorer is named ``outcome``, and BudgetUsedUp.
     """
     case = replace(case, pointing=gate.pointing)
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)

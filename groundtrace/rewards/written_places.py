@@ -1,13 +1,13 @@
-"""Coordinates that a response writes out in its prose, where no scorer sees them.
+"""Finds coordinates in the prose of a response, which no scorer checks.
 
-:func:`place_in_prose` finds a position that stands outside of tags, which no response may hold; :func:`place_in_words`
-finds coordinates in any spelling, which a response of words alone may not hold (iVGR §3.2, the textual stream). The
-second is stricter: "at 120, 45" is a place there, and a model that is trained on the trace would learn to write it.
+:func:`place_in_prose` finds a position outside of tags, which no response may contain. :func:`place_in_words` finds
+coordinates in any spelling, which a response in words may not contain (iVGR §3.2, the textual stream). The second
+function is stricter: it also finds "at 120, 45", which a model trained on the trace would learn to write.
 
-What is looked for are numbers in the company of what makes them coordinates: brackets, names of axes, sides and
-corners, a preposition of place before a bare pair, pixels or shares of the width and height. Numbers alone are never
-enough, so that counts, tables, dates and sums stay words. Digits of other scripts, full-width signs, invisible
-characters, LaTeX, hedges ("about", "≈", "±2") and quotes are put aside first (:func:`plain`).
+Numbers are coordinates only together with brackets, names of axes, sides or corners, a preposition of place before a
+pair, pixels, or shares of the width and height. Numbers alone are never coordinates, so counts, tables, dates and sums
+are not found. Before the search, digits of other scripts and full-width characters are converted, and invisible
+characters, LaTeX, hedges ("about", "≈", "±2") and quotes are removed (:func:`plain`).
 """
 
 import re
@@ -31,7 +31,7 @@ _SIGNS = {
     )
     for sign in signs
 } | dict.fromkeys(map(ord, "$\"'“”‘’`*"))
-"""Signs that stand for another one: dashes, brackets, and what separates numbers; quotes are left out."""
+"""Characters that are replaced by another: dashes, brackets and separators of numbers; quotes are removed."""
 
 _FIGURE = r"-?(?:\d{1,5}(?:\.\d{1,6})?|\.\d{1,6})(?:e[+-]?\d{1,2})?"
 _UNIT = r"(?:\s*(?:px|pixels?|%))?"
@@ -46,7 +46,7 @@ _COMMA = r"\s*[,;]\s*"
 _PAIR = rf"{_FIGURE}{_UNIT}\s*(?:[,;|]|\s/\s)\s*{_FIGURE}{_UNIT}"
 _LOOSE_PAIR = rf"{_FIGURE}{_UNIT}(?:\s*[,;/|x]\s*|\s+(?:and|y|und|et|by)?\s*){_FIGURE}"
 _NO_LIST = r"(?!\.?\d|,\d{3}\b|\s*,?\s*(?:and|or|&)\s*\d|\s*[,;/-]\s*\d|\s+(?:are|stand|remain|more|others?)\b)"
-"""Behind a pair: it is no part of a longer list, of a date or of a number with thousands."""
+"""After a pair: the pair is not part of a longer list, a date, or a number with thousands separators."""
 _NO_THOUSANDS = r"(?!\d{1,3}(?:,\d{3})+(?![\d]))"
 _NUMERAL = (
     r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
@@ -59,7 +59,7 @@ _IN_LETTERS = re.compile(
     rf"|\b({_TENS})\b(?:[\s-]({_ONES})\b)?",
     re.IGNORECASE,
 )
-"""Numbers from twenty on in English words; below that, words count things and seldom say where."""
+"""Numbers from twenty on in English words; words for smaller numbers usually count things and seldom give positions."""
 _SAID = r"(?:(?:of|is|are|at|equals|from|between|ranges?|spans?|runs?|goes|lies|value)\b\W{0,3}){0,4}"
 _X, _Y = (
     rf"(?<![A-Za-z0-9_])(?:c|c_|cent(?:er|re)_?)?{axis}"
@@ -79,7 +79,7 @@ _SPOT = (
 _SIDE = r"(?:[xy]?[ _]?(?:min|max)|[xy][ _]?[12]|left|top|right|bottom|width|height)"
 _ACROSS, _DOWN = r"(?:left|right|width|across|horizontal\w*)", r"(?:top|bottom|height|down|vertical\w*)"
 _LONG = r"(?<![\d.])(?:\d{2,4}(?:\.\d{1,6})?|0?\.\d{1,6})(?:\s*(?:px|pixels?|units?|%|percent))?"
-"""A number as coordinates have it and counts seldom do: of two digits or more, or below one."""
+"""A number that is typical of coordinates and rare for counts: two to four digits, or below one."""
 _FAR = r"(?<![\d.])\d{3,4}(?:\.\d{1,6})?(?:\s*(?:px|pixels?|units?))?"
 _IMAGE = r"(?:image|picture|photo|frame|scene)"
 _EDGE = r"(?:left|right|top|bottom|upper|lower)"
@@ -89,14 +89,14 @@ _RANGE = rf"{_FIGURE}\s*(?:-|\.\.|to)\s*{_FIGURE}"
 _IN_WORDS = re.compile(
     "|".join(
         (
-            # Four numbers in brackets, or behind the name of a box; two in brackets with another sign between them.
+            # Four numbers in brackets or after a word for a box; two in brackets with a separator other than a comma.
             rf"[(\[{{]\s*{_FIGURE}(?:[\s,;/-]{{1,3}}{_FIGURE}){{3}}",
             rf"\b(?:b?box(?:es)?|bound(?:ing|ed)|corners?|region)\b[^.\n\d]{{0,24}}{_FIGURE}(?:[\s,;/-]{{1,3}}{_FIGURE}){{3}}",
             rf"\bbounding box\b[^.\n\d]{{0,24}}{_FIGURE}(?:[\s,]{{1,3}}(?:and\s+)?{_FIGURE}){{3}}",
             rf"\[\s*{_FIGURE}\s*:\s*{_FIGURE}\s*,\s*{_FIGURE}\s*:\s*{_FIGURE}\s*\]",
             rf"[(\[]\s*{_FIGURE}{_UNIT}(?:\s*[;|]\s*|\s+){_FIGURE}{_UNIT}\s*[)\]]",
             rf"<\s*{_FIGURE}{_COMMA}{_FIGURE}\s*>|\|\s*{_FIGURE}{_COMMA}{_FIGURE}\s*\|",
-            # Two or four behind a word of place; several pairs in a row; a pair of the image.
+            # Two or four numbers after a word of place; several pairs in a row.
             rf"\b(?:at|near)\s+(?:the\s+)?[(\[{{,]?\s*{_NO_THOUSANDS}{_PAIR}(?:{_COMMA}{_PAIR})?{_NO_LIST}",
             rf"\b(?:at|near)\s+{_FIGURE}\s*(?:x|by)\s*{_FIGURE}(?!\s*(?:px|pixels?|grid|resolution|cells?|matrix))",
             rf"@\s*[(\[]?\s*{_PAIR}",
@@ -104,7 +104,7 @@ _IN_WORDS = re.compile(
             rf"{_CORNER}[^.;\n\d]{{0,24}}{_LOOSE_PAIR}{_NO_LIST}",
             r"(?<![\d.,])\d{2,4}(?:,\s?|\s)\d{2,4}(?:\s*;\s*|\s+(?:-|to)\s+)(?:\w+\s+){0,2}\d{2,4}(?:,\s?|\s)\d{2,4}(?![\d.,]*\d)",
             rf"(?:\b(?:bei|situé[es]*\s+[àa]|está\s+en|точке)\s+|[在于]){_PAIR}{_NO_LIST}(?!\s*[年月日点時时岁])",
-            # A pair without a word of place: in braces, behind an arrow, as shares or in coordinates of the image.
+            # A pair without a word of place: in braces, after an arrow, as shares or in coordinates of the image.
             rf"[{{<]\s*(?:{_FAR}[\s,;|]+{_LONG}|{_LONG}[\s,;|]+{_FAR})\s*[}}>]",
             rf"->\s*{_NO_THOUSANDS}{_LONG}\s*[,;|]\s*{_LONG}{_NO_LIST}",
             rf"{_FIGURE}\s*(?:%|percent)\s*(?:x|by)\s*{_FIGURE}\s*(?:%|percent)\s+of\s+the\s+{_IMAGE}",
@@ -151,11 +151,11 @@ _ON_AXES = re.compile(
     rf"|{_FIGURE}\s+(?:on|along)\s+the\s+(?:x|horizontal)\b[^.\n]{{0,30}}?{_FIGURE}\s+(?:on|along)\s+the\s+(?:y|vertical)\b",
     re.IGNORECASE,
 )
-"""Numbers of both axes, which a question of charts or unknowns may be about."""
+"""Numbers for both axes, which are allowed if the question is about axes or unknowns."""
 
 
 def plain(text: str) -> str:
-    """Returns the text with ASCII digits and one spelling of what can stand around and between numbers."""
+    """Returns the text with ASCII digits and normalised brackets, dashes and separators around numbers."""
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     return _HEDGES.sub(" ", text).translate(_SIGNS)
 
@@ -175,14 +175,14 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def place_in_prose(prose: str) -> str | None:
-    """Returns the first position that the prose gives, in brackets or by its axes; None where there is none."""
+    """Returns the first position in the prose, in brackets or with named axes; None if there is no position."""
     return _first(_PLACE, plain(prose))
 
 
 def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
-    """Returns the first coordinates in the text, in whatever spelling; None where there are none.
+    """Returns the first coordinates in the text, in any spelling; None if there are no coordinates.
 
-    Where the question is about axes or unknowns called x and y, their values are no coordinates of the image.
+    ``is_of_axes`` is whether the question is about axes or unknowns called x and y: then their values do not count.
     """
     said = _IN_LETTERS.sub(_in_digits, plain(text))
     found = _first(_IN_WORDS, said)

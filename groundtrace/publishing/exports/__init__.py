@@ -1,1 +1,1 @@
-"""A run's rows as other trainers and tools read them: one file a format."""
+"""Exports a run's rows in the formats of other trainers and tools; each format has its own file."""

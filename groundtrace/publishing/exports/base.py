@@ -1,4 +1,4 @@
-"""What an export format is, what its rows are made of, and for whom they are made."""
+"""The types of an export: the format, its rows, its writers, and the target that the rows are written for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.schemas.responses.speech import Speech
 
 MARK = "<image>"
-"""Where an image stands in the user's turn of a shard."""
+"""The mark in a shard's user turn at the position of an image."""
 NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
-"""Columns that no trainer reads; they are not read from the shards either, unless a format wants them."""
+"""Columns that no trainer reads; they are not read from the shards, unless a format overrides ``unread``."""
 
 Turn = Mapping[str, str]
 """``role`` and ``content``."""
@@ -23,14 +23,14 @@ Turn = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Target:
-    """For whom rows are written.
+    """The destination of the rows and the model that will be trained on them.
 
     Attributes:
-        output: the folder in which the export will stand in the end, as an absolute path.
-        run: the path of the run folder that a reward will read the rows from.
+        output: the final folder of the export, as an absolute path.
+        run: the path of the run folder from which a reward will read the rows.
         family: the name of the family of the model to be trained.
         speech: how that model writes coordinates.
-        added: the columns that the run's RL rows have beside the core ones, for training, with their types.
+        added: the added columns of the run's RL rows that are for training, with their types.
     """
 
     output: Path
@@ -46,11 +46,11 @@ class ExportRow:
 
     Attributes:
         side: sft or rl.
-        number: which of the side's rows it is, in the order of the shards, from 0; the streams of one share it.
+        number: the index of the row in its side, in the order of the shards; the streams of a question share it.
         fields: the row's columns, without the bytes of its images.
-        turns: ``messages`` or ``prompt``, the assistant's tags in the frame of the target's family.
-        images: one for each mark in the turns, in their order.
-        stream: the one that these turns ask for, of a question that is asked in streams (iVGR §3.2); else "".
+        turns: ``messages`` or ``prompt``, with the assistant's tags in the frame of the target's family.
+        images: one image for each image mark in the turns, in order.
+        stream: the stream of these turns, if the question is asked in streams (iVGR §3.2); else "".
     """
 
     side: str
@@ -62,64 +62,65 @@ class ExportRow:
 
     @property
     def id(self) -> str:
-        """The id of its question."""
+        """The id of the row's question."""
         return self.text("id")
 
     @property
     def kept_text(self) -> str:
-        """The kept trace of an SFT row in pixels of the original, as the shard has it."""
+        """The kept trace of an SFT row, unchanged from the shard: in pixels of the original image."""
         return self.fields["messages"][-1]["content"]
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Width and height in px of each still image, or once for the frames of a clip."""
+        """Width and height in px of each still image; one entry for all frames of a clip."""
         sizes = [(image.width, image.height) for image in self.images]
         return sizes[:1] if self.fields.get("frames") else sizes
 
     def text(self, column: str) -> str:
-        """The column's text. Raises LeftOut where it is null."""
+        """The column's text. Raises LeftOut if it is null."""
         found = self.fields.get(column)
         if not isinstance(found, str):
             raise LeftOut("missing_text", column)
         return found
 
     def reference(self, target: Target) -> str:
-        """What a reward needs to find the row again (:mod:`groundtrace.publishing.rewards.reference`). Raises
-        LeftOut.
+        """The reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as JSON.
+
+        Raises LeftOut if the id or the gold answer is null.
         """
         return RowReference(self.id, self.text("answer"), target.run, target.family, self.stream).text()
 
 
 class Writer(Protocol):
-    """Takes the rows of a side one by one, and keeps no more of them than a block of fixed size."""
+    """Writes the rows of a side to files; memory holds at most one block of rows."""
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question: one, or one for each stream that it is asked in.
+        """Writes the rows of one question: one row, or one row for each of its streams.
 
-        Raises LeftOut where the format has no place for one of them, and leaves no trace of any.
+        Raises LeftOut if the format cannot represent one of them; then none of them is written.
         """
 
     def close(self) -> None:
-        """Ends the files. Where no row came, there are none."""
+        """Closes the files. If no row was written, there are no files."""
 
 
 def anything(run: Path) -> None:
-    """Refuses no run."""
+    """Accepts every run."""
 
 
 @dataclass(frozen=True)
 class ExportFormat:
-    """A format: a file of its own and a line in :data:`groundtrace.publishing.exports.registry.FORMATS`.
+    """An export format, defined in its own file and listed in :data:`groundtrace.publishing.exports.registry.FORMATS`.
 
     Attributes:
-        name: as ``--format`` names it.
-        does: what it writes and who reads it, in one sentence.
-        open: for each side that it takes, what makes its writer in a folder.
-        beside: the texts of further files by name, given the rows written of each side.
-        check: raises ExportError for a run folder that has not what the format needs.
-        marks_are_text: its reader takes ``<image>`` for text, so a row may spell it out.
-        unread: core columns of the shards that it has no use for.
-        is_for_training: of the added columns it takes those alone that are for training.
+        name: the name for ``--format``.
+        does: the files that it writes and their reader, in one sentence.
+        open: for each supported side, the function that opens its writer in a folder.
+        beside: returns the texts of further files by name, given the number of rows written for each side.
+        check: raises ExportError for a run folder that lacks something that the format needs.
+        marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
+        unread: core columns of the shards that the format does not use.
+        is_for_training: whether the format includes only those added columns that are for training.
     """
 
     name: str
@@ -132,6 +133,6 @@ class ExportFormat:
     is_for_training: bool = True
 
     def __post_init__(self) -> None:
-        """Raise ExportError for a side that there is none of."""
+        """Raises ExportError for an unknown side, or if there is no side."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(f"the format {self.name} takes sft, rl or both, got {', '.join(self.open) or 'neither'}")

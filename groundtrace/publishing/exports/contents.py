@@ -1,4 +1,4 @@
-"""What an export holds: its files with their SHA-256, and its images, whose names are theirs."""
+"""The content list of an export: its files with their SHA-256, and a digest of its images' names."""
 
 import hashlib
 from pathlib import Path
@@ -9,10 +9,10 @@ Told = dict[str, int | str]
 
 
 def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
-    """Returns the bytes and SHA-256 of each file, and of the images how many there are, their bytes, and the SHA-256 of
-    their sorted names; None where there are none.
+    """Returns the size in bytes and the SHA-256 of each file, and a summary of the images; None if there are no images.
 
-    Images are told together, since there may be millions, and named by the SHA-256 of their bytes.
+    The summary holds the number of images, their total bytes, and the SHA-256 of their sorted names, which are the
+    SHA-256 of their bytes. There may be millions of images, so they are not listed.
     """
     files: dict[str, Told] = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):

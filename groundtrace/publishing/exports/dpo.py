@@ -1,9 +1,9 @@
-"""Preference pairs: the kept trace against a worse one of the same question, in the form of TRL's DPOTrainer.
+"""Preference pairs for TRL's DPOTrainer: the kept trace and a worse trace of the same question.
 
-The rejected one is chosen among the traces that the run kept beside the best (``write.other_traces``). First come those
-whose answer is graded below the kept one's, then the others whose score is; among either the lowest score comes first,
-and what is alike stays in the order in which the traces were written. A trace that nothing is known to be wrong with
-is no rejected one: a pair that is a toss-up teaches noise.
+The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer is
+graded below that of the kept trace come first, then traces with a lower score; within both groups the lowest score
+comes first, and ties keep the order of the run. A trace that is not known to be worse is never the rejected one, since
+such a pair teaches noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,9 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Returns the traces that are known to be worse than the kept one of these ``scores``, each with why; the one to
-    reject comes first. What was not graded is not known to be worse.
+    """Returns (reason, trace) for each trace known to be worse than the kept one, which has these ``scores``.
+
+    The best trace to reject comes first. An ungraded trace is not known to be worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -92,7 +93,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """The first trace that has a form in the family's frame. Raises LeftOut with what is wrong with the last."""
+    """The first trace that can be written in the family's frame. If none can, raises LeftOut for the last trace."""
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)
@@ -104,7 +105,7 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 
 
 def check(run: Path) -> None:
-    """Raises ExportError for a run that did not keep the traces that were not chosen."""
+    """Raises ExportError for a run that kept only the chosen traces."""
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
             f"{run} did not keep the traces that were not chosen: repeat its `beam run` with "

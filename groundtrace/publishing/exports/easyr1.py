@@ -1,6 +1,7 @@
-"""EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are its default keys.
+"""EasyR1: Parquet with ``problem``, ``answer`` and ``images``, which are EasyR1's default keys.
 
-Its reward function gets the ``answer`` alone, as ``ground_truth``, so that is the row's reference. It has no SFT.
+Its reward function gets only the ``answer``, as ``ground_truth``, so the ``answer`` is the row's reference. EasyR1 has
+no SFT.
 """
 
 from pathlib import Path
@@ -17,7 +18,7 @@ RL = hub_schema([("id", pa.string()), ("problem", pa.string()), ("answer", pa.st
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for its ``RLHFDataset``."""
+    """Opens the writer of rows for EasyR1's ``RLHFDataset``."""
 
     def record(row: ExportRow) -> Record:
         problem = row.turns[-1]["content"]

@@ -1,4 +1,4 @@
-"""What keeps a run, or a row of it, from being exported."""
+"""The errors of an export: of the whole run, or of one row."""
 
 from groundtrace.schemas.errors import UserError
 
@@ -13,7 +13,7 @@ REASONS = {
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",
 }
-"""Why a row may be left out, and what each reason means; a format of one's own may have others."""
+"""The reasons to leave out a row, with their meanings; a user's own format may have others."""
 
 
 class ExportError(UserError):

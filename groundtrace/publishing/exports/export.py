@@ -1,7 +1,7 @@
-"""``beam export``: a run's rows in another format, in a folder that appears whole or not at all.
+"""``beam export``: writes a run's rows in another format, to a folder that appears complete or not at all.
 
-Rows stream from the shards into the format's writers, so memory holds one block of them. Every row read is written or
-left out with a reason, and ``export.json`` counts both.
+Rows stream from the shards to the format's writers, so memory holds one block of rows. Every row is written or left
+out with a reason, and ``export.json`` counts both.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 
 @dataclass(frozen=True)
 class Request:
-    """What ``beam export`` was asked for.
+    """The arguments of ``beam export``.
 
-    ``run_at`` is the path of the run folder as a reward will read it, where that is another than now; ``max_pixels``
-    and ``min_pixels`` are the bounds that the training sets for an image, where they are not those of the family.
+    ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
+    ``min_pixels`` are the training's bounds for the area of an image, if they differ from those of the family.
     """
 
     run: Path
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Exported:
-    """A finished export: its folder, the names of its files but for images, and the counts of each side."""
+    """A finished export: its folder, the names of its files without the images, and the counts of each side."""
 
     folder: Path
     files: tuple[str, ...]
@@ -61,9 +61,9 @@ class Exported:
 
 
 def export_run(request: Request) -> Exported:
-    """Export a run; the folder is there when this returns, and not at all where it raises.
+    """Exports a run. The output folder appears only if this succeeds.
 
-    Raises ExportError for what the user can change, and InspectError for a folder that holds no finished run.
+    Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
     form = export_format(request.format)
     summary = read_summary(request.run, digests=True)
@@ -82,7 +82,7 @@ def export_run(request: Request) -> Exported:
 
 
 def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """Raises ExportError where the frame of the coordinates is not said and matters."""
+    """The target of the request. Raises ExportError if the rows need a family that is not given or cannot be used."""
     family, output = _family(request, rows), request.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
@@ -125,7 +125,7 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(request: Request) -> Iterator[Path]:
-    """A folder beside the output that takes its name when the body ends; removed where the body raises."""
+    """A temporary folder beside the output, renamed to the output when the body ends; removed if the body raises."""
     unfinished: Path | None = None
     try:
         output = _resolved(request.output)
@@ -139,11 +139,14 @@ def _unfinished(request: Request) -> Iterator[Path]:
         raise ExportError(f"cannot write {request.output}: {said}: choose another folder") from error
     finally:
         if unfinished is not None:
-            shutil.rmtree(unfinished, ignore_errors=True)  # which has another name by now where all went well
+            shutil.rmtree(unfinished, ignore_errors=True)  # already renamed after success
 
 
 def _resolved(output: Path) -> Path:
-    """Where the export will stand: what a link leads to is replaced, not the link. Raises ExportError for no path."""
+    """The output path with links resolved, so that a link's target is replaced and not the link.
+
+    Raises ExportError for a URL or an invalid path.
+    """
     if _ADDRESS.match(str(output)):
         raise ExportError(f"{output} is an address, and exports are written to local folders: choose one, then copy it")
     try:
@@ -153,7 +156,7 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(request: Request, output: Path, run: Path) -> None:
-    """Raises ExportError for an output that is in the way of something else."""
+    """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
     if output == run or run in output.parents:
         raise ExportError(f"{request.output} lies in the run folder, which a repeated run replaces: choose one outside")
     if output in run.parents:
@@ -167,9 +170,9 @@ def _check_place(request: Request, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Rename the folder to its name; an export that stands there goes only once the new one is in its place.
+    """Renames the folder to ``output``; an old export there is removed after the new one is in place.
 
-    Raises OSError where there is one by now that is not to be replaced.
+    Raises OSError if an export has appeared there meanwhile and must not be replaced.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():
@@ -184,7 +187,7 @@ def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
 
 
 def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
-    """Raises RuntimeError where a row got lost, and ExportError where none could be written."""
+    """Raises RuntimeError if a row was lost, and ExportError if no row could be written."""
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
             raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: one got lost")
@@ -196,7 +199,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, request: Request, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Write ``export.json``; returns the names of the files but for images."""
+    """Writes ``export.json``; returns the names of the files without the images."""
     files, images = contents_of(folder)
     told = {
         "format": request.format,

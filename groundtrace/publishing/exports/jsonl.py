@@ -1,4 +1,4 @@
-"""Plain JSON lines: every column of the shards but the drawn images, and the images as files beside them."""
+"""Plain JSON lines: every column of the shards except ``overlays``, with the images as files in a folder."""
 
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_side(side: str, folder: Path, target: Target) -> LinesWriter:
-    """All rows of a side in one file."""
+    """Opens the writer of all rows of a side, in one file."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

@@ -1,7 +1,7 @@
 """LLaMA-Factory: JSON lines of conversations, images as files, and the ``dataset_info.json`` that describes them.
 
-The paths of the images start from the folder, which LLaMA-Factory takes as ``media_dir`` where it is its
-``dataset_dir``. It has no GRPO, so only SFT rows are written.
+Image paths are relative to the export folder; LLaMA-Factory's ``media_dir`` defaults to its ``dataset_dir``. It has no
+GRPO, so only SFT rows are written.
 """
 
 import json
@@ -22,7 +22,7 @@ INFO = {
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
-    """Rows for ``stage: sft``."""
+    """Opens the writer of rows for ``stage: sft``."""
     return LinesWriter(folder / FILE, _record)
 
 
@@ -31,7 +31,7 @@ def _record(row: ExportRow, images: list[str]) -> Record:
 
 
 def dataset_info(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Returns the description of the data set."""
+    """Returns the text of ``dataset_info.json``."""
     return {"dataset_info.json": json.dumps({DATASET: INFO}, indent=2) + "\n"}
 
 

@@ -1,9 +1,9 @@
-"""OpenRLHF: JSON lines with ``input``, ``label`` and ``images``, whose label is what its remote reward is sent.
+"""OpenRLHF: JSON lines with ``input``, ``label`` and ``images``; OpenRLHF sends the label to its remote reward.
 
-OpenRLHF keeps the column of images in memory and opens relative paths from where it is started, so the images are files
-and their paths absolute: a folder that was moved has to be exported again. Its SFT takes no images, so only RL rows are
-written. It asks for the reward of each response as that ends (``openrlhf/utils/agent.py`` of 0.11.2), so a run of which
-questions are asked in several streams is refused.
+OpenRLHF keeps the image column in memory and resolves relative paths from its working directory, so the images are
+files with absolute paths: after the folder is moved, the run has to be exported again. OpenRLHF's SFT takes no images,
+so only RL rows are written. It requests the reward of each response when that response ends
+(``openrlhf/utils/agent.py`` of 0.11.2), so a run whose questions are asked in several streams is refused.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_rl(folder: Path, target: Target) -> LinesWriter:
-    """Rows for its ``PromptDataset``."""
+    """Opens the writer of rows for OpenRLHF's ``PromptDataset``."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return {

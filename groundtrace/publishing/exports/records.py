@@ -1,4 +1,4 @@
-"""What several formats put into a record."""
+"""The parts of a record that several formats share."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Returns the turns with their texts as parts; the places of the images are parts, and no text holds them."""
+    """Returns the turns with their contents as text parts and image parts; image parts replace the image marks."""
     left = len(row.images)
     turns: list[dict[str, object]] = []
     for turn in row.turns:
@@ -31,9 +31,9 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Returns all columns of the row, its turns in the family's frame and its images by name; null ones are left out.
+    """Returns all columns of the row that are not null, its turns in the family's frame, and its images by name.
 
-    RL rows carry their reference besides. Raises LeftOut.
+    RL rows also get their reference and ``problem``. Raises LeftOut.
     """
     record = {name: value for name, value in row.fields.items() if value is not None}
     record |= {TURNS[row.side]: list(row.turns), "images": images}

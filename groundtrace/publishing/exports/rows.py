@@ -1,4 +1,4 @@
-"""A side's rows, read from the shards in their order, a few at a time."""
+"""Reads the rows of a side from the shards, in order and in small batches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,14 +25,14 @@ TEXT_BATCH_ROWS = 1000
 
 
 def shards_of(run: Path, side: str) -> list[Path]:
-    """Returns the files of a side in order."""
+    """Returns the shards of a side in order."""
     return sorted((run / side).glob("*.parquet"))
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Returns how many rows the shards of a side hold, by their footers.
+    """Returns the number of rows in the shards of a side, from their footers.
 
-    Raises ExportError for a shard that cannot be read, and where ``run.json`` says another number.
+    Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
     """
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
@@ -54,7 +54,7 @@ def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, An
 
 
 def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
-    """Raises ExportError where the images or the turns are missing or of another form than a run writes."""
+    """Raises ExportError if the column of images or turns is missing or has another type than a run writes."""
     for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
         kind = schema.field(column).type if column in schema.names else pa.null()
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
@@ -65,7 +65,7 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
 
 
 def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
-    """Whether a row of the side holds, or asks for, points or boxes in these columns of turns or traces."""
+    """Whether any row of the side contains, or asks for, points or boxes in these columns of turns or traces."""
     for file in shards_of(run, side):
         present = [name for name in columns if name in _footer(file).schema.to_arrow_schema().names]
         for row in _rows(file, present, TEXT_BATCH_ROWS):
@@ -78,10 +78,10 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
 def ready_rows(
     fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
 ) -> tuple[ExportRow, ...]:
-    """Returns a row of the shards as a format writes it: once, or once for each stream that it is asked in.
+    """Returns a row of the shards as export rows: one, or one for each of its streams.
 
-    Raises LeftOut, also for a row that is asked in streams and has not the texts that its reference needs: of such rows
-    every two that are written are whole questions (:class:`groundtrace.publishing.exports.sides.Side`).
+    Raises LeftOut. For a row with streams this includes a reference that cannot be made, because such rows are written
+    in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)
@@ -105,7 +105,7 @@ def _footer(file: Path) -> pq.FileMetaData:
 
 def _rows(file: Path, columns: Sequence[str], batch_rows: int) -> Iterator[dict[str, Any]]:
     try:
-        # As it is by default, a file is read whole before its first rows are given.
+        # With the default pre_buffer=True, the whole file would be read before the first rows are returned.
         with pq.ParquetFile(file, buffer_size=READ_BYTES, pre_buffer=False) as shard:
             for batch in shard.iter_batches(batch_rows, columns=list(columns), use_threads=False):
                 yield from batch.to_pylist()

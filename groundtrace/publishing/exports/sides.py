@@ -1,4 +1,4 @@
-"""A side of an export as it is written: every row of the shards ends as written or as left out for a reason."""
+"""Writes one side of an export; every row of the shards is written, or left out with a reason."""
 
 import contextlib
 import json
@@ -16,8 +16,9 @@ LEFT_OUT = "left_out.jsonl"
 
 @dataclass
 class SideCounts:
-    """Rows of a side: as many were read as were written or left out for a reason; ``prompts`` are the rows in the
-    export, one for each stream that a row is asked in.
+    """Counts of a side: ``read`` equals ``written`` plus all ``left_out``, which are counted by reason.
+
+    ``prompts`` counts the rows of the export: a shard row with streams gives one for each stream.
     """
 
     read: int = 0
@@ -27,7 +28,7 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Writes the rows of a side in a folder, with :data:`LEFT_OUT` where some are left out; returns the counts."""
+    """Writes the rows of a side to a folder, and those left out to :data:`LEFT_OUT`; returns the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
@@ -42,10 +43,10 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
 
 
 class Side:
-    """The rows of a side on their way to a writer, and their counts.
+    """Passes the rows of a side to a writer and counts them.
 
-    The streams of a question are written side by side. A question that is asked in one stream alone waits for the next
-    such question, so that every two rows from the first on are whole questions, whatever the mix.
+    The streams of a question are written next to each other. A question with only one stream waits for the next such
+    question, so that rows 0 and 1, 2 and 3, and so on never split the two streams of a question.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -54,7 +55,7 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Takes the rows of one question, which are written or left out together."""
+        """Writes or leaves out the rows of one question together."""
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
             return
@@ -65,13 +66,13 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Writes the question that waits for another one."""
+        """Writes the question that still waits for a second one, if any."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)
 
     def _write(self, rows: Sequence[ExportRow]) -> bool:
-        """Returns whether the rows were written, and not left out."""
+        """Returns True if the rows were written, False if they were left out."""
         try:
             self._writer.write(rows)
         except LeftOut as error:
@@ -82,7 +83,7 @@ class Side:
         return True
 
     def leave_out(self, id: object, error: LeftOut) -> None:
-        """Counts a row that is not written, and names it in the file."""
+        """Counts a row that is left out, and adds it to :data:`LEFT_OUT`."""
         self.counts.left_out[error.reason] += 1
         entry = {"side": self._side, "id": id, "reason": error.reason, "detail": error.detail}
         with (self._folder / LEFT_OUT).open("a", encoding="utf-8") as lines:

@@ -1,9 +1,9 @@
-"""The streams of iVGR (§3.2) in an export: a row that is asked in several is a row of its own in each.
+"""The streams of iVGR (§3.2) in an export: a question with several streams becomes one export row for each stream.
 
-Trainers compare the responses to one row of their data with each other, so each stream has a group and advantages of
-its own, as in the paper. Its reward compares the streams of a question, and so does ours: it has to get the responses
-of both in one call (docs/rewards.md). Whoever keeps the order of the rows and takes an even number of them at a time
-has whole questions: see :class:`groundtrace.publishing.exports.sides.Side`.
+Trainers compare the responses to one row with each other, so each stream has its own group and advantages, as in the
+paper. iVGR's reward compares the streams of a question, and so does ours, so one call must hold the responses of both
+streams (docs/rewards.md). A trainer that keeps the order of the rows and takes an even number of rows at a time never
+splits a question: see :class:`groundtrace.publishing.exports.sides.Side`.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
 
 COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
-"""The columns of the shards that say in which streams a question is asked, and in which words."""
+"""The columns of the shards that hold a question's streams and the prompt of each stream."""
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
-    """Returns the row once in each of its streams, in their order; itself where it has none.
+    """Returns one row for each stream of the row, in order; the row itself if it has no streams.
 
-    ``prompt`` and ``problem`` are then the words of the stream, which the column ``stream`` names. Raises LeftOut where
-    a stream has no words.
+    ``prompt`` and ``problem`` then hold the prompt of the stream, and ``stream`` its name. Raises LeftOut if a stream
+    has no prompt.
     """
     streams = row.fields.get("streams") or ()
     prompts = {each["stream"]: each["content"] for each in row.fields.get("stream_prompts") or ()}
@@ -42,8 +42,9 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Returns a check that refuses a run whose questions are asked in several streams, for a trainer that asks for the
-    reward of each response by itself; it raises ExportError.
+    """Returns a check that raises ExportError for a run whose questions are asked in several streams.
+
+    It is for a ``trainer`` that requests the reward of each response separately.
     """
 
     def check(run: Path) -> None:
@@ -65,5 +66,5 @@ def _count_several(run: Path) -> int:
             if "streams" in pq.read_schema(file).names:
                 found += sum(len(each or ()) > 1 for each in pq.read_table(file, columns=["streams"])[0].to_pylist())
         except (OSError, pa.ArrowException):
-            continue  # reading the rows says what is wrong with the file
+            continue  # reading the rows will raise an error for this file
     return found

@@ -1,8 +1,8 @@
-"""ms-swift: ``messages`` with an ``<image>`` for each of ``images``.
+"""ms-swift: Parquet with ``messages`` that hold one ``<image>`` for each of ``images``.
 
-Parquet with the bytes of the images, which swift reads as it reads JSON lines: the file can be moved. The schema says
-nothing to ``datasets`` of images, since swift wants their bytes and not decoded images. Positions stand in the texts
-in the family's frame, so there are no ``objects``. Of the other columns swift hands a reward ``groundtrace``.
+The file holds the bytes of the images, so it can be moved; swift reads Parquet and JSON lines alike. The schema does
+not declare the images to ``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the
+texts, in the family's frame, so there is no column ``objects``. swift passes the column ``groundtrace`` to the reward.
 """
 
 from pathlib import Path
@@ -20,12 +20,12 @@ RL = pa.schema([("messages", TURNS_WITH_MARKS), IMAGES, ("solution", pa.string()
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for ``swift sft``."""
+    """Opens the writer of rows for ``swift sft``."""
     return ParquetWriter(folder / "sft.parquet", SFT, _record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for ``swift rlhf --rlhf_type grpo``."""
+    """Opens the writer of rows for ``swift rlhf --rlhf_type grpo``."""
 
     def record(row: ExportRow) -> Record:
         return {**_record(row), "solution": row.text("answer"), COLUMN: row.reference(target)}

@@ -1,9 +1,9 @@
-"""TRL: conversations whose places for images are parts of their own.
+"""TRL: conversations whose contents are lists of text parts and image parts.
 
-TRL (``prepare_multimodal_messages`` of 1.16) puts all images before a text that is a plain string and leaves an
-``<image>`` in it as it is, so the image would be there twice. A list of parts is taken as it stands, which also keeps
-each frame of a clip behind its number and time. SFT rows are ``prompt`` and ``completion``: the loss then counts the
-completion alone, as in our trainer.
+If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before it and keeps its
+``<image>`` marks, so each image would be there twice. TRL uses a list of parts unchanged, which also keeps each frame
+of a clip after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss counts only the
+completion, as in our trainer.
 """
 
 from pathlib import Path
@@ -31,12 +31,12 @@ RL = hub_schema(
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for ``SFTTrainer``."""
+    """Opens the writer of rows for ``SFTTrainer``."""
     return ParquetWriter(folder / "sft.parquet", SFT, sft_record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for ``GRPOTrainer``, which hands the column ``groundtrace`` to its ``reward_funcs``."""
+    """Opens the writer of rows for ``GRPOTrainer``, which passes the column ``groundtrace`` to its ``reward_funcs``."""
 
     def record(row: ExportRow) -> Record:
         return {
@@ -52,7 +52,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
 
 
 def sft_record(row: ExportRow) -> Record:
-    """Returns an SFT row."""
+    """Returns an SFT row as ``prompt`` and ``completion``."""
     turns = in_parts(row)
     return {"id": row.id, "prompt": turns[:-1], "completion": turns[-1:], "images": embedded(row.images)}
 

@@ -1,4 +1,4 @@
-"""The turns of a row: checked, and the assistant's tags in the frame of a family."""
+"""Checks the turns of a row, and converts the assistant's tags to the frame of a family."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,19 +14,19 @@ from groundtrace.schemas.responses.tags import scan_tags
 
 _TAG = re.compile(r"<(?:points?|box)\b", re.IGNORECASE)
 _MEDIA_MARKS = re.compile(r"<(?:image|video|audio)>")
-# What begins a position: a coordinate among the attributes, or a number behind an opened box.
+# The beginning of a position: a coordinate among the attributes, or a number after an opening box tag.
 _POSITION = re.compile(
     r"<(?:(?:points?|box)\b[^<>]*[\s,][xy][0-9]*\s*=|box\b[^<>]*>\s*\[?\s*[-+]?[0-9])", re.IGNORECASE
 )
 
 
 def has_tags(text: str | None) -> bool:
-    """Whether a text holds, or asks for, points or boxes."""
+    """Whether a text contains, or asks for, points or boxes."""
     return bool(text and _TAG.search(text))
 
 
 def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
-    """Returns the turns of a column. Raises LeftOut where there are none, or a text is null."""
+    """Returns the turns of a column. Raises LeftOut if there are no turns, or if a role or content is not a text."""
     turns = fields.get(column)
     if not turns:
         raise LeftOut("missing_text", column)
@@ -36,11 +36,11 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 
 
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
-    """Raises LeftOut where the marks of the turns are not the places of that many images.
+    """Raises LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
 
-    The first marks are the places, since :func:`groundtrace.schemas.question_text.user_text` puts them before the
-    question. A further one is text of the question, which with ``is_strict`` no text may spell. No text may hold
-    another special token or a control character (:mod:`groundtrace.schemas.control_text`).
+    The first marks are the places of the images, since :func:`groundtrace.schemas.question_text.user_text` puts them
+    before the question. Further media marks are part of the text; ``is_strict`` forbids them. No text may hold another
+    special token or a control character (:mod:`groundtrace.schemas.control_text`).
     """
     turns = list(turns)
     asked = "\n".join(turn["content"] for turn in turns if turn["role"] != "assistant")
@@ -53,7 +53,7 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
 
 
 def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
-    """Returns a text in pixels of the original as the model writes it. Raises LeftOut where it has no such form."""
+    """Converts a text from pixels of the original to the model's frame. Raises LeftOut if this is not possible."""
     if not has_tags(text):
         return text
     if unread := _unread_position(text):
@@ -67,9 +67,9 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 
 
 def _unread_position(text: str) -> str:
-    """Returns the first tag that states a position which cannot be read, or nothing.
+    """Returns the first tag whose position cannot be parsed, or "".
 
-    Such a tag would stay in pixels of the original beside others in the model's frame.
+    Such a tag would stay in pixels of the original, while the other tags are in the model's frame.
     """
     read = [tag for tag in scan_tags(text) if _has_position(text[tag.start : tag.end])]
     starts = {tag.start for tag in read}
@@ -81,7 +81,7 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Returns the turns with the assistant's in the model's frame. Raises LeftOut."""
+    """Returns the turns; those of the assistant are converted to the model's frame. Raises LeftOut."""
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
         for turn in turns
@@ -89,9 +89,9 @@ def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tupl
 
 
 def parts(content: str, images: int) -> list[dict[str, str | None]]:
-    """Returns a text as parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
+    """Splits a text into parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
 
-    The first ``images`` marks are images; a further one stays text.
+    The first ``images`` marks become image parts; further marks stay text.
     """
     texts = content.split(MARK, images)
     found: list[dict[str, str | None]] = []

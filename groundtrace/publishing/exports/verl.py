@@ -1,9 +1,8 @@
-"""verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` where each image stands.
+"""verl: Parquet for ``RLHFDataset`` and ``MultiTurnSFTDataset``, with ``<image>`` at the position of each image.
 
-``reward_model.ground_truth`` is the row's reference, which is all that our reward takes; ``extra_info`` holds it too,
-with what a verifier of one's own needs: the question, its gold answer, boxes, choices, the stream, the sizes of the
-images, and the columns that the recipe's stages add, such as rubrics. verl adds keys to ``extra_info`` itself, so its
-names are ours alone where they stand here.
+``reward_model.ground_truth`` is the row's reference, the only input of our reward. ``extra_info`` holds it too, with
+the fields that a user's own verifier needs: the question, its gold answer, boxes, choices, the stream, the sizes of the
+images, and the added columns of the recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
 """
 
 from pathlib import Path
@@ -41,18 +40,18 @@ OWN = {
     "run": pa.string(),
     "image_sizes_px": pa.list_(SIZE),
 }
-"""What ``extra_info`` holds besides: no column of a row takes the place of these."""
+"""The further fields of ``extra_info``; an added column of the same name does not replace them."""
 SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
 
 
 def told_of(target: Target) -> dict[str, pa.DataType]:
-    """The columns of the shard that ``extra_info`` repeats; of the streams it has the one that the row asks for."""
+    """The columns of the shard that ``extra_info`` repeats; not the stream columns, which its ``stream`` replaces."""
     added = {name: kind for name, kind in target.added.items() if name not in (*OWN, *STREAMS)}
     return TOLD | added
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
-    """The schema of the RL rows."""
+    """The schema of the RL rows for this target."""
     return hub_schema(
         [
             ("data_source", pa.string()),
@@ -66,12 +65,12 @@ def rl_schema_of(target: Target) -> pa.Schema:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for verl's SFT trainer."""
+    """Opens the writer of rows for verl's SFT trainer."""
     return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Rows for verl's RL trainers."""
+    """Opens the writer of rows for verl's RL trainers."""
     repeated = told_of(target)
 
     def record(row: ExportRow) -> Record:

@@ -1,7 +1,7 @@
 """WebDataset: tar files with the images of a row and its columns as JSON.
 
-Keys are ``sft-000000000`` and on: ids may hold slashes, full stops and whatever else, and stand in the JSON. Its
-``images`` are the extensions of the row's images, in order.
+Keys are ``sft-000000000`` and so on, and the JSON holds the id, since an id may contain slashes, full stops and other
+characters. The JSON's ``images`` lists the extensions of the row's images, in order.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from groundtrace.publishing.exports.writers import Record, TarWriter
 
 
 def open_side(side: str, folder: Path, target: Target) -> TarWriter:
-    """All rows of a side, in tar files of bounded size."""
+    """Opens the writer of all rows of a side, in tar files of bounded size."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

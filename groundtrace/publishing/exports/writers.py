@@ -1,4 +1,4 @@
-"""Writers of Parquet files, of JSON lines with images beside them, and of tar files. Each keeps one block of rows."""
+"""Writers of Parquet files, of JSON lines with image files, and of tar files; each holds at most one block of rows."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from groundtrace.publishing.exports.images import UprightImage
 from groundtrace.vision.hashing import sha256_bytes
 
 BLOCK_BYTES = 32_000_000
-"""A row group ends when its texts and images reach this; the Hub's viewer refuses row groups above 286 MB."""
+"""A row group ends when its texts and images reach this size; the Hub's viewer refuses row groups above 286 MB."""
 BLOCK_ROWS = 1000
 TAR_BYTES = 512_000_000
 IMAGES = "images"
@@ -24,17 +24,17 @@ Record = Mapping[str, Any]
 
 
 def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
-    """Returns images as structs of bytes and path, the path a name by number with the extension of the format."""
+    """Returns images as structs of bytes and path; the path is the image's index with the format's extension."""
     return [{"bytes": each.data, "path": f"{number}.{each.extension}"} for number, each in enumerate(images)]
 
 
 def text_of(record: Record) -> str:
-    """Returns a record as JSON in one line."""
+    """Returns a record as JSON on one line."""
     return json.dumps(record, ensure_ascii=False)
 
 
 class ParquetWriter:
-    """Rows as one Parquet file of the schema; ``record`` makes a row's values."""
+    """Writes rows to one Parquet file with the schema; ``record`` converts a row to its values."""
 
     def __init__(self, path: Path, schema: pa.Schema, record: Callable[[ExportRow], Record]) -> None:
         self._path, self._schema, self._record = path, schema, record
@@ -66,13 +66,13 @@ class ParquetWriter:
 
 
 class ImageFolder:
-    """Images as files in a folder, named by the SHA-256 of their bytes: an image of many rows is written once."""
+    """Writes images to files named by the SHA-256 of their bytes, so an image of many rows is written once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, image: UprightImage) -> str:
-        """Writes the image and returns its path from the folder, with slashes."""
+        """Writes the image and returns its path relative to the folder, with slashes."""
         digest = sha256_bytes(image.data)
         name = f"{IMAGES}/{digest[:2]}/{digest}.{image.extension}"
         path = self._folder / name
@@ -83,7 +83,7 @@ class ImageFolder:
 
 
 class LinesWriter:
-    """Rows as one file of JSON lines; ``record`` makes a row's values from it and the paths of its images."""
+    """Writes rows to one file of JSON lines; ``record`` makes a row's values from it and the paths of its images."""
 
     def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
         self._path, self._record = path, record
@@ -91,7 +91,7 @@ class LinesWriter:
         self._file: io.TextIOWrapper | None = None
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question. Raises LeftOut, before any image of theirs is written."""
+        """Writes the rows of one question. Raises LeftOut before it writes any of their images."""
         for row in rows:
             self._record(row, [])
         lines = [text_of(self._record(row, [self._images.put(image) for image in row.images])) for row in rows]
@@ -106,10 +106,10 @@ class LinesWriter:
 
 
 class TarWriter:
-    """Rows as tar files of bounded size, in the order of the rows: for each its images, then its JSON.
+    """Writes rows to tar files of bounded size, in order: for each row its images, then its JSON.
 
-    Members of a row share the part of their name before the first full stop, which is the row's number, with its stream
-    where it has one, and never its id. The first image of a row is ``KEY.jpg``, the next ones ``KEY.1.jpg`` and so on.
+    The members of a row share the part of their name before the first full stop, the key. It holds the side, the row's
+    number and its stream if it has one, but not its id. The first image is ``KEY.jpg``, the next ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:
@@ -118,7 +118,7 @@ class TarWriter:
         self._count = self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question, all to the same file. Raises LeftOut."""
+        """Writes all rows of one question to the same file. Raises LeftOut."""
         members = [member for row in rows for member in self._members(row)]
         size = sum(len(data) for _, data in members)
         if self._tar is not None and self._bytes + size > TAR_BYTES:
@@ -142,7 +142,7 @@ class TarWriter:
         return [*members, (f"{key}.json", text_of(self._record(row, names)).encode())]
 
     def close(self) -> None:
-        """Ends the tar file that is open."""
+        """Closes the open tar file, if any."""
         if self._tar is not None:
             self._tar.close()
             self._tar = None

@@ -1,7 +1,7 @@
-"""Sending a finished run to the Hugging Face Hub.
+"""Publishes a finished run on the Hugging Face Hub.
 
-The way through it: :mod:`groundtrace.publishing.hub.sources` decides by licence which rows may go,
-:mod:`groundtrace.publishing.hub.shards` copies the shards that must not go whole,
-:mod:`groundtrace.publishing.hub.prepare` puts all that will be sent in one folder,
-:mod:`groundtrace.publishing.hub.card_check` checks its card, and :mod:`groundtrace.publishing.hub.upload` sends it.
+The steps: :mod:`groundtrace.publishing.hub.sources` decides by licence which rows may be published,
+:mod:`groundtrace.publishing.hub.shards` copies shards that cannot be published unchanged,
+:mod:`groundtrace.publishing.hub.prepare` puts all files to send in one folder,
+:mod:`groundtrace.publishing.hub.card_check` checks the card, and :mod:`groundtrace.publishing.hub.upload` uploads them.
 """

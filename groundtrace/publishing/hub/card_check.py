@@ -1,7 +1,7 @@
-"""A card's front matter held against the fields that the Hub documents, so that a bad card is found without it.
+"""Checks a card's front matter offline against the fields that the Hub documents.
 
-The documented fields are those of the Hub's page on data set cards. At publishing the Hub checks the card itself; this
-finds the same mistakes in a dry run, and some that the Hub accepts in silence, such as a config without files.
+The documented fields are those of the Hub's page on data set cards. When a run is published, the Hub checks the card
+itself. This check finds the same mistakes in a dry run, and some that the Hub accepts, such as a config without files.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ MAX_TAG_CHARS, MAX_NAME_CHARS = 64, 256
 
 
 def problems_of(card: str, files: Sequence[str]) -> list[str]:
-    """What is wrong with a card that is to stand beside these ``files``; nothing where it is right."""
+    """Returns the problems of a card that will be published with these ``files``; empty if it is right."""
     parts = card.split("---\n", 2)
     if len(parts) < 3 or parts[0]:
         return ["it does not begin with front matter between two lines of ---"]
@@ -62,7 +62,7 @@ def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]) -> list[Any]:
-    """The values of a field, which may be one or a list, that are not right."""
+    """The wrong values of a field, whose value is one value or a list."""
     value = front.get(name, [])
     values = value if isinstance(value, list) else [value]
     return [each for each in values if not isinstance(each, str) or not is_right(each)]

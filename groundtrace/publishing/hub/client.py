@@ -1,4 +1,4 @@
-"""The client of the Hub, made only where the address and the token that it is given can be used."""
+"""Opens the client of the Hub, after a check of its address, its token and its settings."""
 
 import urllib.parse
 
@@ -9,19 +9,19 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""How long the Hub may say nothing, or take no byte; it puts the parts of a large file together in that time."""
+"""The timeout for the Hub to send or accept bytes; it may need this long to join the parts of a large file."""
 
 
 def open_client() -> HfApi:
-    """The client, quiet. Raises PublishError for an address, a token or a setting that no request can be made with."""
+    """Opens the client without progress bars. Raises PublishError for an unusable address, token or setting."""
     check_address(constants.ENDPOINT)
     if constants.HF_HUB_OFFLINE:
         raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
     check_token()
     disable_progress_bars()
     try:
-        get_session().timeout = MAX_SILENCE_S  # the client's own is none: it would wait for ever
-    except ValueError as error:  # which hides a password
+        get_session().timeout = MAX_SILENCE_S  # by default the client has no timeout
+    except ValueError as error:  # its message hides the proxy's password
         raise PublishError(
             f"the proxy of the environment cannot be used: {printable(str(error))}: correct HTTP_PROXY or HTTPS_PROXY"
         ) from None
@@ -29,14 +29,14 @@ def open_client() -> HfApi:
 
 
 def check_address(address: str) -> None:
-    """Raises PublishError for an HF_ENDPOINT that is no address of a server.
+    """Raises PublishError for an HF_ENDPOINT that is not a server's address.
 
-    It is not quoted where it holds a password, which would take the token's place in every request, too.
+    The message never quotes a password in the address; such a password would also replace the token in every request.
     """
     try:
         parts = urllib.parse.urlsplit(address)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or half an IPv6 address
+    except ValueError:  # an invalid port or an incomplete IPv6 address
         raise PublishError(_no_address(address)) from None
     if parts.username is not None or parts.password is not None:
         raise PublishError("HF_ENDPOINT holds a user name or a password: leave them out, the token is HF_TOKEN")
@@ -50,7 +50,7 @@ def _no_address(address: str) -> str:
 
 
 def check_token() -> None:
-    """Raises PublishError where there is no token, or one that no header can hold; it is never quoted."""
+    """Raises PublishError if there is no token, or if a header cannot hold it; the message never quotes the token."""
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:
@@ -58,7 +58,7 @@ def check_token() -> None:
         raise PublishError(
             f"the token file {constants.HF_TOKEN_PATH} cannot be read: {said}: set HF_TOKEN, or log in with "
             "`hf auth login`"
-        ) from None  # the error of the decoder holds what it was to decode
+        ) from None  # the decoder's error holds the token
     if token is None:
         raise PublishError("there is no token: set HF_TOKEN, or log in with `hf auth login`")
     if not (token.isascii() and token.isprintable() and " " not in token):

@@ -1,11 +1,11 @@
-"""What keeps a run from being published."""
+"""The errors of publishing."""
 
 from groundtrace.schemas.errors import UserError
 
 
 class PublishError(UserError):
-    """The run, the repository or the command cannot be used; one line that says why and what to do."""
+    """The run, the repository or the command cannot be used; the message is one line: the reason and what to do."""
 
 
 class HubDown(RuntimeError):
-    """The Hub did not answer or broke off; the same command goes on with what it has not yet got."""
+    """The Hub did not answer or broke off; the same command continues with the files that the Hub lacks."""

@@ -1,4 +1,4 @@
-"""What the client of the Hub raises, as one line of what the Hub said and what to do, without a token."""
+"""Converts errors of the Hub's client to one line: the Hub's message and what to do, without the token."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +13,18 @@ from groundtrace.schemas.text import printable
 MAX_SAID_CHARS = 300
 _AGAIN = "the same command goes on where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
-"""What the client raises for an answer of another form than it knows: it reads fields without looking."""
+"""The client's exceptions for an answer of an unexpected form, whose fields it does not check."""
 
 
 @contextmanager
 def failures_told(repo: str, endpoint: str) -> Iterator[None]:
-    """Raises PublishError for what the user can mend, and HubDown where the Hub fails, whatever the client raised."""
+    """Converts any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
     try:
         yield
     except (PublishError, HubDown):
         raise
     except Exception as error:
-        raise _told(error, repo, endpoint) from None  # the cause quotes the request, and with it the token
+        raise _told(error, repo, endpoint) from None  # the cause quotes the request, which holds the token
 
 
 def _told(error: Exception, repo: str, endpoint: str) -> Exception:
@@ -42,7 +42,7 @@ def _told(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """An answer of the Hub other than 200."""
+    """The error for an HTTP error answer of the Hub."""
     status, said = refused.response.status_code, line_of(refused)
     if status == 401:
         return PublishError(f"the Hub refuses the token: {said}: set HF_TOKEN to one that may write {repo}")
@@ -56,12 +56,12 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
 
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
-    """The answer of the Hub among an error and its causes."""
+    """The first HTTP error of the Hub among an error and its causes; None if there is no such error."""
     return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
 
 
 def line_of(error: BaseException) -> str:
-    """What an error says on one line, without a token."""
+    """The error's message on one line, without the token."""
     said = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         said = f"{said}: {error.__cause__}"

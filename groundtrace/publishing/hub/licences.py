@@ -1,9 +1,9 @@
-"""What a licence lets a publisher do with questions and images that others made.
+"""The terms of licences: whether rows with questions and images of others may be published.
 
-A published set holds adapted material: questions with reasoning written for them, and copies of images that are drawn
-on. So a licence must allow redistribution and adaptation. What each allows is read from its own text; terms that ask
-for attribution alone are met by the columns ``source`` and ``license`` of every row. This is a guard against mistakes
-and no legal advice.
+A published set holds adapted material: questions with reasoning written for them, and copies of images with drawings.
+So a licence must allow redistribution and adaptation. The terms below are taken from the text of each licence;
+attribution is given by the columns ``source`` and ``license`` of every row. This is a guard against mistakes and not
+legal advice.
 """
 
 import re
@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class Terms(IntEnum):
-    """What a licence asks, the stricter the higher."""
+    """The terms of a licence; a higher value is stricter."""
 
     ATTRIBUTION = 0
     SHARE_ALIKE = 1
@@ -22,12 +22,12 @@ class Terms(IntEnum):
 
     @property
     def may_be_published(self) -> bool:
-        """Whether adapted material may be passed on."""
+        """Whether adapted material may be published."""
         return self < Terms.NO_DERIVATIVES
 
     @property
     def said(self) -> str:
-        """For people."""
+        """The terms in words, for messages."""
         return _SAID[self]
 
 
@@ -52,7 +52,7 @@ _LICENCES = {
     Terms.NO_DERIVATIVES: "cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0",
 }
 TERMS = {licence: terms for terms, licences in _LICENCES.items() for licence in licences.split()}
-"""By the Hub's id of the licence; all of :data:`groundtrace.publishing.front_matter.HUB_LICENCES`."""
+"""Terms by the Hub's id of the licence, for all of :data:`groundtrace.publishing.front_matter.HUB_LICENCES`."""
 
 
 _CC_ID = re.compile(r"cc[ -]by(?:-nc)?(?:-sa|-nd)?[ -]\d\.\d")
@@ -79,13 +79,13 @@ _OTHER_NAMES = {
     "odc-by-1.0": "odc-by",
     "pddl-1.0": "pddl",
 }
-"""Full names, and ids of SPDX, of what the Hub calls otherwise."""
+"""The Hub's ids by the licence's full name or SPDX id, if the Hub uses another id."""
 
 
 def hub_id(licence: str | None) -> str:
-    """The Hub's id of a licence that a row names in another known way; any other name in small letters.
+    """The Hub's id of a licence given by a known name or URL; any other name in lower case.
 
-    Only the whole of a name counts: with a word more, or without the number of its version, it is another licence.
+    Only the full name matches: with an additional word, or without its version number, it is another licence.
     """
     name = " ".join((licence or "").lower().split())
     if found := _CC_ADDRESS.fullmatch(name):
@@ -101,5 +101,5 @@ def hub_id(licence: str | None) -> str:
 
 
 def terms_of(licence: str | None) -> Terms:
-    """What a licence asks, as a row names it; :attr:`Terms.UNSTATED` for one that is not known here, or none."""
+    """The terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
     return TERMS.get(hub_id(licence), Terms.UNSTATED)

@@ -1,8 +1,8 @@
-"""All that will be sent, in one folder: shards, card, ``run.json`` and what else was asked for.
+"""Puts all files to publish in one folder: shards, card, ``run.json`` and the extras that the user requested.
 
-Shards that go out whole are linked, not copied. A run is known by two digests. ``run_sha256`` is of the run: its
-config, its code and its training shards. ``published_sha256`` is of what goes out of it; its first digits are the
-tag's.
+Shards that are published unchanged are linked, not copied. There are two digests: ``run_sha256`` identifies the run by
+its config, its code and its training shards; ``published_sha256`` identifies the published content, and its first
+digits are in the tag.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
-"""What goes out only if it is asked for, each as a config of its own."""
+"""Sets that are published only on request, each with its own config."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
-"""Further files of a run that say no more than its card does, or that its rows need."""
+"""Further files of a run that are published: they reveal no more than the card does, or the rows need them."""
 _INTERVAL = pa.list_(pa.float64())
 RUBRIC_SCHEMA = pa.schema(
     [
@@ -46,16 +46,16 @@ RUBRIC_SCHEMA = pa.schema(
         ("uncertain_about", pa.list_(pa.string())),
     ]
 )
-"""Rubrics as rows: ``datasets`` reads all configs of a repository in one format, and that of the sets is Parquet."""
+"""The schema of rubrics as Parquet rows: ``datasets`` reads all configs of a repository in one format."""
 TAG_DIGITS = 12
 NEEDED = ("source", "license", "lineage", "images")
 NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
-"""Columns without which it cannot be said which rows may go out, or as what; those of rejected rows likewise."""
+"""Required columns of training rows and of rejected rows, which decide whether and in which form a row is published."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is sent: ``files`` are paths in the folder, which are those in the repository too, with their SHA-256."""
+    """The content to publish: ``files`` maps paths, the same in the folder and the repository, to their SHA-256."""
 
     folder: Path
     summary: RunSummary
@@ -67,23 +67,23 @@ class Prepared:
 
     @property
     def tag(self) -> str:
-        """The tag of what is sent."""
+        """The tag of the publication."""
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:
-        """The size of a file."""
+        """The size of a file in bytes."""
         return (self.folder / name).stat().st_size
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
-    """Put in ``staging``, which is empty, what is to be sent of a finished run; ``asked`` are sources to publish
-    whatever their licence.
+    """Puts the files to publish of a finished run in the empty folder ``staging``.
 
-    Raises PublishError for a run that does not balance, has nothing to publish, or whose card is not right, and
+    ``asked`` are sources to publish whatever their licence. Raises PublishError if the counts of the run do not
+    balance, no row may be published, or the card is wrong, and
     :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
-    read_config(run)  # the card is made of it
+    read_config(run)  # the card needs it
     sets = [*summary.sets, *([REJECTED] if REJECTED in extras else [])]
     shards = {name: sorted((run / name).glob("*.parquet")) for name in {*summary.sets, REJECTED}}
     check_balance(run, summary, shards)
@@ -113,7 +113,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raises PublishError where records were lost or made up, or the shards are not those that the run counted."""
+    """Raises PublishError if the counts of records do not add up, or the rows of the shards differ from the counts."""
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:
@@ -126,7 +126,7 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
 
 
 def _rows_of(file: Path, needed: Sequence[str]) -> int:
-    if not file.is_file():  # a pipe would be waited for
+    if not file.is_file():  # reading a pipe would block
         raise PublishError(f"{file} is no file: take it out of the run folder, or repeat the run")
     try:
         read = pq.read_metadata(file)
@@ -139,7 +139,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """Why no row goes out."""
+    """The message that says why no row is published."""
     if not uses:
         return "the run has no rows to publish"
     use = uses[0]
@@ -157,7 +157,7 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Link or copy the shards that have rows to publish, numbered anew where some have none."""
+    """Links or copies the shards that have rows to publish, and renumbers them."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
         target = folder / f"train-{number:05d}-of-{len(files):05d}.parquet"
@@ -171,7 +171,7 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """The further configs by name, each with its files' pattern."""
+    """Writes the extras and artifacts; returns the further configs by name, each with its file pattern."""
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
         told = read_rubrics(run)
@@ -189,9 +189,9 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
 
 
 def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, publication: Publication) -> None:
-    """The card, and the run's summary without what concerns its maker alone."""
+    """Writes the card, and the run's summary without the maker's private data."""
     config = run / "config.toml"
-    if config.is_file():  # who played which role is read from it; the file itself names paths and addresses
+    if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses
         (staging / "config.toml").write_bytes(config.read_bytes())
     write_card(staging, summary, publication, rows)
     (staging / "config.toml").unlink(missing_ok=True)
@@ -213,7 +213,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def sha256_of(file: Path) -> str:
-    """The SHA-256 of a file's bytes. Raises PublishError where it cannot be read."""
+    """The SHA-256 of a file's bytes. Raises PublishError if it cannot be read."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What of a run concerns its maker alone, and how its rows and files look without it: paths, costs, servers' words."""
+"""Removes the maker's private data from rows and files before they are published: paths, costs, server messages."""
 
 import json
 from collections import Counter
@@ -14,16 +14,16 @@ from groundtrace.publishing.hub.shards import Change
 from groundtrace.schemas.run_summary import RunSummary
 
 PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
-"""What ``run.json`` says that concerns its maker alone, or quotes records that were rejected."""
+"""The fields of ``run.json`` that are private to the maker or quote rejected records."""
 COSTS = ("cost_usd", "worth_usd")
 PROBLEMS = "problems"
-"""What went wrong on the way, in the words of servers."""
+"""The field of an artifact that quotes the error messages of servers."""
 PLAN = "batch_plan.json"
 NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """The content of ``run.json`` for all to see; of a path that names an input or a model its last part."""
+    """The content of ``run.json`` without private data; only the last part of an input's or model's path is kept."""
     told = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
     told["input"] = public_name(summary.input)
     told["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
@@ -41,9 +41,9 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """A further file of a run for all to see; a batch plan counts the rows that are ``published``.
+    """The text of a further file of a run without private data; a batch plan gets the counts of published rows.
 
-    Raises PublishError where it is no JSON object.
+    ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
     """
     try:
         told = json.loads(file.read_text("utf-8"))
@@ -56,13 +56,13 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """How many of the published rows are asked in just these streams."""
+    """The number of published rows that have exactly these streams."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """What the rows of a set must lose before they go out; None for a set that may go as it stands."""
+    """The function that removes private data from a set's rows; None if the set can be published unchanged."""
     if name == "rejected":
         return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
@@ -70,8 +70,9 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without the places where their media lay on the maker's machine, of whose names the last part and
-    whose hashes stay, and without their cost and detail: a detail quotes servers and names files.
+    """Rejected rows without cost and detail (it quotes servers and names files), and without the paths of their media.
+
+    The last part of each media path and name is kept, and so are the hashes.
     """
     media = [
         None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
@@ -79,7 +80,7 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
     ]
     for column in ("cost_usd", "detail"):
         batch = _with(batch, column, [None] * batch.num_rows)
-    if NAMES in batch.schema.names:  # rows of earlier code have none
+    if NAMES in batch.schema.names:  # rows of older versions lack this column
         names = [
             None if row is None else [name and _last_part(name) for name in row] for row in batch[NAMES].to_pylist()
         ]
@@ -88,12 +89,12 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _last_part(uri: str) -> str:
-    """The last part of a path or address, whatever its form: in a folder of the input, too, it tells of the maker."""
+    """The last part of a path or address of any form; relative paths are cut, too, as their folders are private."""
     return public_name(uri).replace("\\", "/").rpartition("/")[2]
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows whose lineage names models that lay in a folder by the last part of its path."""
+    """Rows whose lineage keeps only the last part of each model path."""
     lineage = [
         None if told is None else {**told, "models": [_public_model(model) for model in told["models"] or ()]}
         for told in batch["lineage"].to_pylist()

@@ -1,6 +1,6 @@
-"""Copies of shards without the rows that must not go out, and with row groups that the Hub's viewer takes.
+"""Copies shards without the rows that must not be published, in row groups that the Hub's viewer accepts.
 
-Rows are read and written some at a time, so that memory holds one row group whatever the size of the set.
+Rows are read and written in batches, so that memory holds at most one row group.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -16,16 +16,16 @@ from groundtrace.schemas.files import written_whole
 from groundtrace.stages.plumbing.malloc import release_memory
 
 MAX_GROUP_BYTES = 100_000_000
-"""Of a row group, uncompressed; the Hub's viewer refuses scans of 286 MB."""
+"""The maximum uncompressed size of a row group; the Hub's viewer refuses scans of 286 MB."""
 READ_ROWS = 16
 
 Change = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def check_shard(file: Path, needs_images: bool) -> bool:
-    """Whether the Hub's viewer takes the shard as it stands: no row group above :data:`MAX_GROUP_BYTES`.
+    """Whether the Hub's viewer accepts the shard unchanged: no group of several rows exceeds :data:`MAX_GROUP_BYTES`.
 
-    Raises PublishError for a shard that does not tell which column holds images: the viewer would show bytes.
+    Raises PublishError if the shard's metadata does not declare the image column, which the viewer would show as bytes.
     """
     try:
         read = pq.read_metadata(file)
@@ -38,10 +38,10 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Write the shard's rows of these sources to ``copy``, which appears whole or not at all; returns how many.
+    """Writes the shard's rows of these sources to ``copy``, which appears complete or not at all; returns their number.
 
-    ``change`` is applied to what is kept. A copy without rows is not made. Raises PublishError where the shard cannot
-    be read or the copy not be written.
+    ``change`` is applied to the kept rows. If no row is kept, there is no copy. Raises PublishError if the shard cannot
+    be read or the copy cannot be written.
     """
     written = 0
     try:
@@ -63,7 +63,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """The rows of these sources, as many at a time as make a row group."""
+    """The rows of these sources, as one table for each row group."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):

@@ -1,4 +1,4 @@
-"""Which rows of a run may be published: by source and licence, as the rows themselves name them."""
+"""Decides which rows of a run may be published, by the source and licence that each row names."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,12 +13,15 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.licences import Terms, hub_id, terms_of
 
 Key = tuple[str, str]
-"""Source and licence of a row; "" where it has none."""
+"""Source and licence of a row; "" for a missing value."""
 
 
 @dataclass(frozen=True)
 class SourceUse:
-    """The rows of one source under one licence, by set, and whether they are published; ``asked`` by name."""
+    """The number of rows of one source under one licence, by set, and whether they are published.
+
+    ``asked`` is whether the user named the source to publish it whatever its licence.
+    """
 
     source: str
     licence: str
@@ -27,24 +30,26 @@ class SourceUse:
 
     @property
     def terms(self) -> Terms:
-        """What the licence asks."""
+        """The terms of the licence."""
         return terms_of(self.licence)
 
     @property
     def total(self) -> int:
-        """Its rows in all sets."""
+        """The number of rows in all sets."""
         return sum(self.rows.values())
 
     @property
     def is_published(self) -> bool:
-        """Whether the rows go out."""
+        """Whether the rows are published."""
         return self.asked or self.terms.may_be_published
 
 
 @dataclass(frozen=True)
 class Publication:
-    """What a card says of being published: the run's digest, the ``uses`` of all sources, the published one with the
-    ``strictest`` licence, and further configs by name with their files' pattern.
+    """The facts about the publication in a card.
+
+    They are the run's digest, the ``uses`` of all sources, the published source with the ``strictest`` licence, and
+    further configs by name with their file patterns.
     """
 
     run_sha256: str
@@ -54,24 +59,24 @@ class Publication:
 
     @property
     def left_out(self) -> list[SourceUse]:
-        """The sources whose rows stay with the maker."""
+        """The sources whose rows are not published."""
         return [use for use in self.uses if not use.is_published]
 
     @property
     def share_alike(self) -> list[str]:
-        """The published licences that ask to be kept, where there is another than the strictest."""
+        """The published share-alike licences; empty if the strictest licence is the only one."""
         asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
         found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}
         return sorted(found) if self.strictest and found - {hub_id(self.strictest.licence)} else []
 
     @property
     def included(self) -> list[SourceUse]:
-        """The sources that go out though their licence does not say so, because the maker asked for it."""
+        """The sources published at the user's request although their licence does not allow it."""
         return [use for use in self.uses if use.is_published and not use.terms.may_be_published]
 
 
 def count_sources(file: Path) -> Counter[Key]:
-    """The rows of a shard by source and licence. Raises PublishError where it cannot be read."""
+    """The number of rows of a shard by source and licence. Raises PublishError if it cannot be read."""
     found = Counter[Key]()
     for batch in batches(file, ["source", "license"]):
         columns = (batch[name].to_pylist() for name in ("source", "license"))
@@ -80,7 +85,7 @@ def count_sources(file: Path) -> Counter[Key]:
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns of a shard, some rows at a time. Raises PublishError where it cannot be read."""
+    """The columns of a shard in batches of rows. Raises PublishError if it cannot be read."""
     try:
         with pq.ParquetFile(file) as shard:
             yield from shard.iter_batches(BATCH_ROWS, columns=list(columns))
@@ -89,7 +94,7 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
-    """The sources of all sets, most rows first; ``asked`` are names of sources to publish whatever their licence.
+    """The sources of all sets, those with most rows first; ``asked`` are sources to publish whatever their licence.
 
     Raises PublishError for a name that no row has.
     """
@@ -104,5 +109,5 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
 
 
 def strictest(uses: Sequence[SourceUse]) -> SourceUse | None:
-    """Of the published sources the one with the strictest licence; None where nothing is published."""
+    """The published source with the strictest licence; None if no source is published."""
     return max((use for use in uses if use.is_published), key=lambda use: (use.terms, use.licence), default=None)

@@ -1,7 +1,7 @@
-"""Sending what was prepared to a repository of the Hub: large files one at a time, then one commit, then a tag.
+"""Uploads the prepared files to a repository of the Hub: large files one at a time, then one commit, then a tag.
 
-The Hub keeps a large file from the moment it has it, whole, though no commit names it yet. So a publication that broke
-off is continued by the same command: what the Hub has is not sent again.
+The Hub keeps each completely uploaded large file, even before a commit refers to it. So the same command resumes an
+interrupted publication: files that the Hub has are not uploaded again.
 """
 
 import re
@@ -23,16 +23,16 @@ from groundtrace.schemas.text import printable
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
 OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
-"""With :data:`OURS`, what a publication puts in a repository; nothing else there is ever removed."""
+"""Together with :data:`OURS`, the files that a publication writes to a repository; other files are never removed."""
 SHARD = ".parquet"
 PATHS_A_REQUEST = 500
-"""Of how many files the Hub is asked at once."""
+"""The number of files in one request for file information."""
 _LEFT_BY_THE_HUB = ".gitattributes"
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Where a publication stands; ``is_new`` is False where it was there already."""
+    """The URL and tag of a publication; ``is_new`` is False if the same publication existed already."""
 
     url: str
     tag: str
@@ -40,7 +40,7 @@ class Sent:
 
 
 def check_name(repo: str) -> None:
-    """Raises PublishError for what is no name of a repository, or none that the Hub takes."""
+    """Raises PublishError for a name that is not ORG/NAME, or that the Hub does not accept."""
     if not REPO.fullmatch(repo):
         raise PublishError(
             f"--repo {printable(repo)!r} is no name of a repository: give ORG/NAME, such as my-team/my-set"
@@ -52,9 +52,9 @@ def check_name(repo: str) -> None:
 
 
 def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Callable[[str], None] = print) -> Sent:
-    """Publish; ``tell`` is told of each file that the Hub has.
+    """Publishes the prepared files; ``tell`` gets a line for each uploaded file.
 
-    Raises PublishError for what the user can mend, and HubDown where the Hub does not answer.
+    Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
@@ -86,9 +86,9 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
 
 
 def _check_card(card: str) -> None:
-    """Have the Hub check the card. Raises PublishError, in the Hub's words, for one that it refuses.
+    """Lets the Hub check the card. Raises PublishError with the Hub's message if the Hub refuses the card.
 
-    The client's own check asks the public Hub before version 2, whatever HF_ENDPOINT names.
+    The client's own check is not used, since before version 2 it asks the public Hub and ignores HF_ENDPOINT.
     """
     body = {"repoType": "dataset", "content": card}
     answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
@@ -99,7 +99,7 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """The files of another publication that this one has not. Raises PublishError where they may not be replaced."""
+    """The files of an older publication that this one lacks. Raises PublishError if they may not be replaced."""
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
     shards = [path for path in ours if path.endswith(SHARD)]
@@ -116,7 +116,7 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a publication gives a file this very name; a note beside the shards has another."""
+    """Whether a publication writes a file of this name; a user's note beside the shards has another name."""
     return path in OURS or OUR_SHARD.fullmatch(path) is not None
 
 
@@ -125,7 +125,7 @@ def _names(there: DatasetInfo) -> list[str]:
 
 
 def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
-    """Whether the shards there are those to send."""
+    """Whether the repository holds exactly the shards to publish."""
     shards = [path for path in _names(there) if _is_ours(path) and path.endswith(SHARD)]
     if set(shards) != {path for path in prepared.files if path.endswith(SHARD)}:
         return False
@@ -133,9 +133,9 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 
 
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
-    """Raises HubDown where the commit has not all files, or the tag not the shards, though the Hub took them.
+    """Raises HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
 
-    The tag of a set that is put back leads to its first commit, whose card may be an older one.
+    If a set is published again after another one, its tag still refers to its first commit, whose card may be older.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):
@@ -151,7 +151,7 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
 
 
 def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
-    """Of the files those that the repository has not, or with another content as far as it tells."""
+    """The files that the repository lacks or holds with other content, as far as the Hub reports it."""
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
@@ -161,14 +161,14 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
 
 
 def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
-    """Whether a file of the repository has the digest, or where the Hub tells none the size, of the one to send."""
+    """Whether a file of the repository has the digest of the local file, or its size if the Hub reports no digest."""
     if file is None or file.lfs is None:
         return file is not None and not path.endswith(SHARD) and file.size == prepared.size_bytes(path)
     return file.lfs.sha256 == prepared.files[path]
 
 
 def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str], None]) -> Iterator[CommitOperationAdd]:
-    """The files as operations of a commit, the large ones uploaded."""
+    """Uploads the large files, and returns all files as operations for the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")
@@ -177,5 +177,5 @@ def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str],
 
 
 def mb(size_bytes: float) -> str:
-    """A size for people."""
+    """A size in bytes as text, in MB or kB."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

@@ -1,1 +1,1 @@
-"""The verifier as a reward in other trainers: one file a trainer, and a server for those that ask over HTTP."""
+"""The verifier as a reward in other trainers: one plug-in file for each trainer, and an HTTP server."""

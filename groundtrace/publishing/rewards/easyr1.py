@@ -1,5 +1,7 @@
-"""The verifier as a reward function of EasyR1, whose batch manager hands over dicts of texts
-(``verl/workers/reward/function.py``): ``response`` and ``ground_truth``, which is the row's reference.
+"""The verifier as a reward function of EasyR1.
+
+EasyR1's batch manager (``verl/workers/reward/function.py``) passes dicts with the texts ``response`` and
+``ground_truth``, which is the row's reference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +15,11 @@ from groundtrace.trainer.reward import Scored
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Returns ``overall`` of each input, with its outcome and its format as
-    :func:`groundtrace.publishing.rewards.plugin.figures`: EasyR1 takes their means.
+    """Returns ``overall`` of each input, and the figures of its outcome and its format, of which EasyR1 logs the means.
 
-    One input alone, as with ``reward_type: sequential``, gives one result. ``config`` comes from
-    ``reward_function_kwargs``. Raises as :func:`groundtrace.publishing.rewards.verl.compute_score` does.
+    The figures are those of :func:`groundtrace.publishing.rewards.plugin.figures`. A single input, as with
+    ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises as
+    :func:`groundtrace.publishing.rewards.verl.compute_score` does.
     """
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)

@@ -1,7 +1,7 @@
-"""Groundtrace's reward in a trainer: asks a server of ``beam serve-reward`` for the score of each response.
+"""Groundtrace's reward in a trainer: requests the score of each response from a ``beam serve-reward`` server.
 
-``beam export`` writes this file beside the data. It needs Python 3.10 and its standard library: nothing of Groundtrace
-is installed beside the trainer, which is given the path of this file.
+``beam export`` writes this file beside the data. It needs only Python 3.10 and its standard library, so Groundtrace
+need not be installed beside the trainer. Give the trainer the path of this file:
 
     verl      reward.custom_reward_function.path=…/groundtrace_client.py, and its name=compute_score
     EasyR1    worker.reward.reward_function=…/groundtrace_client.py:compute_score_easyr1
@@ -9,21 +9,21 @@ is installed beside the trainer, which is given the path of this file.
     ms-swift  --external_plugins …/groundtrace_client.py --reward_funcs groundtrace
     OpenRLHF  --reward.remote_url …/groundtrace_client.py
 
-``python groundtrace_client.py`` prints what the server's ``/health`` says, and ends with 1 where no server is ready.
+``python groundtrace_client.py`` prints the server's ``/health``; its exit code is 1 if no server is ready.
 
-A response is never scored wrong because of a server. One that is away, full, slow or not ready is waited for and asked
-again; after ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a step that can be
-repeated. Settings are arguments of the functions or, for all trainers, environment variables:
+A server problem never gives a response a wrong score. If the server is unreachable, busy, slow or not ready, the client
+waits and retries; after ``TIMEOUT_S`` the call raises :class:`RewardUnavailable`, and the training stops at a step that
+can be repeated. Settings are arguments of the functions or, for all trainers, environment variables:
 
-    GROUNDTRACE_REWARD_URL                where the server is (http://127.0.0.1:8500)
-    GROUNDTRACE_REWARD_TOKEN              what the server was started with, if it was
-    GROUNDTRACE_REWARD_TIMEOUT_S          how long a call may take in all, with its waiting (600)
-    GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  how long one request may take before it is sent again (180; the server's own
-                                          limit, --timeout-s, is 150 and should be less)
-    GROUNDTRACE_REWARD_BATCH              responses of one request (1024; the server takes 4096)
-    GROUNDTRACE_REWARD_ON_TIMEOUT         raise, or leave_out: TRL alone can leave out the responses of such a call
-    GROUNDTRACE_REWARD_UNSCORED           what a response counts of which nothing could be said, in trainers that must
-                                          have a number; without it, such a response is an error
+    GROUNDTRACE_REWARD_URL                the server's address (http://127.0.0.1:8500)
+    GROUNDTRACE_REWARD_TOKEN              the server's token, if it has one
+    GROUNDTRACE_REWARD_TIMEOUT_S          timeout of a call, including retries (600)
+    GROUNDTRACE_REWARD_REQUEST_TIMEOUT_S  timeout of one request, after which it is sent again (180; the server's own
+                                          limit, --timeout-s, is 150 and should be lower)
+    GROUNDTRACE_REWARD_BATCH              responses in one request (1024; the server accepts 4096)
+    GROUNDTRACE_REWARD_ON_TIMEOUT         raise, or leave_out: leaves out the responses of the call (only in TRL)
+    GROUNDTRACE_REWARD_UNSCORED           the reward of an unscored response, in trainers that need a number; without
+                                          it, an unscored response is an error
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ COLUMN = "groundtrace"
 """The column of an exported row that holds its reference, and the reward's name in ms-swift."""
 VARIABLE = "GROUNDTRACE_REWARD_"
 MAX_BODY_BYTES = 4 * 2**20
-"""Of one request; a longer list is cut. The server takes twice as much."""
+"""The maximum size of a request; a longer list is split. The server accepts twice as much."""
 MAX_WAIT_S = 30.0
-"""Between two requests, also where ``Retry-After`` asks for more."""
+"""The maximum wait between two requests, even if ``Retry-After`` is longer."""
 MAX_DEFECTS = 3
-"""How often a server may answer 500, or with what cannot be read, before it is not asked again."""
+"""After this many answers with status 500 or an unreadable body, the client stops retrying."""
 AGAIN = (408, 425, 429, 499, 502, 503, 504)
-"""The statuses after which the same request may be answered."""
+"""The statuses after which the client retries."""
 LEAVES_OUT = (1, 6)
-"""The first version of TRL that leaves a response without a reward out of its group; before, it counted 0."""
+"""The first version of TRL that leaves a response without a reward out of its group; older versions count it as 0."""
 
 
 class RewardUnavailable(RuntimeError):
-    """No score within ``timeout_s``: the message says why the last request got none."""
+    """No score within ``timeout_s``; the message says why the last request failed."""
 
 
 class RewardRefused(RuntimeError):
-    """The server, or this file, cannot score what it was given, and asking again would not change that."""
+    """The server, or this client, cannot score the input, and a retry would not help."""
 
 
 class Unscored(RuntimeError):
-    """A response of which nothing could be said, in a trainer that has no way to leave it out."""
+    """A response is unscored, and the trainer cannot leave it out."""
 
 
 class Settings(NamedTuple):
-    """What the environment, or the arguments of a reward function, set; the words of this file explain each."""
+    """The settings from the environment or from the arguments of a reward function; the module describes each."""
 
     url: str = "http://127.0.0.1:8500"
     token: str = ""
@@ -87,7 +87,7 @@ class Settings(NamedTuple):
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """The settings that are given, else those of the environment; other names are left alone. Raises ValueError."""
+    """The settings in ``given``, else those of the environment; other names are ignored. Raises ValueError."""
     if "config" in given:
         raise ValueError("config: the reward's config is the server's (beam serve-reward --config): leave it out here")
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
@@ -132,7 +132,7 @@ def _count(name: str, value: Any) -> int:
     return int(number)
 
 
-# What each trainer calls
+# The functions that each trainer calls
 
 
 def compute_score(
@@ -145,11 +145,11 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """verl: ``score`` and the outcome's :func:`_figures`, of one response or of each of a list, which verl's batch
-    manager hands over under names in the plural.
+    """verl: ``score`` and the outcome's :func:`_figures`, for one response or for each response of a list.
 
-    The row's reference is its ground truth. ``given`` may hold settings (``reward_kwargs``). Not for verl's
-    ``rate_limited`` manager, which counts an error as 0.
+    verl's batch manager passes lists, as the arguments with plural names. The ground truth is the row's reference.
+    ``given`` may hold settings (``reward_kwargs``). Do not use this with verl's ``rate_limited`` manager, which counts
+    an error as 0.
     """
     settings = settings_of(given)
     if solution_strs is not None:
@@ -166,15 +166,17 @@ def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _figures(name: str, value: float | None) -> dict[str, float]:
-    """A verdict as finite numbers under the same keys for each response, for trainers that average them: its value, 0
-    where there is none, and 1 or 0: whether there is one.
+    """A verdict as two finite numbers, for trainers that average each key over all responses.
+
+    They are its value, or 0 if it is unscored, and 1 if it is scored, else 0.
     """
     return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format; of one alone where that is
-    no list.
+    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format.
+
+    A single input, which is not a list, gives a single result.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -193,8 +195,8 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
 
 
 def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
-    """TRL: the reward functions for settings that are given; the others are those of the environment."""
-    settings_of(given)  # what is wrong is said at the start
+    """TRL: the reward functions for the given settings; other settings come from the environment."""
+    settings_of(given)  # raises for wrong settings at the start
 
     def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
         return _for_trl(settings_of(given), completions, columns)
@@ -203,7 +205,7 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """TRL: the reward of each completion, for the settings of the environment; None where it has none."""
+    """TRL: the reward of each completion, with the settings of the environment; None if it is unscored."""
     return _for_trl(settings_of({}), completions, columns)
 
 
@@ -225,7 +227,7 @@ def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[st
 
 
 def _leaves_out() -> bool:
-    """Whether a response without a reward has no part in its group; an earlier TRL counts it as 0."""
+    """Whether TRL leaves a response without a reward out of its group; older versions count it as 0."""
     try:
         version = importlib.metadata.version("trl")
     except importlib.metadata.PackageNotFoundError:
@@ -234,8 +236,10 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The means of verdicts over the responses that have one. Where several processes train, TRL waits for the same
-    names from each: then it is the outcome alone, NaN where a process has none.
+    """The mean of each verdict over the scored responses.
+
+    If several processes train, TRL needs the same names from each process: then the result holds only the outcome,
+    which is NaN if a process has no outcome.
     """
     values: dict[str, list[float]] = {"outcome": []}
     for score in found:
@@ -249,9 +253,9 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _last_turn(completion: Any) -> Any:
-    """What a completion says: a text, or the text of its last turn."""
+    """The text of a completion, which is a text or a list of turns: then the text of its last turn."""
     if not isinstance(completion, (list, tuple)):
-        return completion  # what is no text is refused where all responses are looked at
+        return completion  # scores() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
     if content is None or isinstance(content, (list, tuple)):
         return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
@@ -259,20 +263,20 @@ def _last_turn(completion: Any) -> Any:
 
 
 class Verified:
-    """ms-swift: the reward, which swift makes with the arguments of the run."""
+    """ms-swift: the reward; swift passes the arguments of the run to its constructor."""
 
     def __init__(self, args: object = None, **_: Any) -> None:
         self.args = args
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Returns the reward of each completion; swift would count one without a reward as 0, so there is none."""
+        """Returns the reward of each completion. Raises Unscored, since swift would count a missing reward as 0."""
         settings = settings_of({})
         found = scores(settings, _references(columns), list(completions), is_step=True)
         return [_reward(settings, each) for each in found]
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """OpenRLHF: ``rewards``, ``scores`` and ``extra_logs``. Where this raises, OpenRLHF goes on without a reward."""
+    """OpenRLHF: ``rewards``, ``scores`` and ``extra_logs``. If this raises, OpenRLHF continues without a reward."""
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
     found = _answer(settings, "/get_reward", body, time.monotonic() + settings.timeout_s)
@@ -283,15 +287,14 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
     return found
 
 
-# Responses to scores
+# From responses to scores
 
 
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
-    """The server's score of each response, in their order: ``reward``, ``outcome`` (both None where nothing could be
-    said) and ``verdicts``. ``is_step``: they are the responses of a step.
+    """The server's score of each response, in order: ``reward``, ``outcome`` (both None if unscored) and ``verdicts``.
 
-    A list that is longer than one request is cut, and is then no step for the server: a recipe that needs one refuses.
-    Raises RewardUnavailable and RewardRefused.
+    ``is_step`` is whether these are the responses of a training step. A list too long for one request is split, and
+    the server then gets no step: a recipe that needs one refuses. Raises RewardUnavailable and RewardRefused.
     """
     if len(references) != len(responses):
         raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: each has its own")
@@ -303,7 +306,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
             raise RewardRefused(f"response {number} is a {type(response).__name__}, not a text")
     texts = [
         text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in responses
-    ]  # whole characters
+    ]  # without unpaired surrogates
     items = [{"reference": each, "response": text} for each, text in zip(references, texts, strict=True)]
     until, requests = time.monotonic() + settings.timeout_s, _requests(items, settings.batch)
     found: list[Any] = []
@@ -324,7 +327,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
 
 def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
-    """The items, cut where a request would have too many or too long ones."""
+    """Splits the items into requests of at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
     requests: list[list[Any]] = [[]]
     size = 0
     for item in items:
@@ -356,7 +359,7 @@ def _id_of(number: int, reference: Any) -> str:
 
 
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
-    """The scores of an answer. Raises RewardRefused for an answer that does not fit."""
+    """The scores of an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
         raise RewardRefused(f"{settings.url} answered an error beside its scores: {found['error']!r:.200}")
@@ -383,12 +386,12 @@ def _is_number(value: Any) -> bool:
         return False
     try:
         return math.isfinite(float(value))
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # an integer above the range of floats
         return False
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
-    """The reward, or what an unscored response counts. Raises Unscored where that is not set."""
+    """The reward; for an unscored response the setting ``unscored``. Raises Unscored if that is not set."""
     if score["reward"] is not None:
         return score["reward"]
     if settings.unscored is not None:
@@ -399,11 +402,14 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
     raise Unscored(f"{said}: set {VARIABLE}UNSCORED to what it counts, or leave out such rows")
 
 
-# Requests to answers
+# From requests to answers
 
 
 class _Again(Exception):
-    """A request that may be answered when it is sent again, ``after_s`` seconds from now at the earliest."""
+    """A failed request that can be retried after ``after_s`` seconds.
+
+    ``is_defect`` is whether the failure counts towards :data:`MAX_DEFECTS`.
+    """
 
     def __init__(self, why: str, after_s: float = 0.0, is_defect: bool = False) -> None:
         super().__init__(why)
@@ -411,8 +417,9 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """The JSON with which the server answers a request, sent again and again ``until`` then. Raises RewardUnavailable
-    and RewardRefused.
+    """The JSON of the server's answer; retries until the monotonic time ``until``.
+
+    Raises RewardUnavailable and RewardRefused.
     """
     began, tries, defects = time.monotonic(), 0, 0
     while True:
@@ -438,7 +445,7 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
 
 def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
-    """The JSON of a success. Raises _Again and RewardRefused."""
+    """Sends a request once; returns the JSON of a successful answer. Raises _Again and RewardRefused."""
     headers = {"Content-Type": "application/json"}
     if settings.token:
         headers["Authorization"] = f"Bearer {settings.token}"
@@ -458,7 +465,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object whose names differ: which of two values is meant nobody knows."""
+    """A JSON object. Raises ValueError for a repeated name, since it is ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name twice")
@@ -466,20 +473,20 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _after_s(text: str | None) -> float:
-    """The seconds of a ``Retry-After``; 0 for a date, which the client's own waiting will do for."""
+    """The seconds of a ``Retry-After``; 0 for a date, for which the client's own wait is enough."""
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _exchange(
     url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
-    """Status, Retry-After and body of the answer, through no proxy. Raises _Again where none comes within the limit."""
+    """Status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the limit."""
     address = urlsplit(url)
     make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = make(address.hostname or "", address.port, timeout=limit_s)
     is_late = threading.Event()
 
-    def cut() -> None:  # the timeout of a socket bounds each read of it, and not a server that sends byte by byte
+    def cut() -> None:  # a socket's timeout limits each read, but not a server that sends byte by byte
         is_late.set()
         with contextlib.suppress(OSError):
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
@@ -488,21 +495,21 @@ def _exchange(
     watch.daemon = True
     try:
         connection.connect()
-        sock = connection.sock  # which the connection hands over to an answer that ends it
+        sock = connection.sock  # the connection drops its reference if the answer closes it
         watch.start()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may come before all was sent
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may refuse before it has read all
             connection.request(method, address.path.rstrip("/") + path, body, dict(headers))
         answer = connection.getresponse()
         data = answer.read()
     except ssl.SSLCertVerificationError as error:
         raise RewardRefused(f"{url}: {error}") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a connection that was cut meanwhile
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: cut() ended the connection
         late = f"no answer within {limit_s:.3g} s"
         raise _Again(late if is_late.is_set() or isinstance(error, TimeoutError) else _named(error)) from error
     finally:
         watch.cancel()
         connection.close()
-    if is_late.is_set():  # a body without a length looks whole when it is cut
+    if is_late.is_set():  # a truncated body without a length looks complete
         raise _Again(f"no answer within {limit_s:.3g} s")
     return answer.status, answer.getheader("Retry-After"), data
 
@@ -516,15 +523,15 @@ def _log() -> logging.Logger:
 
 
 def _register() -> None:
-    """Puts the reward where swift finds it by the name ``groundtrace``, if swift is what loads this file."""
-    for name in ("swift.rewards", "swift.plugin"):  # of versions 4 and 3
+    """Registers the reward with swift as ``groundtrace``, if swift loads this file."""
+    for name in ("swift.rewards", "swift.plugin"):  # swift 4 and swift 3
         if "swift" in sys.modules and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified
             return
 
 
 def main() -> int:
-    """Prints what the server says of itself; returns 0 where one is ready, and 2 for settings that cannot be used."""
+    """Prints the server's health; returns the exit code: 0 if it is ready, 1 if not, 2 for wrong settings."""
     try:
         settings = settings_of({})
     except ValueError as error:

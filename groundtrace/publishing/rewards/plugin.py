@@ -1,4 +1,4 @@
-"""What the plugins share: one reward for each config and process, and numbers for trainers that must have them."""
+"""The code that the plug-ins share: one reward for each config and process, and numbers instead of None."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ from groundtrace.trainer.reward import Scored
 
 
 class Unscored(RuntimeError):
-    """A response of which nothing could be said, in a trainer that has no way to leave it out."""
+    """A response is unscored, and the trainer cannot leave it out."""
 
 
 _rewards: dict[str, RowReward] = {}
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def _forget() -> None:
-    """A forked process opens rewards of its own: those of its parent score on a thread that is not there."""
+    """Clears the rewards in a forked process, since the thread on which they score exists only in the parent."""
     global _lock
     _lock = threading.Lock()
     _rewards.clear()
@@ -30,10 +30,9 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """The process's one reward for a config, a bundled name, or "" for what the environment names; trainers ask for it
-    from several threads.
+    """The reward of this process for a config file, a bundled name, or "" for the config that the environment names.
 
-    When it is first asked for, the endpoints of all its roles are looked at. Raises
+    Safe to call from several threads. The first call for a config checks the endpoints of all roles. Raises
     :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
     """
     with _lock:
@@ -49,17 +48,17 @@ def reward_of(config: str) -> RowReward:
 
 
 def close_rewards() -> None:
-    """Close all that were opened; a trainer that ends need not."""
+    """Closes all rewards of this process; not necessary at the end of a trainer."""
     with _lock:
         while _rewards:
             _rewards.popitem()[1].close()
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
-    """The scores of responses, of which each answers the row of the reference beside it.
+    """The scores of responses; ``texts[i]`` answers the row of ``references[i]``.
 
-    Raises what :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score` raises: an endpoint that does not
-    answer is an error and never a number.
+    Raises as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score` does: an endpoint that does not answer
+    is an error and never a number.
     """
     if len(references) != len(texts):
         raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
@@ -77,7 +76,7 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """The reward, or what the settings say that an unscored response counts. Raises Unscored where they do not."""
+    """The reward; for an unscored response the setting ``unscored``. Raises Unscored if that is not set."""
     if scored.reward is not None:
         return scored.reward
     if (counts := reward_of(config).settings.unscored) is not None:
@@ -88,11 +87,11 @@ def number_of(config: str, scored: Scored) -> float:
 
 
 def figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
-    """The verdicts of these names as finite numbers under the same keys for every response, for trainers that take the
-    keys of the first response for those of all, and the mean of each.
+    """The verdicts of these names as finite numbers, with the same keys for every response.
 
-    ``NAME_or_0`` is the verdict's value, 0 where there is none; ``NAME_scored`` is 1 or 0: whether there is one. The
-    mean of the first over the mean of the second is the mean of the values that there are.
+    It is for trainers that expect the keys of the first response in all others and average each key. ``NAME_or_0`` is
+    the verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of the first
+    divided by the mean of the second is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

@@ -1,7 +1,7 @@
-"""What another trainer hands back with a response: which row it answers, and what its model speaks.
+"""The reference that another trainer passes to a reward: the row that a response answers, and the model's family.
 
-Other trainers carry a string or a dictionary of each row to their reward, and no images. An exported row therefore
-carries this reference as JSON, and the reward reads the row itself from the run's shards.
+Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds this
+reference as JSON, and the reward reads the row from the run's shards.
 """
 
 import json
@@ -10,24 +10,23 @@ from dataclasses import asdict, dataclass
 from groundtrace.schemas.errors import UserError
 
 COLUMN = "groundtrace"
-"""The column of an exported row that holds its reference, in trainers that hand over columns."""
+"""The column of an exported row that holds its reference, for trainers that pass columns to a reward."""
 FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """A reference that is not JSON of the documented form; the message says what it lacks."""
+    """A reference that is not JSON of the documented form, or does not match its row; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class RowReference:
-    """The row ``id`` of the run in the folder ``run``, asked of a model of that ``family``.
+    """A reference to the row ``id`` of the run in the folder ``run``, answered by a model of ``family``.
 
-    ``answer`` is the gold one, by which a reference to another state of the run is found out; None where it is not
-    said, as by a client that names a row by its id alone.
+    ``answer`` is the gold answer, which reveals a reference to another version of the run; None if a client names a row
+    only by its id.
 
     ``family`` is a name of :mod:`groundtrace.inference.families.registry`; ``plain`` writes pixels of the original
-    image. ``stream`` is the one that the row was asked in, of a row that is asked in several (iVGR §3.2); "" of all
-    others.
+    image. ``stream`` is the stream of the prompt, if the row has streams (iVGR §3.2); else "".
     """
 
     id: str
@@ -52,7 +51,7 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Returns the reference that parsed JSON holds, of which ``text`` shows the beginning. Raises BadReference."""
+    """Returns the reference in parsed JSON; ``text`` is quoted in errors. Raises BadReference."""
     given = {"stream": "", **found} if isinstance(found, dict) else {}
     fields: dict[str, str] = {}
     for name in (*FIELDS, "stream"):

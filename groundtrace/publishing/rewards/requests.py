@@ -1,10 +1,11 @@
-"""What clients may post to the reward server, checked: JSON to answers, or an error that names what is wrong.
+"""Parses and checks the requests to the reward server: converts JSON to answers, or raises an error.
 
     POST /score       {"items": [ITEM, …], "is_step": true}
     POST /get_reward  {"query": ["…"], "prompts": ["…"], "labels": ["REFERENCE"]}     as OpenRLHF posts it
 
-An ITEM is ``{"reference": REFERENCE, "response": "…"}``, the reference as text or as an object, or
-``{"id": "…", "response": "…"}`` with ``run`` where the server has several, ``family`` (else plain) and ``stream``.
+An ITEM is ``{"reference": REFERENCE, "response": "…"}``, with the reference as text or as an object, or
+``{"id": "…", "response": "…"}``, with ``run`` if the server has several runs, ``family`` (default plain) and
+``stream``.
 """
 
 import itertools
@@ -25,7 +26,7 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 
 
 class BadRequest(UserError):
-    """A request that cannot be read; ``item`` is the number of the one that is wrong, None where it is the whole."""
+    """An invalid request; ``item`` is the index of the wrong item, None if the error is in the whole request."""
 
     def __init__(self, said: str, item: int | None = None) -> None:
         super().__init__(said if item is None else f"items[{item}]: {said}")
@@ -34,14 +35,14 @@ class BadRequest(UserError):
 
 @dataclass(frozen=True)
 class Request:
-    """The answers to score; ``is_step``: they are the responses of a step."""
+    """The answers to score; ``is_step`` is whether they are the responses of a training step."""
 
     answers: tuple[Answer, ...]
     is_step: bool
 
 
 def read_json(body: bytes) -> Mapping[str, Any]:
-    """The object that a body holds. Raises BadRequest."""
+    """Parses a body as a JSON object. Raises BadRequest."""
     try:
         found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
     except BadRequest:
@@ -56,7 +57,7 @@ def read_json(body: bytes) -> Mapping[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON. Raises BadRequest for a field that stands there twice: which of them counts is not said."""
+    """A JSON object. Raises BadRequest for a repeated field, since it is ambiguous."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -66,7 +67,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_score(body: bytes) -> Request:
-    """A request for ``/score``. Raises BadRequest."""
+    """Parses a request to ``/score``. Raises BadRequest."""
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
@@ -78,10 +79,9 @@ def read_score(body: bytes) -> Request:
 
 
 def read_get_reward(body: bytes) -> Request:
-    """A request as OpenRLHF posts it: each label is a reference, and what follows its prompt in a query the response.
+    """Parses a request of OpenRLHF: each label is a reference; the response is the part of a query after its prompt.
 
-    Raises BadRequest, also for a query that does not begin with its prompt: what is prompt and what response is then
-    anybody's guess.
+    Raises BadRequest, also if a query does not begin with its prompt, since the response is then ambiguous.
     """
     found = read_json(body)
     queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))
@@ -98,14 +98,14 @@ def read_get_reward(body: bytes) -> Request:
 
 
 def response_in(query: str, prompt: str) -> str | None:
-    """What follows the prompt in a query, without the mark that ends it; None where the query begins otherwise.
+    """The part of a query after the prompt, without its end token; None if the query does not begin with the prompt.
 
-    A query is made of the tokens that the model saw: an image's mark, which the prompt has once, stands there once for
+    A query is decoded from the model's input tokens: an image's mark, which is in the prompt once, is repeated for
     every token of the image.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):
-        wanted = piece * sum(1 for _ in run)  # the marks of neighbouring images are one run in both
+        wanted = piece * sum(1 for _ in run)  # the marks of adjacent images are one run in prompt and query
         if not query.startswith(wanted, at):
             return None
         at += len(wanted)
@@ -155,7 +155,7 @@ _DEFAULTS = {"id": "", "run": "", "family": DEFAULT, "stream": ""}
 
 
 def _checked(text: str, name: str, number: int) -> str:
-    """The text. Raises BadRequest for half a character, which JSON can hold and no file."""
+    """Returns the text. Raises BadRequest for an unpaired surrogate, which JSON can hold but UTF-8 cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

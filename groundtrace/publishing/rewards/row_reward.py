@@ -1,12 +1,13 @@
-"""The trainer's reward for rows that others hand back by reference, the same score as in our own training.
+"""Our trainer's reward for other trainers, which name rows by reference; the scores are those of our own training.
 
-A reference says which row a response answers. The row is read from its run, its images are written once to the reward's
-folder, the response is brought to pixels, and :class:`groundtrace.trainer.reward.Reward` scores it.
+A reference names the row that a response answers. The row is read from its run, its images are written once to the
+reward's folder, the response's coordinates are converted to pixels, and :class:`groundtrace.trainer.reward.Reward`
+scores it.
 
-Two things are the caller's. Where a recipe compares responses
-(:attr:`groundtrace.rewards.recipes.base.Recipe.compares`), those of a question must come in one call: all of one call
-are scored together. Where a recipe learns, a step ends with a call that has a list of responses, or after so many of
-them as the settings say. What it learns is kept in this object, and so in this process.
+The caller has two duties. If a recipe compares responses
+(:attr:`groundtrace.rewards.recipes.base.Recipe.compares`), one call must hold all responses of a question, since
+responses are compared within a call. If a recipe learns, a step ends with each call that has a list of responses, or
+after as many responses as the settings say. The learnt state is kept in this object, and so in this process.
 """
 
 import threading
@@ -28,11 +29,11 @@ from groundtrace.trainer.streams import asked
 
 SIDE = "rl"
 KEPT_ROWS = 20_000
-"""Rows are kept, without their images, once they were read."""
+"""The maximum number of rows in the cache, which holds no images."""
 
 
 class BadAnswer(UserError):
-    """An answer that cannot be scored; ``number`` says which of a call's, from 0, and ``said`` why."""
+    """An answer that cannot be scored; ``number`` is its index in the call, and ``said`` the reason."""
 
     def __init__(self, number: int, said: str) -> None:
         super().__init__(f"answer {number}: {said}")
@@ -41,7 +42,7 @@ class BadAnswer(UserError):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response to the row of a reference, as the model wrote it."""
+    """A response to the row of a reference, with coordinates in the model's own frame."""
 
     reference: RowReference
     text: str
@@ -49,15 +50,18 @@ class Answer:
 
 @dataclass(frozen=True)
 class Call:
-    """What is scored together: the parts of the answers that can be scored, and of each answer its place in them, None
-    for one that no judge can read."""
+    """The answers of one call, grouped into ``parts`` that are scored together.
+
+    ``places`` holds for each answer its part, its prompt in the part and its index there; None for an answer that needs
+    a judge if there is no judge. ``texts`` are the answers as the model wrote them.
+    """
 
     parts: tuple[Part, ...]
     places: tuple[tuple[int, int, int] | None, ...]
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """The score of each answer, in their order; an answer that no judge can read is unscored."""
+        """The score of each answer, in order, from the parts' scores; an answer without a place is unscored."""
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
             for place, text in zip(self.places, self.texts, strict=True)
@@ -65,11 +69,11 @@ class Call:
 
 
 class RowReward:
-    """Scores responses to rows of runs. Any number of threads may share one.
+    """Scores responses to rows of runs. Threads may share an instance.
 
-    ``runs`` are folders by name, as in the settings: where there are any, no other is read. ``fails_fast`` is that of
-    :class:`groundtrace.trainer.reward.Reward`. Raises ConfigError and :class:`groundtrace.schemas.extras.MissingExtra`
-    for a reward that cannot be had.
+    ``runs`` are run folders by name, in addition to those of the settings; if there are any, no other folder is read.
+    ``fails_fast`` is that of :class:`groundtrace.trainer.reward.Reward`. Raises ConfigError and
+    :class:`groundtrace.schemas.extras.MissingExtra` if the reward cannot be made.
     """
 
     def __init__(
@@ -89,35 +93,35 @@ class RowReward:
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The names of the runs that are read; none where any may be."""
+        """The names of the readable runs; empty if every run may be read."""
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Opens a run; returns its rows and what to know of those that are unscored. Raises BadReference, ShardError
-        and ConfigError.
+        """Opens a run; returns its number of rows and a warning about unscored rows, if any.
+
+        Raises BadReference, ShardError and ConfigError.
         """
         shards = self._shards(self._folder(name))
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Raises :class:`groundtrace.inference.preflight.NotServed` as
-        :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+        """Checks the endpoints as :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+
+        Raises :class:`groundtrace.inference.preflight.NotServed`.
         """
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """The endpoints of the recipe's roles, looked at now; on the event loop of
-        :mod:`groundtrace.inference.runtime`.
-        """
+        """Checks the endpoints of the recipe's roles. Must run on the loop of :mod:`groundtrace.inference.runtime`."""
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
-        """The score of each answer, in their order. ``is_step``: they are the responses of a step, or at least of all
-        its questions that they answer.
+        """The score of each answer, in order.
 
-        Raises BadAnswer for a row that is not there, BadReference for a question of which a stream is missing,
-        ConfigError for a recipe that cannot score them in this way, :class:`groundtrace.trainer.reward.JudgesDown` when
-        endpoints do not answer for ``reward.wait_s``.
+        ``is_step`` is whether these are all responses of a training step, or at least all responses to their questions.
+        Raises BadAnswer for a missing row, BadReference for a question without responses of one of its streams,
+        ConfigError for a recipe that cannot score single responses, and
+        :class:`groundtrace.trainer.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
         """
         self.check_way(is_step)
         call = self.prepare(answers)
@@ -126,7 +130,10 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: Call, is_step: bool) -> list[Scored]:
-        """The same without waiting, on the event loop of :mod:`groundtrace.inference.runtime`. Raises JudgesDown."""
+        """Scores a call without waiting for endpoints that are down; raises JudgesDown instead.
+
+        Must run on the event loop of :mod:`groundtrace.inference.runtime`.
+        """
         found = []
         for each in await self._reward.attempt(call.parts):
             if isinstance(each, Exception):
@@ -136,7 +143,7 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Raises ConfigError for a recipe that cannot score single responses, without their groups and steps, right."""
+        """Raises ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
         why = None
         if not is_step and self.recipe.compares:
             why = "compares the responses to a question, and gets them one by one here"
@@ -146,14 +153,14 @@ class RowReward:
             raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why}: use an interface that hands over lists")
 
     def prepare(self, answers: Sequence[Answer]) -> Call:
-        """The answers as parts to score. Raises BadAnswer, which says which of them it is about."""
+        """Groups the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
         groups: dict[tuple[Path, str], dict[str, tuple[Readied, list[str]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
             try:
                 key, ready = self._ready_of(answer.reference)
                 speech = self._speech(answer.reference.family)
-            except (ValueError, UserError) as error:  # BadRow, and a family that there is none of, are ValueErrors
+            except (ValueError, UserError) as error:  # BadRow and an unknown family are ValueErrors
                 raise BadAnswer(number, str(error)) from error
             if not self._reads_text and needs_judge(ready.question):
                 found.append(None)
@@ -173,7 +180,7 @@ class RowReward:
         return Call(tuple(parts), places, tuple(answer.text for answer in answers))
 
     def learn(self, call: Call, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
-        """Enter what a call's answers earned, once the step is done."""
+        """Adds a call's scores to the current step, and lets the recipe learn when the step is complete."""
         if not self.recipe.learns:
             return
         with self._learning:
@@ -185,12 +192,13 @@ class RowReward:
                 self._step = []
 
     def close(self) -> None:
-        """Close the reply cache and the connections."""
+        """Closes the reply cache and the connections."""
         self._reward.close()
 
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], Readied]:
-        """The row of a reference, as it was asked, and by what it is known. Raises BadReference, BadRow, ShardError and
-        ConfigError.
+        """The key (folder, id) of a reference's row, and the row with the prompt of its stream.
+
+        Raises BadReference, BadRow, ShardError and ConfigError.
         """
         key = self._folder(reference.run), reference.id
         ready = self._ready(*key)
@@ -215,7 +223,7 @@ class RowReward:
         return key, replace(ready, row=row)
 
     def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:
-        """Raises BadReference where responses would be compared of which some are not there."""
+        """Raises BadReference if the recipe compares streams and the call lacks a stream of a question."""
         if not self.recipe.compares:
             return
         for key, found in groups.items():
@@ -231,9 +239,9 @@ class RowReward:
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
-        """The folder of a run that a reference names. Raises BadReference for one that is not to be read.
+        """The folder of a run that a reference names. Raises BadReference for a run that may not be read.
 
-        Where folders are given, a name is compared as a text: what a reference says is never looked up on the disk.
+        If folders are configured, a name is only compared as a text: the path in a reference is never opened.
         """
         if not self._folders:
             return Path(run)
@@ -246,8 +254,9 @@ class RowReward:
         raise BadReference(f"there is no run {run!r:.80} here; known are {known}")
 
     def _shards(self, folder: Path) -> Shards:
-        """The rows of a run, opened when first asked for. Raises ShardError, and ConfigError where the recipe could
-        score none of them.
+        """The rows of a run, opened at first use.
+
+        Raises ShardError, and ConfigError if the rows lack something that the recipe needs.
         """
         with self._lock:
             if folder not in self._runs:

@@ -1,23 +1,24 @@
-"""The verifier over HTTP, for trainers that ask a remote reward: what it takes stands in
-:mod:`groundtrace.publishing.rewards.requests`, what it answers here.
+"""The verifier as an HTTP server, for trainers with a remote reward.
+
+:mod:`groundtrace.publishing.rewards.requests` describes the requests; the answers are:
 
     /score       {"recipe": "argos", "scores": [{"id", "reward", "outcome", "verdicts"}, …]}
-                 where verdicts are {NAME: {"value", "reason"}, …}; a value is null where nothing could be said
+                 where verdicts are {NAME: {"value", "reason"}, …}; a value is null if it is unscored
     /get_reward  {"rewards": […], "scores": [outcomes], "extra_logs": {}}
-    /health      {"status", "roles": {ROLE: "ready" or why not}, "recipe", "rows", "scoring", "waiting", "scored",
-                 "held_bytes"}; the status is "ready" or "unready", the latter with HTTP 503
-    /health/live {"status": "live"}: the server runs, whatever its judges do
-    else         {"error": {"type", "message", "item"}}     with a status that is no success
+    /health      {"status", "roles": {ROLE: "ready" or the fault}, "recipe", "rows", "scoring", "waiting", "scored",
+                 "held_bytes"}; the status is "ready" or, with HTTP 503, "unready"
+    /health/live {"status": "live"}: the server runs, even if its judges do not
+    else         {"error": {"type", "message", "item"}}     with an error status
 
-It has an event loop of its own, so that it answers while a long response is being read, and scores on that of
-:mod:`groundtrace.inference.runtime`, where the judges' calls are made: requests are scored side by side, with one limit
-of calls at once for each endpoint and one reply cache, and the same call of two clients is made once. No request waits
-for the slowest of another one. What was begun is finished, and its replies are kept, also where its client has gone or
-waits no longer.
+The server has its own event loop, so that it answers while it reads a long request. It scores on the event loop of
+:mod:`groundtrace.inference.runtime`, which makes the judges' calls: requests are scored concurrently and share the
+limit of concurrent calls for each endpoint and the reply cache, and the same call of two clients is made once. No
+request waits for another request's slowest response. A request that was begun is finished and its replies are cached,
+even if its client has disconnected or timed out.
 
-A judge that does not answer is an error and never a number: the client asks again, and what was answered comes from the
-cache. Every few seconds the endpoints are looked at. While one is away, whatever needs it is answered with an error at
-once, and what does not is scored.
+A judge that does not answer is an error and never a number: the client retries, and finished replies come from the
+cache. The server checks the endpoints every few seconds. While an endpoint is down, requests that need it get an error
+at once, and all other requests are scored.
 """
 
 import asyncio
@@ -45,19 +46,19 @@ _log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.http")
 MAX_BODY_BYTES = 8 * 2**20
 MAX_HELD_BYTES = 256 * 2**20
-"""Of all bodies that are being read, wait or are scored."""
+"""The maximum total size of the bodies of all requests that are read, wait or are scored."""
 BODY_TIMEOUT_S = 30.0
-"""How long a client may take to send a body."""
+"""Timeout for a client to send a body."""
 IDLE_S = 60.0
-"""How long a connection may stand open on which no request begins, or its head does not end."""
+"""Timeout for a connection that sends no request, or an incomplete request head."""
 RETRY_AFTER_S = 5
-"""What a client is told to wait while a judge is away."""
+"""The ``Retry-After`` of answers while a judge is down."""
 LOOK_EVERY_S = 2.0
-"""How often the endpoints of the recipe's roles are looked at."""
+"""The interval between checks of the endpoints of the recipe's roles."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether the fault is not a client's, who could fill the log with what is no HTTP, and put there what it likes."""
+    """Whether the error is not a client's: clients could fill the log, with any text, by invalid HTTP."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -65,7 +66,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """What runs the application: bodies stay as they were sent, for a small one may unpack to gigabytes."""
+    """The runner of the application. Bodies are not decompressed, since a small one may expand to gigabytes."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -78,13 +79,13 @@ def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
 
 @dataclass(frozen=True)
 class Bounds:
-    """How much a server takes on.
+    """The limits of a server.
 
     Attributes:
-        max_batch: responses of one request.
-        max_scoring: requests that are scored at once.
-        max_waiting: requests that wait for these.
-        timeout_s: how long a request may take with its waiting.
+        max_batch: responses in one request.
+        max_scoring: requests scored at the same time.
+        max_waiting: requests in the queue.
+        timeout_s: timeout of a request, including its time in the queue.
     """
 
     max_batch: int = 4096
@@ -94,21 +95,21 @@ class Bounds:
 
 
 class Refused(Exception):
-    """A request that gets no score: ``status`` and ``kind`` say why for programs, the message for people."""
+    """A request without a score: ``status`` and ``kind`` are the reason for programs, the message for people."""
 
     def __init__(self, status: int, kind: str, said: str, item: int | None = None, retry_after_s: int = 0) -> None:
         super().__init__(said)
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
-        """The error as the client gets it."""
+        """The error as an HTTP response."""
         error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
         headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
         return web.json_response({"error": error}, status=self.status, headers=headers)
 
 
 class RewardServer:
-    """The application; :meth:`app` makes it. ``token`` is what clients must bear, "" for none."""
+    """The HTTP application, made by :meth:`app`. ``token`` is the bearer token that clients must send, "" for none."""
 
     def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
         self._reward, self._rows, self._bounds, self._token = reward, rows, bounds, token
@@ -118,7 +119,7 @@ class RewardServer:
         self._health: tuple[Health, ...] | None = None
 
     def app(self) -> web.Application:
-        """The routes, with their errors as JSON."""
+        """The application with its routes; errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
@@ -162,7 +163,7 @@ class RewardServer:
         return web.json_response({"status": "live"})
 
     async def _looking(self, _: web.Application) -> AsyncIterator[None]:
-        """Looks at the endpoints from the server's start, before it takes requests, to its end."""
+        """Checks the endpoints once before the server takes requests, and then regularly until its end."""
         await self._look()
         task = asyncio.create_task(self._look_on())
         yield
@@ -178,7 +179,7 @@ class RewardServer:
     async def _look(self) -> None:
         try:
             found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
-        except Exception:  # a defect: what was seen last no longer holds
+        except Exception:  # a defect: the last health is outdated
             _log.exception("the endpoints cannot be looked at")
             self._health = None
         else:
@@ -194,7 +195,7 @@ class RewardServer:
                 say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
     async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
-        """The request with its scores. Raises Refused."""
+        """Reads and scores a request; returns it with its scores. Raises Refused."""
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
         if self._held_bytes + size > MAX_HELD_BYTES:
@@ -209,17 +210,17 @@ class RewardServer:
             self._held_bytes -= size
 
     def _check_head(self, request: web.Request) -> None:
-        """Raises Refused for a request whose body is not to be read."""
+        """Checks the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
             raise Refused(401, "unauthorised", "the request does not bear the server's token")
-        if request.content_type != "application/json":  # so that no page in a browser can post here
+        if request.content_type != "application/json":  # so that web pages in a browser cannot post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
-        """The request, checked. Raises Refused."""
+        """Reads and parses the body. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
@@ -239,7 +240,7 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
-        """The scores, when the request's turn has come. Raises Refused."""
+        """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(429, "busy", f"{self._waiting} requests wait already: ask again", retry_after_s=1)
         self._waiting += 1
@@ -284,10 +285,10 @@ class RewardServer:
     def _ended(self, task: "asyncio.Task[list[Scored]]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # marks it as seen where its client waits no longer
+            task.exception()  # marks the exception as retrieved, also if the client has timed out
 
     async def _finish(self, _: web.Application) -> None:
-        """Nothing goes on behind a server that has ended: what its end had no time for is cancelled."""
+        """Cancels the tasks that are still running when the server ends."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -296,7 +297,7 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Every error as JSON; what is no fault of the client's says no more than its type."""
+        """Returns every error as JSON; for a defect of the server, it holds only the type of the exception."""
         try:
             return await handler(request)
         except Refused as error:
@@ -305,13 +306,13 @@ class RewardServer:
             return Refused(error.status, "http", error.reason).response()
         except asyncio.CancelledError:
             return Refused(503, "ending", "the server ends", retry_after_s=RETRY_AFTER_S).response()
-        except Exception as error:  # a defect: the client is told that there is no score, and we are told where
+        except Exception as error:  # a defect: the client gets an error, the log the traceback
             _log.exception("a request failed")
             return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
 
 
 def _state(health: Health) -> str:
-    """``ready``, or the kind of its fault: no more of it is for everyone who asks."""
+    """``ready``, or the kind of the fault; details are not public."""
     return "ready" if health.fault is None else health.fault.failure.value
 
 

@@ -1,4 +1,4 @@
-"""The config of the verifier as a reward elsewhere: a trainer's own config, and what a reward needs beside it."""
+"""The config of the verifier as a reward in other trainers: our trainer's config, with further settings."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from groundtrace.schemas.text import say
 from groundtrace.trainer.settings import RewardSettings, TrainerSettings, config_file
 
 VARIABLE = "GROUNDTRACE_REWARD"
-"""The environment variable that names the config where no argument does."""
+"""The environment variable that names the config if no argument does."""
 
 
 def _known_family(name: str) -> str:
@@ -49,9 +49,9 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """How a model of the family writes that a row names; a row's word is never imported.
+        """How the model writes coordinates; ``named`` is the family that a row names, which is never imported.
 
-        Raises ConfigError for bounds that no image can meet, and ValueError for a family that there is none of.
+        Raises ConfigError for bounds that no image can meet, and ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(f"there is no family {named!r:.40}: one of your own is named by speech.family")
@@ -100,18 +100,18 @@ class RemoteRewardSettings:
 
     @property
     def home(self) -> Path:
-        """The folder in which replies, media and rows are kept."""
+        """The folder of the cached replies, media and rows."""
         if self.folder:
             return Path(self.folder)
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "reward"
 
 
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
-    """The settings of a file, or of a bundled config of that name such as ``argos``; of the environment variable
-    :data:`VARIABLE` where ``named`` is empty, and the defaults where that is too.
+    """Loads the settings of a file or of a bundled config such as ``argos``.
 
-    Of a trainer's config the other sections are left out, and its ``model.frame`` and ``model.max_pixels`` are those of
-    ``speech``. Raises ConfigError.
+    If ``named`` is empty, the environment variable :data:`VARIABLE` names the config; if that is empty, too, the
+    defaults are used. Of a trainer's config the other sections are ignored, but its ``model.frame`` and
+    ``model.max_pixels`` are defaults of ``speech``. Raises ConfigError.
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:

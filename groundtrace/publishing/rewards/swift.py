@@ -1,8 +1,7 @@
 """The verifier as a reward of ms-swift (``swift.rewards.orm``): ``--reward_funcs groundtrace``.
 
-swift hands over the completions with the columns of the rows; the column ``groundtrace`` is the row's reference. It
-counts a completion that no function scores as 0, so an unscored one is an error here unless the settings say what it
-counts.
+swift passes the completions and the columns of the rows; the column ``groundtrace`` is the row's reference. swift
+counts an unscored completion as 0, so it is an error here unless the settings give its reward (``unscored``).
 """
 
 import importlib
@@ -15,12 +14,14 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.rewards.row_reward import BadAnswer
 
 REGISTRIES = ("swift.rewards", "swift.plugin")
-"""Where versions 4 and 3 keep their rewards by name."""
+"""The modules of swift 4 and swift 3 that hold the rewards by name."""
 
 
 class Verified:
-    """The reward; its config is the one that the environment names. swift makes it with the arguments of the run, when
-    the endpoints of all roles are looked at: raises as :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
+    """The reward for the config that the environment names; swift passes the arguments of the run.
+
+    The constructor checks the endpoints of all roles, and raises as
+    :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:
@@ -28,8 +29,9 @@ class Verified:
         reward_of("")
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Returns the reward of each completion. Raises as :func:`groundtrace.publishing.rewards.verl.compute_score`
-        does.
+        """Returns the reward of each completion.
+
+        Raises as :func:`groundtrace.publishing.rewards.verl.compute_score` does.
         """
         references = columns.get(COLUMN)
         if references is None:
@@ -39,7 +41,7 @@ class Verified:
 
 
 def register() -> bool:
-    """Puts the reward where swift finds it by the name ``groundtrace``; returns False where swift is not installed."""
+    """Registers the reward with swift as ``groundtrace``; returns False if swift is not installed."""
     for name in REGISTRIES:
         if importlib.util.find_spec("swift") is not None and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified

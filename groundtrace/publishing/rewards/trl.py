@@ -1,8 +1,7 @@
 """The verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
 
-TRL hands over the columns of the rows, repeated for each completion, and takes None for a completion that a function
-cannot score: it then has no part in its group (``GRPOTrainer._calculate_rewards`` of 1.16). The column ``groundtrace``
-is the row's reference.
+TRL passes the columns of the rows, repeated for each completion; the column ``groundtrace`` is the row's reference. A
+reward of None leaves the completion out of its group (``GRPOTrainer._calculate_rewards`` of 1.16).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +17,9 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Returns the reward functions for a config, a bundled name, or "" for what the environment names.
+    """Returns the reward functions for a config file, a bundled name, or "" for the config that the environment names.
 
-    The endpoints of all roles are looked at: raises as :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
+    Checks the endpoints of all roles; raises as :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
     """
     reward_of(config)
 
@@ -31,13 +30,14 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """The reward function for the config that the environment names; it has an import path of its own."""
+    """The reward function for the config that the environment names, for trainers that need an import path."""
     return rewards("", completions, columns)
 
 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
-    """The reward of each completion, None where it is unscored. Raises as
-    :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
+    """The reward of each completion; None if it is unscored.
+
+    Raises as :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
     """
     references = columns.get(COLUMN)
     if references is None:
@@ -50,9 +50,9 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 
 
 def _text(completion: Completion) -> object:
-    """What a completion says: a text, or the text of its last turn."""
+    """The text of a completion, which is a text or a list of turns: then the text of its last turn."""
     if not isinstance(completion, list | tuple):
-        return completion  # what is no text is refused where all responses are looked at
+        return completion  # scored_texts() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
     if isinstance(content, list | tuple | None):
         return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
@@ -60,6 +60,6 @@ def _text(completion: Completion) -> object:
 
 
 def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:
-    """The means of verdicts over the completions that have one."""
+    """The mean of each verdict over the completions in which it is scored."""
     values = {name: [value for each in found if (value := each.value(name)) is not None] for name in names}
     return {name: sum(known) / len(known) for name, known in values.items() if known}

@@ -1,8 +1,8 @@
-"""The verifier as a custom reward function of verl, one response at a time or all at once.
+"""The verifier as a custom reward function of verl, for single responses or for a batch.
 
 verl calls it by keyword (``verl/trainer/ppo/reward.py``, ``verl/workers/reward_manager/`` of 0.9). A manager that
-scores single responses hands over ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``, the batch
-manager lists of them, under names in the plural.
+scores single responses passes ``data_source``, ``solution_str``, ``ground_truth`` and ``extra_info``; the batch manager
+passes lists, with plural names.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,13 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Returns ``score`` with the verdicts that say how training goes
-    (:func:`groundtrace.publishing.rewards.plugin.figures`).
+    """Returns ``score``, and the :func:`groundtrace.publishing.rewards.plugin.figures` of the recipe's shown verdicts.
 
-    verl takes the names of the first response for those of all (``agent_loop.py``: a KeyError where one is missing) and
-    their means (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes from
-    ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed.
-    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored` and what
-    :func:`groundtrace.publishing.rewards.plugin.scored_texts` raises.
+    verl expects the keys of the first response in all responses (``agent_loop.py`` raises KeyError for a missing one)
+    and averages each key (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes
+    from ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed.
+    Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
+    :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)

@@ -1,1 +1,1 @@
-"""One paper a file: how verdicts become a reward. :mod:`groundtrace.rewards.recipes.registry` lists them."""
+"""The reward recipes, one file per paper; :mod:`groundtrace.rewards.recipes.registry` lists them."""

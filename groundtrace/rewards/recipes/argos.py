@@ -1,4 +1,4 @@
-"""The reward of Argos (§3.1): the verifier that curates traces, on what the policy wrote (Eq. 1–9)."""
+"""The reward of Argos (§3.1): the verifier that curates traces, applied to the policy's responses (Eq. 1–9)."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -26,13 +26,12 @@ class ArgosSettings(GateSettings):
 
 @dataclass(frozen=True)
 class Argos(Recipe):
-    """Eq. 9: a wrong answer earns its outcome alone, so that nothing else of it is scored.
+    """Eq. 9: a wrong answer earns only its outcome, so the other scorers do not run for it.
 
-    What pointing earns is :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
-    lowers it, and where the question has something to point at, a response that points at none of it earns less than
-    any that does. Groups of right answers that point differently well teach too.
-    :mod:`groundtrace.rewards.scorers.counting` has no part: the targets that a count passes over are in the pointing
-    score.
+    Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
+    lowers it, and if the question has targets, a response that points at none earns less than any that points at one.
+    So groups with only right answers also teach if their pointing scores differ.
+    :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
     """
 
     name: ClassVar[str] = "argos"
@@ -56,7 +55,7 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Where there is something to point at, the weights but for the grounding's; see the base."""
+        """The share of the weights without that of grounding if there are targets, else 1; see the base."""
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
@@ -80,9 +79,9 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """The settings, without what a config has no judge for: what nobody scores pays nothing.
+        """The settings, with the scorers skipped whose required role, such as the judge, has no endpoint.
 
-        Grounding is not left out in this way: what cannot be checked is then not rewarded at all.
+        Grounding scorers are not skipped: if they cannot run, the response is unscored.
         """
         judging = [scorer for scorer in self.scorers if not scorer.is_grounding]
         absent = [s.name for s in judging for a in s.asks if a.required and a.role not in case.served.roles]

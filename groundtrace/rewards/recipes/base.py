@@ -1,7 +1,7 @@
-"""What a reward recipe is: how the verdicts on the responses to one question become their rewards.
+"""The interface of a reward recipe, which turns the verdicts on the responses to one question into their rewards.
 
-A recipe is a value that holds its settings. What it learns during training is a value of its own, the :class:`Memory`,
-which the trainer keeps and saves: ``score`` reads it, and ``learn`` gives the next one after a step.
+A recipe is an immutable value that holds its settings. Its learnt state is a separate value, the :class:`Memory`, which
+the trainer keeps and saves: ``score`` reads it, and ``learn`` returns the next one after a step.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from groundtrace.schemas.records import Question, Verdict
 
 @dataclass(frozen=True)
 class Earned:
-    """What one response earned; ``reward`` None is unscored. One of the verdicts is the outcome."""
+    """The reward of one response (None if unscored) and its verdicts, one of which is the outcome."""
 
     reward: float | None
     verdicts: tuple[Verdict, ...]
@@ -30,13 +30,13 @@ class Earned:
         return self.value(outcome.NAME)
 
     def value(self, name: str) -> float | None:
-        """The value of one verdict, None where it is unscored or was not given."""
+        """The value of one verdict; None if it is unscored or there is no such verdict."""
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A response of a step with what it earned: what a recipe learns from."""
+    """A response of a step with its reward, from which a recipe learns."""
 
     question_id: str
     text: str
@@ -54,10 +54,10 @@ class Reference:
 
 @dataclass(frozen=True)
 class Memory:
-    """What training has shown so far.
+    """The learnt state of the recipes.
 
     Attributes:
-        curriculum: where RuCL's schedule stands.
+        curriculum: the state of RuCL's curriculum.
         references: iVGR's archive, by question id.
     """
 
@@ -65,7 +65,7 @@ class Memory:
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """The same as numbers, strings, lists and dicts."""
+        """The memory as numbers, strings, lists and dicts."""
         return asdict(self)
 
     @classmethod
@@ -82,15 +82,15 @@ class Recipe(Protocol):
     """How verdicts become rewards.
 
     Attributes:
-        name: by which a config names it.
-        Settings: the type of its settings, the only argument that makes one.
-        needs: fields of a :class:`groundtrace.rewards.case.Context` or :class:`groundtrace.rewards.case.Case` without
-            which it can score nothing, each with what it is in the data.
-        roles: roles that need an endpoint, or it can score nothing.
-        shown: the verdicts whose means say how training goes.
+        name: the recipe's name in a config.
+        Settings: the type of its settings, which are the only argument of its constructor.
+        needs: required fields of a :class:`groundtrace.rewards.case.Context` or
+            :class:`groundtrace.rewards.case.Case`, each with a description of the data that it holds.
+        roles: the roles that must have an endpoint.
+        shown: the verdicts whose means are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
-        learns: whether its memory grows with the steps.
-        samples_by_reward: whether a group teaches where its rewards differ, and not only where its outcomes do.
+        learns: whether ``learn`` changes the memory.
+        samples_by_reward: whether a group is useful for training if its rewards differ; else its outcomes must differ.
     """
 
     name: ClassVar[str]
@@ -105,42 +105,42 @@ class Recipe(Protocol):
     settings: Any
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """What each response of one question's group earned, in order. Raises BudgetUsedUp."""
+        """Scores the responses to one question; returns their rewards in order. Raises BudgetUsedUp."""
         ...
 
     @property
     def full_reward(self) -> float:
-        """What a response earns that is right in everything."""
+        """The reward of a response that is right in all terms."""
         return 1.0
 
     @classmethod
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The most that a right answer earns without a look at the media, as a share of what one earns that looks.
+        """The maximum reward of a right answer without looking at the media, as a share of that with looking.
 
-        ``pointable`` are the things that the pointer found, ``streams`` those in which the question is asked. Judges
-        are taken to be content. ``settings`` are of the type ``Settings``, None its defaults.
+        ``pointable`` are the phrases that the pointer found, ``streams`` the streams of the question. Judges are
+        assumed to accept everything. ``settings`` are of the type ``Settings``; None is its defaults.
         """
         return 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers that it may run: what they ask is looked at before the first response is scored."""
+        """The scorers that the recipe may run; the roles that they call are checked before the first response."""
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raises ConfigError where it could not score what it is there for with endpoints for these roles."""
+        """Raises ConfigError if the recipe cannot work with endpoints for only these roles."""
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
-        """The memory after a step with these responses."""
+        """Returns the memory after a step with these responses."""
         return memory
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """The verdicts of these scorers, in order; one whose needs are not met is unscored with the reason.
+    """The verdicts of these scorers, in order; a scorer whose needs are not met is unscored, with the reason.
 
-    The outcome, where it is among them, is scored first, and the others know it. Raises BudgetUsedUp.
+    The outcome, if it is among them, is scored first, and is in the case of the others. Raises BudgetUsedUp.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -154,7 +154,7 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """The scorer's verdict; without a value, with the reason, where it does not run. Raises BudgetUsedUp."""
+    """The scorer's verdict; if the scorer does not run, unscored with the reason. Raises BudgetUsedUp."""
     choice = choose(scorer, case)
     return (
         await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)

@@ -1,9 +1,9 @@
-"""The reward of CodeDance (§3.1): the answer, the form, and code that is executed where it helps (Eq. 1, 2, 5).
+"""The reward of CodeDance (§3.1): the answer, the form, and code executed when it helps (Eq. 1, 2, 5).
 
-The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward, which depends on how many of the group are
-right. Our text of the paper lacks the body of that sum and its weights; they are those of its published code, where a
-good form earns nothing, so that a policy that never looks earns nothing by its form. What single turns earn is an
-advantage of its own, added to the sequence's by :meth:`CodeDance.advantages`.
+The sequence reward is w_a · outcome − w_f · [bad form] + the tool reward, which depends on the share of right answers
+in the group. Our copy of the paper lacks this sum and its weights, so they are taken from its published code. There a
+good form earns nothing, so a policy that never looks gains nothing by its form. Single turns have a separate advantage,
+which :meth:`CodeDance.advantages` adds to that of the sequence.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from groundtrace.rewards.scorers.tool_calls import (
 class CodeDance(Recipe):
     """Eq. 1 with Eq. 5 for a whole trajectory, Eq. 2 for its turns.
 
-    A response without a trajectory is unscored, and so is one whose answer is, or one of whose verdicts has failed.
+    A response is unscored if it has no trajectory, its outcome is unscored or one of its verdicts has failed.
     """
 
     name: ClassVar[str] = "codedance"
@@ -75,9 +75,9 @@ class CodeDance(Recipe):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """For each turn of each trajectory of a batch A = A_seq + w · A_turn, to be given to that turn's tokens.
+        """A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of that turn's tokens.
 
-        ``sequence`` has A_seq of each trajectory, from the rewards of its group. A_turn is the turn's discounted
+        ``sequence`` holds A_seq of each trajectory, from the rewards of its group. A_turn is the turn's discounted
         return, normalised over the batch (Eq. 2).
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]

@@ -1,8 +1,8 @@
-"""The rewards of iVGR's two streams (§3.2, §3.3): boxes for the grounded one, agreement with it for the textual one.
+"""The rewards of iVGR's two streams (§3.2, §3.3): the grounded stream for its boxes, the textual one for consistency.
 
-A question is answered in both streams. The best valid grounded reasoning of a question is kept (Eq. 4), and a textual
-response is rewarded for describing what that describes. So the grounded responses of a group are scored first, and the
-textual ones against the better of their best and the one kept so far.
+A question is answered in both streams. The best valid grounded reasoning of a question is kept as its reference
+(Eq. 4), and a textual response is rewarded if it describes the same content. So the grounded responses of a group are
+scored first; the textual ones are compared with the best grounded response, or with the kept reference if it is better.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class IvgrSettings:
 class Ivgr(Recipe):
     """Eq. 1 and 2 for grounded responses, Eq. 3 for textual ones, each in [0, 3] with the paper's weights.
 
-    A response of no known stream is unscored. Without gold boxes a question has no reference, and its textual
-    responses no consistency reward (App. B); so it is for a question that is asked in words alone, which has no
-    grounded responses and never had any.
+    A response of an unknown stream is unscored. A question without gold boxes has no reference, so its textual
+    responses have no consistency reward (App. B). The same holds for a question that was only asked in the textual
+    stream, which has no grounded responses.
 
-    Deviation, which ``settings.labels`` turns off: the labels of boxes count
+    Deviation, unless ``settings.labels`` is False: the labels of boxes are compared
     (:mod:`groundtrace.rewards.scorers.boxes_named`).
     """
 
@@ -98,7 +98,7 @@ class Ivgr(Recipe):
 
     @property
     def full_reward(self) -> float:
-        """The weights of the grounded stream's terms; see the base."""
+        """The sum of the weights of the grounded stream; see the base."""
         weights = self.settings.weights
         return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
@@ -106,7 +106,7 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """In the grounded stream all but the boxes, where there are gold ones, and all of it in words; see the base."""
+        """The mean over the streams; the grounded stream loses the weight of the boxes if there are gold boxes."""
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
         boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0
@@ -117,14 +117,14 @@ class Ivgr(Recipe):
         return Earned(stream(verdicts, self.settings.weights), verdicts)
 
     async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        """Eq. 2 for responses to one question, all at once."""
+        """Eq. 2 for all responses to one question."""
         if self.settings.labels:
             return await boxes_named.score_named_group(cases, self.settings.boxes)
         gold = cases[0].question.gold_boxes or () if cases else ()
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
-        """Whether the reasoning describes what the best reference does; not applicable where there can be none."""
+        """The consistency with the best reference; not applicable if the question cannot have a reference."""
         if not is_dual:
             return Verdict(consistency.NAME, None, "the question is asked in words alone")
         scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
@@ -132,14 +132,14 @@ class Ivgr(Recipe):
         return await verdict_of(scorer, replace(case, context=context))
 
     def _reference(self, text: str, earned: Earned) -> Reference | None:
-        """The response's reasoning where it may be a reference (§3.3), else None."""
+        """The response's reasoning if it may be a reference (§3.3), else None."""
         response, box_score = parse_response(text), earned.value(boxes.NAME)
         if box_score is None or not is_reference(response, earned.outcome, box_score, self.settings.min_box_score):
             return None
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
-        """The archive with the best valid grounded reasoning of each question so far (Eq. 4)."""
+        """The memory whose archive has the best valid grounded reasoning of each question so far (Eq. 4)."""
         references: dict[str, Reference | None] = dict(memory.references)
         for judged in step:
             if judged.context.stream == GROUNDED:
@@ -150,6 +150,6 @@ class Ivgr(Recipe):
 
 
 def _better(*references: Reference | None) -> Reference | None:
-    """The one with the highest box reward, the first of equals; None where there is none."""
+    """The reference with the highest box reward, the first of ties; None if there is no reference."""
     known = [reference for reference in references if reference is not None]
     return max(known, key=lambda reference: reference.box_score, default=None)

@@ -1,4 +1,4 @@
-"""The reward of RuCL (§3.3): the answer and the rubrics, easy ones first and hard ones once these are met (Eq. 4–9)."""
+"""The reward of RuCL (§3.3): the answer and the rubrics, first easy and later also hard ones (Eq. 4–9)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,8 +24,10 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 
 @dataclass(frozen=True)
 class Rucl(Recipe):
-    """λ_t of a step follows from the steps before it (Eq. 8); afterwards the step's mean over the easy rubrics is
-    entered (Eq. 7). A response that the judge failed on is unscored, and no part of that mean.
+    """Eq. 4–9: outcome and rubrics, weighted by the curriculum.
+
+    λ_t of a step depends on the steps before it (Eq. 8); after the step, its mean over the easy rubrics is added to the
+    curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of that mean.
     """
 
     name: ClassVar[str] = "rucl"
@@ -55,7 +57,7 @@ class Rucl(Recipe):
         ]
 
     def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
-        """The memory with one more step in its curriculum: the mean over its responses of the easy share (Eq. 7)."""
+        """Adds a step to the memory's curriculum: the mean of the easy share over the step's responses (Eq. 7)."""
         tiers = [_tiers(judged.context, judged.earned) for judged in step]
         known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]
         mean = sum(known) / len(known) if known else None
@@ -63,7 +65,7 @@ class Rucl(Recipe):
 
 
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
-    """The means of Eq. 5, or None where there are rubrics and the response was not judged by them."""
+    """The means of Eq. 5; None if there are rubrics but the response was not judged by them."""
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
     rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)
     return None if rubrics and not scores else tier_scores(rubrics, scores)

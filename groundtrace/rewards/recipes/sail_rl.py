@@ -30,14 +30,14 @@ class SailRlSettings:
 class SailRl(Recipe):
     """Outcome, judging, format and thinking; judging and thinking cost calls.
 
-    In the cascading form the judge is not asked where the product is 0 already: not whether the choice to think was
-    right where the answer is wrong, and not about the thinking where that choice was wrong.
+    In the cascading form the judge is not called if the product is already 0: judging is not scored if the answer is
+    wrong, and thinking is not scored if judging is 0.
 
-    R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section in words
-    alone, which is empty in a direct answer, and the answer in a box (:data:`groundtrace.rewards.form.JUDGED_FORM`).
-    Deviation: the paper compares what the judge section decides with the label, and not with what the response then
-    does. A response that rightly decides to answer a simple question directly and thinks all the same has an R_think of
-    0 here: saying so must not pay without doing so.
+    R_format is 1 for a response of the form that the paper trains (§3.4): a judge section, a think section only in
+    words, which is empty for a direct answer, and a boxed answer (:data:`groundtrace.rewards.form.JUDGED_FORM`).
+    Deviation: the paper compares the decision in the judge section only with the label, not with the following think
+    section. Here a response that rightly decides to answer a simple question directly, but then thinks, has R_think 0:
+    a right decision must not pay if the response does not follow it.
     """
 
     name: ClassVar[str] = "sail_rl"
@@ -74,12 +74,12 @@ class SailRl(Recipe):
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """The factors of Eq. 1's product among them."""
+    """The verdicts that are factors of Eq. 1's product."""
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
 
 
 def _thinks_after_all(case: Case, decision: Verdict) -> bool:
-    """Whether a response thinks that has decided, rightly, not to."""
+    """Whether a response thinks although it has rightly decided not to."""
     return (
         decision.value == 1 and case.context.added(COMPLEXITY) == SIMPLE and bool((case.response.think or "").strip())
     )

@@ -1,1 +1,1 @@
-"""One scorer a file: from a question and a response to a verdict."""
+"""The scorers, one per file: each gives a verdict on the response to a question."""

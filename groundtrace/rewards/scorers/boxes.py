@@ -1,21 +1,21 @@
-"""The box reward: do the predicted boxes lie on the gold boxes (iVGR §3.2, Eq. 2)?
+"""The box reward: are the predicted boxes on the gold boxes (iVGR §3.2, Eq. 2)?
 
-For every box the best IoU with any box of the other side is taken; the mean over the gold boxes is the recall, the
-mean over the predicted ones the precision. Labels are not compared: Eq. 2 speaks of positions only. A caller that does
-compare them (:mod:`groundtrace.rewards.scorers.boxes_named`) gives the ``names``: a box under a name that its gold box
-cannot have does not overlap it.
+For every box the best IoU with any box of the other side is taken. The mean over the gold boxes is the recall, the mean
+over the predicted boxes the precision. Labels are not compared, since Eq. 2 uses only positions. A caller that compares
+them (:mod:`groundtrace.rewards.scorers.boxes_named`) passes ``names``: a box whose label cannot name its gold box does
+not overlap it.
 
-Deviations from Eq. 2, which leaves these cases open or pays for more boxes there:
+Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 
-- no gold box: not applicable (None); no predicted box where there is gold: 0;
+- without gold boxes the verdict is not applicable (None); without predicted boxes, if there are gold boxes, it is 0;
 - boxes on different media never overlap; boxes without area, with corners in the wrong order or with coordinates that
-  are not finite (or absurdly large) overlap nothing, and count as boxes;
+  are not finite (or absurdly large) overlap nothing, but count as boxes;
 - edges are exclusive: a box from 10 to 20 is 10 pixels wide;
-- B is a set, and near-duplicates in it are one box: of predicted boxes with the same nearest gold box that overlap each
-  other or all of them this gold box by an IoU of :data:`SAME_BOX_IOU` or more, in one step or over others of them, the
-  worst counts, in its place or by its name. Copies of a good box do not hide bad ones, several tries at one object do
-  not pay, and the order of writing does not matter;
-- more different boxes than :func:`max_boxes` score 0, whatever they hit.
+- B is a set, and near-duplicates count as one box. Predicted boxes with the same nearest gold box are near-duplicates
+  if they overlap each other, or all overlap this gold box, with an IoU of at least :data:`SAME_BOX_IOU`, directly or
+  linked by other boxes. Only the one with the worst overlap, labels considered, counts. So copies of a good box do not
+  hide bad boxes, several attempts at one object do not pay, and the order of the boxes does not matter;
+- more different boxes than :func:`max_boxes` score 0.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,16 +31,16 @@ from groundtrace.schemas.records import Verdict
 
 NAME = "boxes"
 SAME_BOX_IOU = 0.7
-"""From this IoU on, two predicted boxes on the same gold box are one."""
+"""Two predicted boxes on the same gold box with at least this IoU are one box."""
 BOXES_PER_GOLD, MIN_BOXES_ALLOWED = 4, 8
 _MAX_AREA = 1e300  # so that no sum of two areas overflows
 
 Values = NDArray[np.float64]
 Place = tuple[int, float, float, float, float]
 Named = tuple[Place, str]
-"""A box as (place, label); of the same place under two labels there are two."""
+"""A box as (place, label); the same place with two labels gives two boxes."""
 Names = Callable[[str, str], bool]
-"""Whether the label of a box can name what a gold box's label does."""
+"""Whether the label of a box can name the same object as the label of a gold box."""
 
 
 def _bidirectional(recall: Values, precision: Values) -> Values:
@@ -61,13 +61,15 @@ FORMS: dict[str, Callable[[Values, Values], Values]] = {
     "recall_only": _recall_only,
     "f1": _f1,
 }
-"""From recall and precision, each (G,), to scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is the harmonic mean of
-the same two, harsher where they differ. ``recall_only`` pays for more boxes and is there to compare with."""
+"""Functions that combine recall and precision, each (G,), into scores (G,). ``bidirectional`` is iVGR Eq. 2. ``f1`` is
+the harmonic mean, which is lower if the two differ. ``recall_only`` rewards more boxes and is for comparison."""
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Returns how many different boxes a response may have: :data:`BOXES_PER_GOLD` for each gold box, and at least
-    :data:`MIN_BOXES_ALLOWED`."""
+    """Returns the maximum number of different boxes in a response.
+
+    It is :data:`BOXES_PER_GOLD` for each gold box, and at least :data:`MIN_BOXES_ALLOWED`.
+    """
     return max(MIN_BOXES_ALLOWED, BOXES_PER_GOLD * len(gold))
 
 
@@ -76,7 +78,7 @@ def match_group(
 ) -> tuple[Values, Values]:
     """Returns recall and precision of each response, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
-    Both are 0 for a response without boxes or with too many. With ``names`` labels count, without they do not.
+    Both are 0 for a response without boxes or with too many. Labels are compared only if ``names`` is given.
 
     Raises:
         ValueError: there is no gold box.
@@ -99,7 +101,7 @@ def score_group(
 ) -> tuple[Verdict, ...]:
     """Returns one verdict per response of a group, in their order; see the module for the degenerate cases.
 
-    With ``names`` labels count, without they do not.
+    Labels are compared only if ``names`` is given.
 
     Raises:
         ValueError: ``form`` is not one of :data:`FORMS`.
@@ -135,18 +137,18 @@ def _said(count: int, limit: int, of: str, recall: float, precision: float) -> s
 
 
 def _places(boxes: Iterable[Box]) -> set[Place]:
-    """The boxes as a set: labels do not tell them apart."""
+    """The set of different boxes, without their labels."""
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """The boxes as a set in a fixed order; without ``by_label`` labels do not tell them apart."""
+    """The different boxes in a fixed order; labels are replaced by "" unless ``by_label``."""
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Recall and precision of one response with boxes; ``gold`` are the columns of those that are ``wanted``."""
+    """Recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
     overlap = placed
@@ -160,12 +162,12 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """Which of the predicted boxes count: of near-duplicates, and of those linked by others, the worst.
+    """The indices of the predicted boxes that count: of near-duplicates and boxes linked by others, only the worst.
 
-    ``placed`` has the IoU of each with each gold box, (m, n), and ``overlap`` the same where names allow it, else 0. A
-    box that lies nearer to another gold box, by place and name, is another object's, however much the two overlap.
-    Boxes that all lie on their gold box are linked even where they overlap each other by less: else a better box among
-    them would link them, and lower the score.
+    ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is the same, but 0 for labels
+    that do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, however
+    much they overlap. Boxes that are all on their gold box are linked even if they overlap each other less: otherwise a
+    better box between them would link them and lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
@@ -181,9 +183,9 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
 
 
 def _columns(places: Sequence[Place]) -> Values:
-    """The boxes in their order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+    """The boxes in order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
-    What is no box is a point with area 1: its overlap with anything is 0, and no union is ever 0.
+    An invalid box becomes a point with area 1, so that its overlap with any box is 0 and no union is 0.
     """
     columns = np.array([(*place, 0.0) for place in places]).T.copy()
     with np.errstate(all="ignore"):
@@ -214,7 +216,7 @@ SCORER = Scorer(
     _score,
     needs=((lambda case: bool(case.question.gold_boxes), "no gold boxes"),),
 )
-"""For rewards."""
+"""The scorer for rewards."""
 OF_TRACES = replace(SCORER, needs=(ASKED_FOR_BOXES, *SCORER.needs), floor=0.5, is_grounding=True)
-"""For curation that is allowed to read gold boxes: traces that were asked for with boxes. Precise boxes on some of the
-gold ones reach the floor: inputs mark more than what an answer rests on."""
+"""The scorer for curation of traces with boxes, if gold boxes may be used. The floor of 0.5 is reached by precise boxes
+on some of the gold boxes, since inputs mark more objects than an answer needs."""

@@ -1,8 +1,7 @@
-"""Counting by boxes: :mod:`groundtrace.rewards.scorers.counting` for a response that boxes what it counts, box centres
-for points.
+"""Counting by boxes: :mod:`groundtrace.rewards.scorers.counting` with box centres instead of points.
 
-Not in the papers: iVGR Eq. 2 gives 2/3 to the box of one of three things that a question counts. Its verdict bears the
-name ``counting`` too, since it says the same of a response in the other form; a recipe takes one of the two.
+Not in the papers: iVGR Eq. 2 gives 2/3 to a response that boxes one of three counted objects. Its verdict is also named
+``counting``, since it has the same meaning for responses with boxes; a recipe uses one of the two scorers.
 """
 
 from dataclasses import replace
@@ -15,7 +14,7 @@ from groundtrace.schemas.records import Verdict
 
 
 def centre_point(box: Box) -> Point:
-    """Returns the middle of a box as a point of its label."""
+    """Returns the centre of a box as a point with the same label."""
     return Point(box.label, *box.centre, box.media_index)
 
 

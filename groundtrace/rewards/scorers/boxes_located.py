@@ -1,19 +1,18 @@
-"""Do the boxes of a trace lie on the things that they name, each thing boxed once (iVGR §3.2, §4.1)?
+"""Are the boxes of a trace on the objects that they name, with one box per object (iVGR §3.2, §4.1)?
 
-Not in the paper, whose grounded traces come annotated. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares
-positions alone, and pays a response for every box that lies near a gold one: labels may be swapped, and one gold box of
-many be enough. Here each box that a trace writes is right or wrong, and the value is the share of right ones. A box is
-right where
+Not in the paper, whose grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only
+positions and rewards every box near a gold box: labels may be swapped, and one of many gold boxes may be enough. Here
+each box of a trace is right or wrong, and the value is the share of right boxes. A box is right if
 
-- its label names something (:func:`groundtrace.schemas.labels.label_fault`);
-- it overlaps by an IoU of :data:`MIN_IOU` or more a gold box of that name or, where there is none, an instance of its
-  label that the detector finds (:mod:`groundtrace.rewards.locating`): a shift by half of its width is an IoU of 1/3;
-- question, answer or gold boxes speak of the thing: they name it (:func:`groundtrace.schemas.labels.is_named`), or a
-  gold box lies there;
-- no other box is on that thing: a second one, a copy among them, is wrong.
+- its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
+- it overlaps, with an IoU of at least :data:`MIN_IOU`, a gold box of that name or, if it overlaps none, an instance of
+  its label that the detector finds (:mod:`groundtrace.rewards.locating`); a shift by half its width is an IoU of 1/3;
+- question, choices, answer or gold boxes mention the object: they name it
+  (:func:`groundtrace.schemas.labels.is_named`), or a gold box is there;
+- no other box is on that object: a second box, also a copy, is wrong.
 
-A response without boxes scores 0, and so does one with more than :data:`MAX_BOXES`. A label that nothing can locate
-makes its box wrong; a detector that does not answer fails the verdict.
+A response without boxes, or with more than :data:`MAX_BOXES`, scores 0. A label that cannot be located makes its box
+wrong; if the detector does not answer, the verdict has failed.
 """
 
 import json
@@ -34,17 +33,17 @@ from groundtrace.schemas.records import Verdict
 
 NAME = "boxes_located"
 MIN_IOU = 0.5
-"""A box that overlaps a thing by less is not on it."""
+"""A box with a lower IoU with an object is not on it."""
 MAX_BOXES = 64
 
 
 @dataclass(frozen=True)
 class BoxView:
-    """What the verifier saw of one box of a response.
+    """The result for one box of a response.
 
-    ``number`` counts from 1 in the response; ``at`` is x1, y1, x2, y2 in pixels of the original. ``iou`` is that with
-    the thing that it lies on best, ``by`` who knows of that thing: ``gold``, a role, or nobody (""). ``fault`` says why
-    the box is wrong; "" where it is right.
+    ``number`` is its number in the response, from 1; ``at`` is x1, y1, x2, y2 in pixels of the original. ``iou`` is the
+    best IoU with an object of its name; ``by`` is the source of these objects: ``gold``, a role, or "" if there are
+    none. ``fault`` is the reason why the box is wrong, "" if it is right.
     """
 
     number: int
@@ -63,7 +62,7 @@ class BoxView:
 
 @dataclass(frozen=True)
 class _Found:
-    """The things of a box's name: where they are, and who said so; ``note`` says why there are none."""
+    """The objects of a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
 
     things: tuple[Box, ...]
     by: str
@@ -71,7 +70,7 @@ class _Found:
 
 
 async def score_located(case: Case) -> Verdict:
-    """Returns the share of right boxes, with one :class:`BoxView` for each box that is written as evidence."""
+    """Returns the share of right boxes, with one :class:`BoxView` for each box as evidence."""
     if not case.boxes:
         return Verdict(NAME, 0.0, "no box")
     if len(case.boxes) > MAX_BOXES:
@@ -90,8 +89,10 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """Where the thing of a box's name is in its image: as gold boxes of that name say where one lies there, else as
-    the detector does. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    """The objects of a box's name in its image.
+
+    They are the gold boxes of that name if the box is on one of them, else the instances that the detector finds.
+    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")
@@ -107,20 +108,20 @@ async def _things(box: Box, case: Case) -> _Found:
 
 
 def _is_of(box: Box, gold: Box) -> bool:
-    """Whether the gold box is named as closely as the box: a gold "red square" is a square, not the reverse."""
+    """Whether the gold label has all words of the box's label: a gold "red square" is a "square", not the reverse."""
     own = frozenset(words_of(box.label))
     return bool(own) and own <= frozenset(words_of(gold.label))
 
 
 def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
-    """Returns the tightest box around a mask's pixels, of which there is at least one."""
+    """Returns the tightest box around a mask's pixels; the mask must not be empty."""
     rows, columns = np.flatnonzero(mask.pixels.any(axis=1)), np.flatnonzero(mask.pixels.any(axis=0))
     left, top = mask.x + float(columns[0]), mask.y + float(rows[0])
     return Box(label, left, top, mask.x + float(columns[-1]) + 1, mask.y + float(rows[-1]) + 1, media_index)
 
 
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
-    """The numbers, from 0, of as many boxes as can stand on things one to one; of two on one thing the first."""
+    """The indices of a maximum set of boxes that can be matched to objects one to one; the first boxes win."""
     things: list[Box] = []
     for each in found:
         things += [thing for thing in each.things if all(thing.iou(known) < MIN_IOU for known in things)]

@@ -1,10 +1,10 @@
-"""The box reward with names: iVGR Eq. 2, where a box counts on no gold box whose name it cannot have.
+"""The box reward with names: iVGR Eq. 2, but a box does not match a gold box whose object its label cannot name.
 
-Not in the paper, whose Eq. 2 speaks of positions only: a response would learn nothing about what it calls its objects,
-and the crops, references and readers of its reasoning go by that. Whether two labels can name one object their words
-tell where they do (:func:`groundtrace.schemas.labels.names_alike`); of synonyms and other languages the judge is asked,
-once for each pair of labels of boxes that overlap. Where no judge can be asked, or it does not know the label, other
-words are another name. A judge that fails leaves the responses unscored whose boxes it was asked about.
+Not in the paper, whose Eq. 2 uses only positions, so that a policy would not learn to name its objects; but crops,
+references and readers of the reasoning rely on the names. If possible, the words of two labels decide whether they can
+name the same object (:func:`groundtrace.schemas.labels.names_alike`); for synonyms and other languages the judge
+decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does not know the label,
+different words are different names. If the judge fails, the responses with these boxes are unscored.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ Pair = tuple[str, str]
 
 
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
-    """Returns one verdict for each of the responses to one question, in their order, as
-    :func:`groundtrace.rewards.scorers.boxes.score_group` does with positions alone. Raises BudgetUsedUp.
+    """Returns one verdict for each response to one question, in order.
+
+    Like :func:`groundtrace.rewards.scorers.boxes.score_group`, but compares labels, too. Raises BudgetUsedUp.
     """
     if not cases:
         return ()
@@ -49,13 +50,13 @@ async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") 
 
 
 def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
-    """The pairs of labels of boxes that overlap, of which their words do not tell whether they can name one object."""
+    """The label pairs of overlapping boxes for which the words do not decide whether they can name one object."""
     pairs = {(box.label, other.label) for box in written for other in gold if box.iou(other) > 0}
     return {pair for pair in pairs if names_alike(*pair) is None}
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Whether both labels can name one object, as the judge says; why nobody knows, where it fails."""
+    """Whether both labels can name one object, according to the judge; the error message if the judge fails."""
     if case.judge is None:
         return False
     try:
@@ -66,8 +67,9 @@ async def _alike(pair: Pair, case: Case) -> bool | str:
 
 
 async def ask_label(label: str, gold: str, question: Question, caller: Caller) -> Reading:
-    """Returns 1 where the label can name what the gold one does, else 0, and why. Raises CallError, BadReply and
-    BudgetUsedUp.
+    """Lets the judge decide; returns 1 if the label can name the object of the gold label, else 0, and the reason.
+
+    Raises CallError, BadReply and BudgetUsedUp.
     """
     task = JudgeTask(
         PROMPT,

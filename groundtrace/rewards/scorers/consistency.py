@@ -1,10 +1,10 @@
-"""The consistency reward of iVGR (§3.3): does textual reasoning describe what a good grounded reasoning describes?
+"""The consistency reward of iVGR (§3.3): does textual reasoning describe the content of a good grounded reasoning?
 
-A judge compares the two texts, without the image, and places the candidate on one of four levels. The reference is
-the best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
+A judge compares the two texts, without the image, and assigns the candidate one of four levels. The reference is the
+best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
 
-Deviation: a candidate that describes nothing of what the reference describes is on the lowest level. By the letter of
-the levels it only leaves details out, which would pay 0.7 for prose without content.
+Deviation: a candidate without any content of the reference gets the lowest level. Read literally, the paper's levels
+would treat it as leaving details out and give 0.7 to prose without content.
 """
 
 from groundtrace.inference.asking import Asks
@@ -22,11 +22,11 @@ NAME = "consistency"
 PROMPT = "judge_reference.v2"
 LEVELS = {"identical": 1.0, "one_kind": 0.7, "both_kinds": 0.3, "contradicts": 0.0}
 """The levels α of §3.3: the same content; details left out *or* added; left out *and* added; a contradiction, or
-nothing of the reference."""
+no content of the reference."""
 MIN_BOX_SCORE = 0.3
 """The paper's τ."""
 SEVERAL_TEMPERATURE = 0.5
-"""The temperature of several judgements (Table 9). A single one is taken greedily; the paper's temperature is 0.01."""
+"""The temperature for several judgements (Table 9). A single judgement is greedy; the paper's temperature is 0.01."""
 
 
 def is_reference(
@@ -50,15 +50,15 @@ async def score_consistency(
     """R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
     Args:
-        reference_text: the reference's reasoning; None while the archive is empty, which scores 0. A question without
-            gold boxes can have no reference and has no consistency reward (App. B): it is not to be scored here.
-        reasoning: the textual reasoning. Where there is none it describes nothing of the reference: 0.
-        question: what both answer.
-        caller: reaches the judge.
-        judgements: how many samples of the judge are averaged, in one call; those of another form are left out, and
-            with fewer than half left the verdict has failed.
-        max_apart: None to show the texts in one order. A number asks once more in the other order, and the verdict
-            has failed where both differ by more than it; see :func:`groundtrace.rewards.judge_guard.agreed`.
+        reference_text: the reference's reasoning; None while the archive has none, which scores 0. A question without
+            gold boxes cannot have a reference and has no consistency reward (App. B): do not score it here.
+        reasoning: the textual reasoning; a missing or empty reasoning scores 0.
+        question: the question that both texts answer.
+        caller: the caller of the judge.
+        judgements: the number of samples of the judge in one call, which are averaged. Samples of the wrong form are
+            left out; if fewer than half remain, the verdict has failed.
+        max_apart: None to show the texts in one order. With a number, a second call shows them in the other order, and
+            the verdict has failed if both differ by more; see :func:`groundtrace.rewards.judge_guard.agreed`.
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
     """
@@ -74,7 +74,7 @@ async def score_consistency(
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
-    """The verdict with the texts in this order."""
+    """The judge's verdict with the texts in this order."""
     (first_name, first), (second_name, second) = texts
     task = JudgeTask(
         PROMPT,
@@ -87,7 +87,7 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: Answered) -> Reading:
-    """The mean level of the samples that give one; raises BadReply when fewer than half of the samples do."""
+    """The mean level of the samples that can be parsed; raises BadReply if fewer than half can."""
     levels, faults = [], []
     for completion in reply.completions:
         try:

@@ -1,14 +1,14 @@
-"""Counting by pointing: the points on what a question counts stand one to one with the instances that are found.
+"""Counting by pointing: do the points on counted objects match the instances found by the detector one to one?
 
-Not in the papers. Argos Eq. 3 asks of each point whether it lies on its object; it does not see an object that was
-passed over, nor two points on one object. Where a question asks how many and the response points at what it counts, the
-detector's instances of these labels (:mod:`groundtrace.rewards.locating`) are the other side of the pairing. The
-verdict is not a term of Eq. 9; the stage holds it against a floor of its own.
+Not in the papers. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed object, or two
+points on one object. If a question asks how many and the response points at the counted objects, the points are paired
+with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9;
+the stage compares it with a separate floor.
 
-"How many red squares touch the edge?" counts some of the red squares only, and which ones no detector can say. So
-points and instances are paired only where the number of instances is the answer, which the outcome has found right.
-Where there are more instances, at least as many as the answer must be pointed at. A count above 0 of things that the
-pointer can find, without a point on any of them, scores 0.
+"How many red squares touch the edge?" counts only some of the red squares, and a detector does not know which. So
+points and instances are paired only if the number of instances equals the answer, which the outcome has found right.
+If there are more instances, at least as many as the answer must be pointed at. If the answer is above 0, the pointer
+finds the counted objects and no point is on any of them, the value is 0.
 """
 
 import json
@@ -30,14 +30,13 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Returns the share of a perfect pairing, over all images of the question: 1 when points and instances are one to
-    one.
+    """Returns the verdict over all images: 1 if points and instances are one to one.
 
-    The proposed entities of what is counted are looked for too, so that a class passed over altogether is seen. Where
-    the instances are still not as many as the answer, what is counted is looked for in the question's own words, at
-    last by these alone: a label that fits more than what is counted ("square") does not take the check away.
-    Points in one place are one point. Evidence: one JSON object per image, the fields of
-    :class:`groundtrace.rewards.masks.Pairing` with ``media_index``.
+    The value is :attr:`groundtrace.rewards.masks.Pairing.value`. Entities that are counted are searched, too, so that a
+    completely missed class is detected. If this gives no value, because the number of instances is not the answer, the
+    search adds the question's own phrase, and finally uses only this phrase: so a label that is too general ("square")
+    does not prevent the check. Points at the same position are one point. Evidence: one JSON object per image with the
+    fields of the pairing and ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single
@@ -52,7 +51,8 @@ async def score_counting(case: Case) -> Verdict:
     ]
     sought = (*expected, *([phrase] if words else []))
     try:
-        # Other words may name the same things: then the points lie on them, and beside other names on their own too.
+        # Other labels may name the same objects: their points must be on counted objects and, if other points have
+        # counted labels, also on instances of their own label.
         on = [point for point in case.points if point.label in called or await _is_on(sought, point, case)]
         named = [p for p in on if not called or p.label in called or await _is_on([p.label], p, case)]
         if not named:
@@ -74,7 +74,7 @@ def _without_points(answer: int, expected: Sequence[str]) -> Verdict:
 
 
 async def _is_on(labels: Sequence[str], point: Point, case: Case) -> bool:
-    """Whether a point lies on an instance of one of the labels."""
+    """Whether a point is on an instance of one of the labels."""
     if case.masks.part_of(point.media_index, point.frame) is None:
         return False
     for label in dict.fromkeys(labels):
@@ -93,7 +93,7 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """One pairing per medium, and at last that of the points on media that the question does not have."""
+    """One pairing per medium, and a last one for the points on media that the question does not have."""
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
     for index in range(len(case.question.media)):
@@ -105,10 +105,10 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case)
 
 
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
-    """The value of all pairings together.
+    """The verdict on all pairings together.
 
-    Where more instances are found than the answer says, it is the share of the answer that is pointed at, or none where
-    that is all of it; where fewer are found, there is none.
+    If there are more instances than the answer, the value is the number of instances pointed at divided by the answer,
+    or None if that number reaches the answer. If there are fewer instances than the answer, the value is None.
     """
     evidence = tuple(json.dumps({"media_index": n, **vars(each)}) for n, each in enumerate(pairings[:-1]))
     total = Pairing(*(sum(getattr(each, name) for each in pairings) for name in Pairing.__dataclass_fields__))

@@ -1,7 +1,7 @@
-"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): is the response of the form that it was asked for?
+"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): does the response have the requested form?
 
-Deviation: beyond the sections, which the papers' format rewards look at, nothing may stand where no scorer would see it
-(:mod:`groundtrace.rewards.form`).
+Deviation: the papers' format rewards check only the sections. Here content must also not be in places that no scorer
+checks (:mod:`groundtrace.rewards.form`).
 """
 
 from dataclasses import replace

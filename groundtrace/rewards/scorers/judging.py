@@ -1,8 +1,8 @@
 """The judging reward of SAIL-RL (§3.2, §3.3): was the choice to think or not to think the right one?
 
-The paper has a model read the ``<judge>`` section, label the question and compare the two, in one call (App. C).
-Deviation: the label comes with the question, so that it does not change with the judge, who only reads which way the
-section decides, in whichever language it is written.
+In the paper a model reads the ``<judge>`` section, labels the question and compares both, in one call (App. C).
+Deviation: the label comes with the question, so that it does not depend on the judge. The judge only reads the decision
+in the section, in any language.
 """
 
 from groundtrace.inference.asking import Asks
@@ -19,16 +19,18 @@ NAME = "judging"
 PROMPT = "judge_decision.v1"
 MAX_JUDGE_CHARS = 2000
 DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
-"""What a judge section may decide, and the complexity of a question for which that is right."""
+"""The possible decisions of a judge section, each with the complexity for which it is right."""
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
-    """Returns R_judge (SAIL-RL §3.2): 1 when the response decides to think about a complex question or to answer a
-    simple one directly, 0 when it decides otherwise, decides nothing, or has no judge section or an empty one.
+    """Returns R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
 
-    Not applicable without a complexity label; failed where the judge did. Only the decision counts, as in the paper,
-    not whether the think section then holds anything. Raises BudgetUsedUp, and ValueError for a label that is neither
-    ``simple`` nor ``complex``.
+    Right is to think about a complex question and to answer a simple one directly. A missing or empty judge section,
+    or one without a decision, gives 0.
+
+    Not applicable without a complexity label; failed if the judge fails. As in the paper, only the decision counts, not
+    whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that is neither ``simple`` nor
+    ``complex``.
     """
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")

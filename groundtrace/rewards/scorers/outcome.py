@@ -1,8 +1,8 @@
 """The outcome reward: is the final answer right (Argos §3.1, Eq. 6–8)?
 
-Rules decide where they can (:mod:`groundtrace.schemas.answers.grading`); what they cannot decide goes to the judge. A
-judge that fails to give a verdict leaves the answer unscored: it is neither right nor wrong. Without a judge, other
-words for a free-text gold are unscored, and an answer of any other kind that cannot be read is wrong.
+Rules grade the answer if they can (:mod:`groundtrace.schemas.answers.grading`), else the judge does. If the judge
+fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
+free-text gold answer is unscored, and an answer of another type that cannot be parsed is wrong.
 """
 
 from groundtrace.inference.asking import Asks
@@ -22,14 +22,14 @@ ASKS = (Asks("judge", (JUDGE_PROMPT,), required=False),)
 
 
 def needs_judge(question: Question) -> bool:
-    """Whether answers in other words than the gold answer can be graded by a judge only."""
+    """Whether only a judge can grade answers whose words differ from the gold answer."""
     return answer_type_named(question.answer_type).needs_judge(question.answer, question.choices)
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
-    """1 for a right answer, 0 for a wrong or missing one, unscored where neither rule nor judge can tell.
+    """1 for a right answer, 0 for a wrong or missing one, unscored if neither rules nor judge can decide.
 
-    ``caller`` reaches the judge; None leaves free text that needs one unscored.
+    ``caller`` is the caller of the judge; with None, free text that needs a judge is unscored.
     """
     grade = grade_answer(predicted, question.answer, question.answer_type, question.choices)
     if grade.value is not None or grade.method != "judge" or predicted is None:

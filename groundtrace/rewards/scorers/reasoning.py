@@ -1,8 +1,8 @@
 """The reasoning reward: does the reasoning support the answer (Argos §3.1, Eq. 5)?
 
-The paper takes the probability P(answer | question, reasoning, image) of a larger model, and so does
-:func:`score_reasoning` where the judge's endpoint gives the log-probabilities of a text that it did not write. Where it
-does not, a yes/no question stands for it, and the verdict says so.
+The paper uses the probability P(answer | question, reasoning, image) of a larger model, and so does
+:func:`score_reasoning` if the judge's endpoint returns log-probabilities of a given text. Otherwise a yes/no question
+to the judge replaces it, and the verdict's reason says so.
 """
 
 import math
@@ -31,8 +31,8 @@ async def score_reasoning(
 ) -> Verdict:
     """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
-    ``role`` is the judge that is asked. Reasoning beyond what a judge is shown is left to the yes/no question, which
-    says where it was cut. 0 without reasoning or an answer. Raises BudgetUsedUp.
+    ``role`` is the judge's role. Reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS` uses the yes/no
+    question, whose prompt marks where the text was cut. 0 without reasoning or answer. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")
@@ -42,7 +42,7 @@ async def score_reasoning(
 
 
 async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    """Eq. 5. Deviation: the closing tag is part of the answer, so that "2" does not stand for "25" too."""
+    """Eq. 5. Deviation: the closing tag is part of the answer, so that the probability of "2" excludes that of "25"."""
     prompt = load_prompt(PROBABILITY_PROMPT).render(
         {"original": shown(question.media)}, question=question_text(question)
     )
@@ -70,7 +70,7 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
 
 
 async def _score(case: Case) -> Verdict:
-    """The first judge's verdict; where there is a second judge, its word stands in the evidence."""
+    """The first judge's verdict; the second judge's verdict, if there is one, is added to the evidence."""
     judged = (case.question, case.response.think, case.answer)
     verdict = await score_reasoning(*judged, case.caller)
     if second_judge.ROLE not in case.served.roles:

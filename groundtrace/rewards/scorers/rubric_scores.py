@@ -1,7 +1,7 @@
 """Scores of one response on given rubrics (RuCL §3.2 and App. F): applicability, rationale, then score, per rubric.
 
-App. F's prompt for the reward signal gives each rubric a rationale and a score, App. E's for mining an applicability
-and a score; deviation: both are asked for at once. In a reward a rubric that does not apply counts 0 (Eq. 5).
+App. F's reward prompt requests a rationale and a score for each rubric, App. E's mining prompt an applicability and a
+score. Deviation: one prompt requests all three. In a reward, a rubric that does not apply counts as 0 (Eq. 5).
 """
 
 import json
@@ -27,14 +27,14 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """The pair (a, s) of one rubric, and why."""
+    """The pair (a, s) of one rubric, and the judge's rationale."""
 
     score: RubricScore
     rationale: str
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Returns the share of all rubrics that is met (Eq. 5, with both strata together); failed where the judge did.
+    """Returns the share of all rubrics that are met (Eq. 5, over both strata together); failed if the judge fails.
 
     Not applicable without rubrics. Evidence: one JSON object per rubric, in their order, as
     :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
@@ -52,7 +52,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """The score of each rubric, out of the verdict's evidence; none where the judge failed."""
+    """The score of each rubric, from the verdict's evidence; empty if the judge failed."""
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
@@ -60,7 +60,7 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """What the judge says of the attempt (its whole text): one for each rubric, in order; no call without rubrics.
+    """The judge's result on the attempt (its whole text) for each rubric, in order; makes no call without rubrics.
 
     Raises CallError, BadReply and BudgetUsedUp.
     """
@@ -86,12 +86,12 @@ async def judge_rubrics(
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
     """The reply as pairs (a, s) with their rationales, in the order of the rubrics.
 
-    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and when the rationale of an applicable
-    rubric is missing or stands behind its score, which it could then not have led to (App. F).
+    Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and if the rationale of an applicable
+    rubric is missing or comes after its score, so that the score cannot be based on it (App. F).
     """
     scores = scores_of_reply(text, rubrics)
     rows = json_object(text)["scores"]
-    assert isinstance(rows, list)  # scores_of_reply has read it
+    assert isinstance(rows, list)  # scores_of_reply has checked it
     by_id = {row["id"]: row for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)}
     return tuple(JudgedRubric(score, _rationale(by_id[score.rubric_id], score)) for score in scores)
 

@@ -1,23 +1,22 @@
-"""The spatial reward: do the points lie on the objects that they name (Argos §3.1, Eq. 1–3)?
+"""The spatial reward: are the points on the objects that they name (Argos §3.1, Eq. 1–3)?
 
-For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1); a point is on its object
-when it lies in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
+For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1); a point is on its object if
+it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
 
-Deviations, so that a response earns by looking at what it was asked about, and by nothing else:
+Deviations, so that a response earns only by looking at the objects in the question:
 
-- a point on its object is right where that object is a target (:mod:`groundtrace.rewards.targets`); each target counts
-  once, in however many points, under however many labels, of a clip in however many frames. A point on another object
-  is
-  neutral: it neither helps nor hurts. A point off its object is wrong, each of them;
-- a label that does not name the targets ("object", where black circles are asked for) claims all that it is put on:
-  points under such labels that lie on other objects are wrong, or all points under such labels are neutral, whichever
-  earns more. So pointing at everything does not earn what pointing at the targets does. In clips such points on other
-  objects are neutral (:func:`point_checker`);
-- of the right and the wrong ones the value is made by :func:`groundtrace.rewards.pointing_score.pointing_score`, whose
-  first factor is Eq. 3; it goes below 0 where all points are wrong, and is 0 for a response that does not point where
+- a point on its object is right if that object is a target (:mod:`groundtrace.rewards.targets`). Each target counts
+  once, for any number of points and labels, and in a clip for any number of frames. A point on an object that is not a
+  target is neutral: it does not change the score. Every point off its object is wrong;
+- for labels that do not name the targets ("object" if the targets are black circles) the better of two readings is
+  used: their points on targets are right and their points on other objects are wrong, or all their points are neutral.
+  So pointing at everything earns less than pointing at the targets. In clips such points on other objects are neutral
+  (:func:`point_checker`);
+- :func:`groundtrace.rewards.pointing_score.pointing_score`, whose first factor is Eq. 3, computes the value from the
+  numbers of right and wrong points. It is negative if all points are wrong, and 0 for a response without points if
   there are targets;
-- without targets the scorer is not applicable, unless a point is wrong. Where nothing tells whether there are targets,
-  a response that points at nothing of what the question speaks of has failed to be checked.
+- without targets the scorer is not applicable, unless a point is wrong. If it is unknown whether there are targets, and
+  the response has no right and no wrong point, the verdict has failed.
 """
 
 import asyncio
@@ -44,11 +43,11 @@ NAME = "spatial"
 
 @dataclass(frozen=True)
 class PointView:
-    """What the verifier saw of one point of a response.
+    """The result for one point of a response.
 
-    ``number`` counts from 1 in the response; ``x``, ``y`` are pixels of the original. ``on`` is s_i of Eq. 2,
-    ``instance`` the index among its label's ``instances`` of the one that it lies on (the smallest of several). ``by``
-    and ``note`` are those of :class:`groundtrace.rewards.locating.Instances`.
+    ``number`` is its number in the response, from 1; ``x``, ``y`` are pixels of the original. ``on`` is s_i of Eq. 2;
+    ``instances`` is the number of instances of its label, ``instance`` the index of the (smallest) one that it is on.
+    ``by`` and ``note`` are those of :class:`groundtrace.rewards.locating.Instances`.
     """
 
     number: int
@@ -70,8 +69,9 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Returns Eq. 2 for a point, and the mask that it lies on. Raises CallError and BadReply as
-    :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    """Returns Eq. 2 for a point, and the mask that it is on, if any.
+
+    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     place = (number, point.label, point.x, point.y, point.media_index, point.frame)
     if masks.part_of(point.media_index, point.frame) is None:
@@ -83,7 +83,7 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 
 
 def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> int | None:
-    """The index of the smallest mask that holds the point."""
+    """The index of the smallest mask that contains the point; None if no mask does."""
     medium = masks.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     holding = [index for index, mask in enumerate(found) if mask.holds(x, y)]
@@ -93,8 +93,8 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 async def score_spatial(case: Case) -> Verdict:
     """Returns the value of the points of one response, with one :class:`PointView` per distinct point as evidence.
 
-    A label that is not detected or cannot be looked for makes its points wrong. A server that does not answer, or not
-    in a form that can be read, fails the verdict.
+    The points of a label that is not detected or cannot be searched are wrong. If a server does not answer, or its
+    reply cannot be parsed, the verdict has failed.
     """
     views, tally = list[PointView](), _Tally()
     first = {replace(point, label=plain_label(point.label)): n for n, point in reversed([*enumerate(case.points, 1)])}
@@ -119,13 +119,13 @@ Masks = dict[tuple[int, int | None], list[Mask]]
 
 @dataclass
 class _Tally:
-    """What the points of a response lie on.
+    """The objects that the points of a response are on.
 
     Attributes:
-        named: targets, under labels that name them.
-        claimed: targets, under labels that do not ("object").
-        mistaken: other objects, under labels that fit a target too.
-        neutral: how many points lie on other objects.
+        named: targets, from labels that name them.
+        claimed: targets, from labels that do not name them ("object").
+        mistaken: other objects, from labels that also fit a target.
+        neutral: the number of points on other objects.
     """
 
     named: Masks = field(default_factory=dict)
@@ -134,7 +134,7 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Counts a point that lies on an object of its label. Raises CallError and BadReply."""
+        """Counts a point that is on an object of its label. Raises CallError and BadReply."""
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
             held = self.named if await names_target(point, case, targets) else self.claimed
@@ -146,23 +146,23 @@ class _Tally:
 
     @property
     def found(self) -> int:
-        """How many targets are pointed at, under whatever label."""
+        """The number of targets that are pointed at, with any label."""
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[Pointed, Pointed]:
-        """What the points come to where labels that do not name the targets claim them, and where they do not."""
+        """The two readings of labels that do not name the targets: their points count, or are neutral."""
         claim = Pointed.within(self.found, off + _count(self.mistaken), number)
         return claim, Pointed.within(_count(self.named), off, number)
 
 
 def _count(*masks: Masks) -> int:
-    """How many distinct objects there are."""
+    """The number of distinct objects."""
     places = {place for each in masks for place in each}
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
 
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
-    """The verdict on the points that lie on objects, beside those off their objects."""
+    """The verdict from the tally of points on objects and the views of points off their objects."""
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
@@ -181,14 +181,13 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Returns the check of single points of the clip that is medium ``media_index``, as
-    :mod:`groundtrace.rewards.scorers.temporal` asks for it.
+    """Returns a function that the temporal scorer uses to check single points of the clip ``media_index``.
 
-    It gives True for a point on one more target, False for one off its object, and None for a neutral one. Nothing
-    tells that the dog of one frame is another dog than that of the next: of a kind of things there are as many targets
-    as are pointed at in the frame with most of them. Labels are of one kind where their words may name the same things,
-    wherever these are and however many, and where a point of the one lies on an instance of the other. The check raises
-    CallError and BadReply as :func:`view_point` does.
+    It returns True for a point on a further target, False for a point off its object, and None for a neutral point. It
+    is unknown whether the dogs in two frames are the same dog, so for each kind of object the number of targets is that
+    of the frame with most targets pointed at. Labels are of one kind if their words, without place and number, can name
+    the same objects, or if a point of one label is on an instance of the other. The function raises CallError and
+    BadReply as :func:`view_point` does.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()
@@ -210,8 +209,9 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """Which of the kinds the point's object is of, its own where it is of none: "dog" and "brown dog" may be one
-    animal, and so may "dog" and the "animal" that lies there.
+    """The known kind of the point's object, else its own label as a new kind.
+
+    "dog" and "brown dog" may be one animal, and so may "dog" and an "animal" at the same place.
     """
     own = thing_of(plain_label(point.label))
     for kind in kinds:
@@ -232,7 +232,10 @@ def _listed(off: list[str]) -> str:
 
 
 def _may_have_targets(case: Case) -> bool:
-    """A response that need not reason need not point either, unless the pointer found something."""
+    """Whether the question can have targets for this response.
+
+    A form without required reasoning requires no points either, unless the pointer found something.
+    """
     if case.points or case.pointable:
         return True
     return case.form.points and case.form.reasoning and (case.entities is None or is_a_count(case))

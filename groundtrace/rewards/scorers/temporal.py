@@ -1,20 +1,20 @@
-"""The temporal reward: is what a response says of a clip true at the frames and times it names (Argos §3.1, Eq. 4)?
+"""The temporal reward: are a response's statements on a clip true at the stated frames and times (Argos §3.1, Eq. 4)?
 
-Three categories are scored (App. D): points in frames as points in images are (Eq. 1-2), descriptions of one frame by
-a judge who sees that frame (Fig. 11), and descriptions of a span by a judge who sees its frames in order (Eq. 4, Fig.
-12). Each is 0 or 1. The reward is the mean of the categories' means, over the categories that have a scored item.
-(§3.1 has two sets, S_f and S_e; App. D parts S_f into points and descriptions, which is what is done here.)
-The points' own value is :func:`groundtrace.rewards.pointing_score.pointing_score`, as on images.
+Three categories are scored (App. D): points in frames, like points in images (Eq. 1-2); descriptions of one frame, by a
+judge who sees that frame (Fig. 11); and descriptions of a span, by a judge who sees its frames in order (Eq. 4, Fig.
+12). Each item is 0 or 1. The reward is the mean of the categories' means, over the categories with a scored item.
+(§3.1 has two sets, S_f and S_e; as in App. D, S_f is split into points and descriptions here.)
+The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_score`, as for images.
 
-Decided here:
+Decisions of our own:
 
-- a moment that the clip does not have, or that contradicts itself, scores 0, since it names something that is not
-  there; so does a point without a moment, or leaving moments out would pay;
-- a response that names no moment scores 0 where the pointer found something in the clip or the response points, and so
-  does one that states more than can be looked at;
-- an item that the judge or the detector fails on fails the verdict;
-- deviation: the value is at most the points' own, so that no judge's word makes up for points off their objects, nor
-  for none at all where there are targets.
+- a moment that the clip does not have, or that contradicts itself, scores 0, since it does not exist; so does a point
+  without a moment, since otherwise it would pay to omit moments;
+- a response without any moment scores 0 if the pointer found something in the clip or the response points; so does a
+  response with too many statements to check;
+- if the judge or the detector fails for an item, the verdict has failed;
+- deviation: the value is at most the value of the points, so that a judge's verdict does not compensate points off
+  their objects, or missing points if there are targets.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ NAME = "temporal"
 FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"
 CATEGORIES = ("points", "frames", "segments")
 MAX_OF_A_CATEGORY = 32
-"""How many items of a category may be stated; a response with more scores 0."""
+"""The maximum number of items in a category; a response with more items scores 0."""
 MAX_DESCRIPTION_CHARS = 2000
 MAX_SHOWN_FRAMES = 32
 
 
 @dataclass(frozen=True)
 class ClipFrame:
-    """A sampled frame: its number as the response knows it, its time in seconds, and how it is shown to a judge."""
+    """A sampled frame: its number as in the response, its time in seconds, and its image for a judge."""
 
     number: int
     t_s: float
@@ -63,9 +63,9 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """One statement's score: 1, 0 or None, with the numbers of the frames that were looked at.
+    """One statement's score: 1, 0 or None, with the numbers of the checked frames.
 
-    None is a point without a vote, or what ``failed``: it could not be checked.
+    None is a neutral point, or an item that could not be checked (``failed``).
     """
 
     category: str
@@ -96,11 +96,11 @@ async def score_temporal(
 ) -> Verdict:
     """The mean over the categories of the values of their items (Argos §3.1), one :class:`ItemScore` each as evidence.
 
-    ``clip`` is in order of time. ``spatial`` tells whether a point is right or wrong, or None where it is neutral
-    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); the point it gets has the number and time of the frame
-    that is meant. It may raise CallError and BadReply, which fail the verdict, as its absence does. Where the clip
-    ``has_targets``, a response without right points has a value of points too. 0 where nothing is stated. Raises
-    BudgetUsedUp.
+    ``clip`` is in order of time. ``spatial`` returns whether a point is right, or None if it is neutral
+    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); its argument has the number and time of the stated
+    frame. If ``spatial`` raises CallError or BadReply, or is None although there are points, the verdict has failed. If
+    the clip ``has_targets``, a response without scored points gets a value for points, too. The value is 0 if there are
+    no statements. Raises BudgetUsedUp.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
@@ -136,7 +136,7 @@ T = TypeVar("T")
 
 
 async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """The results in order, once all have ended, so that nothing is left running when one raises."""
+    """The results in order, after all coroutines have ended, so that none is left running if one raises."""
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
     for result in results:
@@ -160,7 +160,7 @@ def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> 
 
 @dataclass(frozen=True)
 class _Seen:
-    """One clip under question, and who may be asked about it."""
+    """One clip, with the judge and the point checker that score statements about it."""
 
     clip: tuple[ClipFrame, ...]
     caller: Caller
@@ -171,7 +171,7 @@ class _Seen:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Eq. 2 in the frame that the point stands in."""
+        """Eq. 2 in the frame of the point."""
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
@@ -191,7 +191,7 @@ class _Seen:
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
-        """Fig. 11: one frame and what is said of it."""
+        """Fig. 11: judges the description of one frame."""
         index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
@@ -200,7 +200,7 @@ class _Seen:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Eq. 4: the frames of a span, in order, and what is said to happen in it."""
+        """Eq. 4: judges the description of a span by its frames, in order."""
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
         if not indices:
@@ -222,7 +222,7 @@ class _Seen:
 
 
 def _plain(description: str) -> str:
-    """The description with each point tag replaced by its label: coordinates cannot be seen in a frame."""
+    """The description with each point tag replaced by its label, since coordinates are not visible in a frame."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(description):
@@ -233,7 +233,7 @@ def _plain(description: str) -> str:
 
 
 async def _score(case: Case) -> Verdict:
-    """The frames that the models saw are the clip; its points are checked on them like points on images."""
+    """Scores the response on the clip's sampled frames, which the models saw; points are checked as on images."""
     if not parse_times(case.text):
         return Verdict(NAME, 0.0, "no moment or span of time is named")
     if case.clips > 1:
@@ -244,7 +244,7 @@ async def _score(case: Case) -> Verdict:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"extraction: {error}", failed=True)
-    targets = await targets_of(case)  # of a clip nothing is looked for to tell
+    targets = await targets_of(case)  # the clip itself is not searched for this
     checker = point_checker(case, index, targets) if case.locatable else None
     has_targets = bool(targets.exist)
     return await score_temporal(statements, clip, case.caller, checker, has_targets=has_targets, pointing=case.pointing)
@@ -265,4 +265,4 @@ SCORER = Scorer(
     floor=0.7,
     is_grounding=True,
 )
-"""The floor is below 1, since a judge's word is behind it."""
+"""The floor is below 1, since the judge can be wrong."""

@@ -1,9 +1,9 @@
-"""Whether a trace thinks where its question is complex, and only there (SAIL-RL App. A.1, Conditional Annotation).
+"""Whether a trace thinks exactly if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
 
-Value 1 where the think section reasons in words about a complex question, and holds nothing for a simple one; else 0.
-Invisible characters, signs, markup and fewer than :data:`MIN_WORDS` words ("N/A", "Hmm") are no reasoning. A gate of
-curation: a trace that thinks otherwise than it was labelled teaches the opposite of what its label rewards. It looks at
-what is there, and :mod:`groundtrace.rewards.scorers.judging` at what the judge section decides.
+The value is 1 if the think section reasons in words about a complex question, or is empty for a simple one; else 0. It
+is also 0 without a judge section. Invisible characters, signs, markup and fewer than :data:`MIN_WORDS` words ("N/A",
+"Hmm") are not reasoning. This is a gate of curation: a trace that does not follow its label would teach the opposite of
+what the label rewards. This scorer checks the think section, :mod:`groundtrace.rewards.scorers.judging` the decision.
 """
 
 import re
@@ -17,12 +17,12 @@ from groundtrace.schemas.text import words_in
 
 NAME = "think_section"
 MIN_WORDS = 3
-"""A thought of fewer words says nothing of how its answer is found."""
+"""A thought with fewer words does not explain how the answer is found."""
 _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 
 def reasons(thought: str) -> bool:
-    """Whether a thought reasons in words: three of them or more, and not numbers alone."""
+    """Whether a thought reasons in words: at least :data:`MIN_WORDS`, and not only numbers."""
     words = words_in(visible(_MARKUP.sub(" ", thought)))
     return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
 

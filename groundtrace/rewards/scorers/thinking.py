@@ -1,8 +1,8 @@
-"""The thinking reward of SAIL-RL (§3.1): is the reasoning coherent, true to its sources, and the ground of the answer?
+"""The thinking reward of SAIL-RL (§3.1): is reasoning coherent, true to its sources, and a basis for the answer?
 
-Three questions that a judge answers by yes or no, each asked on its own: logical coherence d1 and factual grounding d2
-with the image at hand, answer consistency d3 from the text alone. R_think is their mean. Where the judge failed on one
-of them the verdict has failed.
+A judge answers three yes/no questions, each in its own call: logical coherence d1 and factual grounding d2 with the
+image, answer consistency d3 without it. R_think is their mean. If the judge fails on one of them, the verdict has
+failed.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ async def score_thinking(
     complexity: str | None = None,
     correct: bool | None = None,
 ) -> Verdict:
-    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1), failed where the judge failed on one of the three.
+    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); failed if the judge fails on one of the three.
 
-    Without reasoning the judge is not asked. The paper gives 0 to a response that chose to think and did not (§3.3) and
-    leaves a direct answer open: it scores 1 where it is ``correct`` and ``complexity`` is ``simple``, else 0, since no
-    response is to gain by not thinking. Raises BudgetUsedUp.
+    Without reasoning the judge is not called. The paper gives 0 to a response that chose to think and did not (§3.3),
+    and does not define the reward of a direct answer: here it is 1 if the answer is ``correct`` and ``complexity`` is
+    ``simple``, else 0, since a response must not gain by not thinking. Raises BudgetUsedUp.
     """
     if (response.think or "").strip():
         return thinking_of(await score_aspects(question, response, caller))
@@ -47,7 +47,7 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
-    """Returns the mean of the aspects, with what was said of each; failed where one of them is unscored."""
+    """Returns the mean of the aspects, with the reason of each; failed if one of them is unscored."""
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
     said = "; ".join(
@@ -61,11 +61,10 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
 async def score_aspects(
     question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
 ) -> tuple[Verdict, ...]:
-    """Returns d1, d2 and d3 of a response with reasoning, each 1, 0 or failed: logic, grounding, consistency; of these
-    the ``wanted`` ones.
+    """Returns the ``wanted`` ones of d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    A response without an answer has nothing that its reasoning leads to: d3 is 0. Raises BudgetUsedUp, once no question
-    is under way any more.
+    Each is 1, 0 or failed. The response must have reasoning; without an answer d3 is 0. Raises BudgetUsedUp after all
+    calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}

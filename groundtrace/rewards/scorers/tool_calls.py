@@ -1,10 +1,10 @@
 """Rewards for calling tools when they help (CodeDance §3.1, Eq. 1–2, 5; App. 8.2).
 
-A trajectory earns for its successful calls, more on questions that its group finds hard, and loses on easy ones; each
-failed execution costs its own turn. Our text of the paper lacks the bodies of the equations; they are those of its
-published code, with three deviations: μ (Eq. 5) is the group's accuracy alone, where the code's holds a format penalty
-too; where calls cost, they cost the same whether they succeed or not (Eq. 1; see :func:`tool_reward`); and calls earn
-by what they looked at (:mod:`groundtrace.rewards.pretence`).
+A trajectory earns a reward for successful calls, which is higher for questions that its group finds hard and negative
+for easy ones; a failed execution lowers the reward of its turn. Our copy of the paper lacks the bodies of the
+equations, so they are taken from its published code, with three deviations: μ (Eq. 5) is only the group's accuracy,
+while the code includes a format penalty; if calls cost, failed calls cost as much as successful ones (Eq. 1; see
+:func:`tool_reward`); and calls earn by the objects that they looked at (:mod:`groundtrace.rewards.pretence`).
 """
 
 import math
@@ -49,7 +49,7 @@ class ToolCallSettings:
             raise ValueError("factors must not name a kind twice")
 
     def factor(self, kind: str) -> Factor:
-        """The weights of a kind. Raises ValueError for one that has none."""
+        """The weights of a kind. Raises ValueError for an unknown kind."""
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
             raise ValueError(f"tool_calls.factors has no kind {kind!r}")
@@ -58,9 +58,11 @@ class ToolCallSettings:
 
 @dataclass(frozen=True)
 class Execution:
-    """How the code of a turn ended: well, by its exit status and with an output; and why its output was no look
-    (:func:`groundtrace.rewards.pretence.pretence`), "" where it was one. ``looked_at`` are the groups of objects that
-    it looked at, by index.
+    """The result of a turn's code.
+
+    ``ended_well`` is whether it had exit code 0 and an output; ``pretence`` is the reason why it did not look at the
+    image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of the object
+    groups that it looked at.
     """
 
     ended_well: bool
@@ -69,16 +71,16 @@ class Execution:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended well and looked."""
+        """Whether the code ended well and looked at the image."""
         return self.ended_well and not self.pretence
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """How the code of each turn of a response ended; None is a turn without code.
+    """The result of the code of each turn of a response; None is a turn without code.
 
-    ``kind`` is the kind of question, one of the settings' factors. ``groups`` is how many groups of objects the
-    question asks about, 0 where nobody knows or where calculating is enough.
+    ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
+    question; 0 if it is unknown or if calculation is enough.
     """
 
     turns: tuple[Execution | None, ...]
@@ -87,28 +89,28 @@ class Trajectory:
 
     @property
     def calls(self) -> int:
-        """Executions in all."""
+        """The number of executions."""
         return sum(turn is not None for turn in self.turns)
 
     @property
     def succeeded(self) -> int:
-        """Executions that ended well and looked."""
+        """The number of executions that ended well and looked at the image."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
 
     @property
     def looked_share(self) -> float:
-        """The share of the groups of objects that the calls looked at; 1 where there is no group."""
+        """The share of the object groups that the calls looked at; 1 if there is no group."""
         seen = frozenset[int]().union(*(turn.looked_at for turn in self.turns if turn is not None and turn.succeeded))
         return len(seen) / self.groups if self.groups else 1.0
 
     @property
     def failed(self) -> tuple[bool, ...]:
-        """Of each turn whether it executed code that failed."""
+        """For each turn, whether it executed code that failed."""
         return tuple(turn is not None and not turn.ended_well for turn in self.turns)
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """μ: the share of right answers (outcome 1) among the scored ones of a group; None where none is scored."""
+    """μ: the share of right answers (outcome 1) among the scored ones of a group; None if no answer is scored."""
     scored = [outcome for outcome in outcomes if outcome is not None]
     return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
 
@@ -116,7 +118,7 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
     """d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), falling in μ, within (-β, 1 - β).
 
-    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default: beyond it calls cost.
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above it, calls cost.
 
     Raises:
         ValueError: the accuracy is not in [0, 1].
@@ -137,25 +139,25 @@ def tool_reward(
 ) -> float | None:
     """Returns r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
 
-    Deviations: where d(μ) > 0 it is times ``looked_share``; where d(μ) < 0 the share of succeeded calls is taken as 1.
-    By Eq. 1 a call that fails on an easy question would cost nothing, so that failing would be a way around the penalty
-    for calling.
+    Deviations: if d(μ) > 0, r is multiplied by ``looked_share``; if d(μ) < 0, the share of succeeded calls is taken as
+    1. By Eq. 1 a failed call on an easy question would cost nothing, so a policy could avoid the penalty for calls by
+    letting them fail.
 
     Args:
         outcome: 1 is right, less is wrong, None is unscored.
-        succeeded: executions that ended well and looked.
-        calls: executions in all.
+        succeeded: the number of executions that ended well and looked at the image.
+        calls: the number of executions.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ, β and c by kind.
-        kind: which c of the settings.
-        looked_share: the share of what the question asks about that the calls looked at.
+        kind: the kind of question, which selects c.
+        looked_share: the share of the question's object groups that the calls looked at.
 
     Returns:
-        The reward, negative for calls on questions that the group finds easy; None where it depends on what is
-        unscored.
+        The reward, negative for calls on questions that the group finds easy; None if there are calls and ``outcome``
+        or ``accuracy`` is None.
 
     Raises:
-        ValueError: the counts do not fit together, or the kind has no factor.
+        ValueError: the counts are inconsistent, or the kind has no factor.
     """
     if not 0 <= succeeded <= calls:
         raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
@@ -171,8 +173,8 @@ def tool_reward(
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
     """G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
-    ``failed`` says of each turn whether it executed code that failed: r is then ``failure_reward``, else 0, also for
-    a turn without code.
+    ``failed`` is for each turn whether it executed code that failed: then r is ``failure_reward``, else 0, also for a
+    turn without code.
     """
     returns: list[float] = []
     following = 0.0
@@ -183,16 +185,16 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 
 
 def normalise_turns(returns: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """A_turn: every return minus the batch's mean, over its standard deviation (CodeDance Eq. 2).
+    """A_turn: every return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
 
-    Mean and (population) deviation are over all turns of all trajectories of the batch. A flat batch, by its largest
-    and smallest return, gives exactly 0 everywhere.
+    Mean and (population) standard deviation are over all turns of all trajectories of the batch. If all returns are
+    equal, every A_turn is exactly 0.
     """
     pooled = [value for turns in returns for value in turns]
     if not pooled or max(pooled) == min(pooled):
         return tuple((0.0,) * len(turns) for turns in returns)
     mean = math.fsum(pooled) / len(pooled)
-    # The deviation is length / sqrt(n); hypot neither overflows nor underflows where squares would.
+    # The standard deviation is length / sqrt(n); hypot avoids the overflow and underflow of squares.
     length, root = math.hypot(*(value - mean for value in pooled)), math.sqrt(len(pooled))
     return tuple(tuple((value - mean) / length * root for value in turns) for turns in returns)
 
@@ -200,7 +202,7 @@ def normalise_turns(returns: Sequence[Sequence[float]]) -> tuple[tuple[float, ..
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """A = A_seq + turn_weight · A_turn for each turn of each trajectory, to be given to that turn's tokens.
+    """A = A_seq + turn_weight · A_turn for each turn of each trajectory, the advantage of that turn's tokens.
 
     Args:
         sequence: A_seq, one per trajectory.

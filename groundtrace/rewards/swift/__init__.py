@@ -1,5 +1,7 @@
-"""``--external_plugins`` of ms-swift: this file. It has a folder of its own, which swift puts before all others on the
-path: beside it, ``trl.py`` would be taken for TRL.
+"""The plug-in of ms-swift: pass this file as ``--external_plugins``.
+
+It has its own folder because swift puts the folder first in ``sys.path``: otherwise ``trl.py`` beside it would be
+imported instead of TRL.
 """
 
 from groundtrace.publishing.rewards.swift import Verified as Verified
