@@ -244,7 +244,10 @@ async def _score(case: Case) -> Verdict:
         statements = await extract_statements(case.text, case.caller)
     except (CallError, BadReply) as error:
         return Verdict(NAME, None, f"extraction: {error}", failed=True)
-    targets = await targets_of(case)  # the clip itself is not searched for this
+    try:
+        targets = await targets_of(case)  # searches the images beside the clip, not the clip
+    except (CallError, BadReply) as error:
+        return Verdict(NAME, None, f"targets: {error}", failed=True)
     checker = point_checker(case, index, targets) if case.locatable else None
     has_targets = bool(targets.exist)
     return await score_temporal(statements, clip, case.caller, checker, has_targets=has_targets, pointing=case.pointing)

@@ -9,16 +9,19 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements
+from groundtrace.rewards.locating import Served
 from groundtrace.rewards.scorers.temporal import (
     CATEGORIES,
     MAX_DESCRIPTION_CHARS,
     MAX_OF_A_CATEGORY,
+    SCORER,
     ClipFrame,
     score_temporal,
 )
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.ordering import thinned
+from groundtrace.schemas.records import FrameRef
 
 CLIP = tuple(ClipFrame(n, float(n - 1), MediaPart(f"run:media/f{n}.jpg", str(n) * 64)) for n in range(1, 9))
 YES, NO, NEITHER = (json.dumps({"reason": "seen", "shown": word}) for word in ("yes", "no", "cannot_judge"))
@@ -289,3 +292,20 @@ def test_where_there_are_targets_no_statement_makes_up_for_not_pointing_at_them(
     caller = scripted(judge=[YES])
     verdict = run(score_temporal(Statements(points, (frame(),)), CLIP, caller, spatial, has_targets=True))
     assert verdict.value == pytest.approx(value)
+
+
+def test_a_detector_that_fails_on_an_image_beside_the_clip_fails_the_verdict(run, case, scripted, question) -> None:
+    """A count looks for what is counted in the images; of the clip itself nobody asks."""
+    still = question().media[0]
+    frames = tuple(FrameRef(n, float(n - 1), f"run:f{n}.jpg", str(n) * 64, 9) for n in (1, 2))
+    clip = replace(still, uri="input:clip.mp4", kind="video", frames=frames)
+    statements = json.dumps({"frames": [], "segments": [], "points": []})
+    asked = case(
+        "<think>At 1 s there are two.</think><answer>2</answer>",
+        scripted(judge=[statements] * 3, detector=[TIMEOUT] * 3),
+        Served(frozenset({"judge", "detector"})),
+        media=(clip, still),
+    )
+    verdict = run(SCORER.score(asked))
+    assert (verdict.value, verdict.failed) == (None, True)
+    assert "no reply in time" in verdict.reason
