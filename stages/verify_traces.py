@@ -100,7 +100,7 @@ def below_floor(
 def good_traces(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
 ) -> tuple[Trace, ...]:
-    """The traces that may be kept: right, whatever ``min_score`` is, of a high enough score, and above the floors."""
+    """The traces that may be kept: right (whatever ``min_score`` is), with a high enough score, above the floors."""
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
     return tuple(trace for trace in right if below_floor(trace, settings, scorers) is None)
