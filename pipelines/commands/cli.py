@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything, or only our warnings and others' errors: what ends a job is told in one line."""
+    """Log everything, or only our warnings and others' errors: the error of a job is printed in one line anyway."""
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
     logging.getLogger("groundtrace").setLevel(logging.INFO if verbose else logging.WARNING)
