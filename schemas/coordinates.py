@@ -140,9 +140,9 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
     """The (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored,
-    under the smallest scaled up and ceiled. No side falls below one factor, where plain flooring gives 0 on
-    thin images; such an image may exceed the largest area.
+    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored, under the
+    smallest scaled up and ceiled. No side falls below one factor: plain flooring would give 0 for a thin image, which
+    may therefore exceed the largest area.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.

@@ -64,7 +64,7 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """The draft with its question cleaned. A choice with remnants rejects it: cleaning would change the gold answer."""
+    """The draft with its question cleaned. Choices with remnants are rejected: cleaning would change the gold."""
     question = draft.question
     text = clean_text(question.question, len(question.media))
     if not text:

@@ -76,7 +76,7 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """The response with the fault that each judge ought to find; None where it cannot be planted."""
+    """The response with the fault that each judge ought to find; None if it cannot be planted."""
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {

@@ -1,6 +1,7 @@
 """The figures of a run, summed over the ends of its records and the notes of its requests.
 
-A runner's metrics are not used: they count repeated work twice.
+A record's end is its row in the SFT, RL or rejected set. A runner's metrics are not used: they count repeated work
+twice.
 """
 
 from collections import Counter, defaultdict

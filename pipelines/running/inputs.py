@@ -31,7 +31,7 @@ _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questio
 
 
 def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
-    """The input that the command line names; ``rows`` says how to read it and ``storage`` how to reach a store.
+    """The input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
 
     Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
     :class:`groundtrace.schemas.storage.StorageError` for a store that cannot be used as configured, and

@@ -54,7 +54,7 @@ class RunFolder:
 
     @property
     def staging(self) -> Path:
-        """Where outputs are written before they replace the old ones."""
+        """The folder in which outputs are written before they replace the old ones."""
         return self.root / ".staging"
 
     @property

@@ -50,8 +50,11 @@ class InvalidGold(ValueError):
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
-"""Grades (predicted, gold, choices). Every text is legible and the gold usable
-(:mod:`groundtrace.schemas.answers.grading`); ``predicted`` is None if there is no answer. Never raises."""
+"""Grades (predicted, gold, choices). Never raises.
+
+Every text is legible and the gold usable (:mod:`groundtrace.schemas.answers.grading`); ``predicted`` is None if there
+is no answer.
+"""
 
 
 def as_written(gold: Gold) -> str:

@@ -228,7 +228,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
         others = {letters[letter] for letter in _OTHER_LABEL.findall(rest) if letter in letters}
         texts = _matching(rest, choices, _tight) or _matching(rest, choices, normalise_text)
         texts = texts or _listed(rest, choices, letters)
-        # A rest that repeats the option's own text says nothing new, whatever letters it holds.
+        # A rest that repeats the option's own text adds no option, even if it contains letters.
         return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
     closed = _TEXT_AND_LETTER.fullmatch(text)
     if closed is not None and closed.group(2) in letters:

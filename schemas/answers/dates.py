@@ -54,7 +54,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """A date, a time of day or both; a field that isn't given is None."""
+    """A date, a time of day or both; a field that is not given is None."""
 
     year: int | None = None
     month: int | None = None

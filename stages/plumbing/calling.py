@@ -45,8 +45,11 @@ from groundtrace.stages.plumbing.told import SideCalls
 MIN_IN_FLIGHT = 64
 
 Work = Callable[[Any, Session], Awaitable[Any]]
-"""What a stage does with one element. A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that
-it raises becomes a rejection. The session's calls are added to a draft that it returns."""
+"""A stage's work on one element.
+
+A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. The
+session's calls are added to a draft that it returns.
+"""
 
 
 class CallModels(beam.DoFn):

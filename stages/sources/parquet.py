@@ -42,8 +42,10 @@ class Parquet(Format):
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that
-        is not Parquet.
+        """The Parquet files of a file, folder or pattern.
+
+        Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that is
+        not Parquet.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: name what the run read, or a folder of its shards")
