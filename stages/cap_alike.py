@@ -1,6 +1,4 @@
-"""Diversity of general questions (SAIL-RL App.
-
-A.1): only a limited number of questions that are nearly the same is kept.
+"""Diversity of general questions (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
 In: drafts. Out: at most ``max_alike`` of each kind, those with the lowest id hashes; the others are rejected as
 over_quota. Two questions are of one kind if source, answer and wording are the same except for numbers, case, spaces

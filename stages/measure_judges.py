@@ -125,7 +125,7 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
-    """The number of judgements, of those that agree with the planting, their share with Wilson's interval, and more.
+    """The number of judgements, how many agree with what was planted, and their share with Wilson's interval.
 
     ``unjudged`` counts the texts that the judge could not judge; the share is null if it judged none.
     """

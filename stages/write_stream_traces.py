@@ -88,8 +88,9 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces in its form
-    (:func:`groundtrace.stages.generate_traces.with_traces`).
+    """Returns the draft with the teacher's traces in its form.
+
+    See :func:`groundtrace.stages.generate_traces.with_traces`.
     """
     question, family = draft.question, session.family("teacher")
     answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)

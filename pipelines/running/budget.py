@@ -40,9 +40,9 @@ class RunBudget:
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Raise OptionError for a limit in dollars if an endpoint has no price.
+        """Refuse a limit in dollars if an endpoint has no price: the limit would never be reached.
 
-        The limit would never be reached. A declared 0 is a price; a model in the worker process needs no price. Raises
+        A declared 0 is a price; a model in the worker process needs no price. Raises
         :class:`groundtrace.pipelines.running.runner.OptionError`.
         """
         if self.usd is None:

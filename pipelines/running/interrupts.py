@@ -27,7 +27,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 def stopped_like_an_interrupt() -> Iterator[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
-    Only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
+    This holds only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = _interrupting()
