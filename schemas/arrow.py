@@ -1,12 +1,13 @@
-"""The explicit Arrow schemas of the shards: the core columns of each set, each with its meaning, and those that a
-recipe's stages add (:mod:`groundtrace.schemas.columns`).
+"""The Arrow schemas of the shards: the core columns of each set, with their meanings, and the columns that stages add.
 
-``images`` holds the original files and carries the ``huggingface`` metadata that declares it a list of images;
-``overlays`` the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` says for each image which
-medium, frame and time it is (null where there is no clip). RL rows carry verl's columns (prompt, data_source, ability,
-reward_model, extra_info) and EasyR1's (problem, answer); SFT rows carry ``messages``, and ``other_traces`` only where a
-config asks for it. A rejection holds what was known of the record when it was rejected: null is what it did not come
-to, and its media are references unless a config asks for their bytes.
+Added columns are declared by a recipe's stages (:mod:`groundtrace.schemas.columns`).
+
+``images`` holds the original files and has the ``huggingface`` metadata that declares it a list of images; ``overlays``
+holds the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
+and time (null without a clip). RL rows have verl's columns (prompt, data_source, ability, reward_model, extra_info) and
+EasyR1's (problem, answer); SFT rows have ``messages``, and ``other_traces`` only if a config asks for it. A rejection
+holds what was known of the record when it was rejected: the columns of later stages are null, and its media are
+references unless a config asks for their bytes.
 """
 
 import json
@@ -187,8 +188,10 @@ EARLIER: Mapping[str, Mapping[str, Any]] = {
     "crop_attempts": {"meaning": "the policy's answers with crops beside the images", "for_training": False},
     "crop_pass_rate": {"meaning": "share of the scored ones among these that are right"},
 }
-"""What is known of the columns that run folders of earlier code hold whatever their recipe is, null where it has no use
-for them: their shards do not say."""
+"""Descriptions of the columns that stages of earlier code added: the shards of that code hold none.
+
+Those shards have all of these columns whatever the recipe is, null if the recipe does not use them.
+"""
 
 
 def _feature(kind: pa.DataType) -> object:
@@ -204,14 +207,14 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Returns a schema of these columns that tells ``datasets`` what they are, lists of images among them."""
+    """Returns a schema of these columns, with the metadata that declares their features to ``datasets``."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
 
 
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
-    """The schema of core columns and of those that a recipe adds, with what these say of themselves."""
+    """The schema of core and added columns, with the descriptions of the added ones as metadata."""
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
     told = [{name: getattr(column, name) for name in _TOLD} for column in added]
     return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(told, ensure_ascii=False).encode()})
@@ -219,12 +222,11 @@ def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> 
 
 _TOLD = ("name", "meaning", "for_training", "is_class")
 _ADDED = b"groundtrace.added"
-"""In a shard's metadata: what its added columns say of themselves."""
+"""The key in a shard's metadata with the descriptions of its added columns."""
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """The schema of SFT rows with these ``added`` columns; with ``other_traces`` it has a column for the traces that
-    were not chosen."""
+    """The schema of SFT rows with these ``added`` columns, and the traces not chosen if ``other_traces`` is set."""
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 
 
@@ -239,8 +241,9 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """The columns of a shard that are not core ones, in their order: those that its recipe's stages declare, and those
-    that were kept of the input. Of other people's shards no meaning is known: "".
+    """The added columns of a shard, in order: those that its stages declare, and those kept of the input.
+
+    The meaning is "" if the shard does not hold it, as in other people's shards.
     """
     written = (schema.metadata or {}).get(_ADDED)
     told = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
@@ -251,4 +254,4 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
 SFT_SCHEMA = sft_schema()
 RL_SCHEMA = rl_schema()
 REJECTED_SCHEMA = rejected_schema()
-"""Those of a recipe whose stages add no columns."""
+"""The schemas of a recipe whose stages add no columns."""

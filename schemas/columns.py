@@ -1,11 +1,11 @@
-"""Columns that rows can have beside the core ones: one declaration each, and the values that a record carries of them.
+"""Columns that rows can have beside the core ones: one declaration each, and a record's values in them.
 
 A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets them with
-``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and whoever reads
-the rows gets them by ``context.added(COLUMN)``. Nothing else has to know of a column.
+``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and code that
+reads the rows gets their values by ``context.added(COLUMN)``. No other code depends on a column.
 
-A record carries the values as JSON texts, so that records of any recipe have one type, cross every shuffle as rows and
-are equal where their values are.
+A record holds the values as JSON texts, so that records of any recipe have one type, cross every shuffle as rows and
+are equal if their values are.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ColumnError(ValueError):
-    """A column that cannot be declared, or a value that its column does not take; the message names the column."""
+    """A column that cannot be declared, or a value of the wrong type for its column; the message names the column."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Column(Generic[T]):
     """A column of the shards; ``T`` is the type of the values that stages and scorers work with.
 
     Attributes:
-        name: in the shards; that of a column that a stage adds is a Python identifier.
-        type: the Arrow type; that of a column that a stage adds is of texts, numbers, booleans, lists and structs.
+        name: in the shards; a Python identifier if a stage adds the column.
+        type: the Arrow type; made of texts, numbers, booleans, lists and structs if a stage adds the column.
         meaning: what it holds, in one sentence for the data card.
-        read: makes the value to work with of the plain one (texts, numbers, lists, dicts); raises ValueError or
-            TypeError for one that makes no sense. None: the plain value is used.
-        for_training: trainers and exports are given it.
-        is_class: its values are classes by which card, report and ``beam inspect`` count the rows: texts, or lists of
-            texts.
+        read: converts the plain value (texts, numbers, lists, dicts) to the value to work with; raises ValueError or
+            TypeError for an invalid one. None: the plain value is used.
+        for_training: whether trainers and exports get the column.
+        is_class: whether its values are classes by which card, report and ``beam inspect`` count the rows: texts, or
+            lists of texts.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Column(Generic[T]):
     is_class: bool = False
 
     def check(self) -> None:
-        """Raises ColumnError for a declaration that no stage can make."""
+        """Raise ColumnError if a stage cannot declare this column."""
         if not self.name.isidentifier():
             raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
         if not self.meaning.strip():
@@ -64,7 +64,7 @@ class Column(Generic[T]):
             raise ColumnError(f"the column {self.name} is of type {self.type}: classes are texts, or lists of texts")
 
     def value_of(self, value: object) -> "Value":
-        """The value as a record carries it. Raises ColumnError for one that is not of the column's type."""
+        """The value as a record holds it. Raises ColumnError for a value that is not of the column's type."""
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
         except _Unfit as error:
@@ -73,7 +73,7 @@ class Column(Generic[T]):
 
 @record
 class Value:
-    """What a record has in a column: its plain value as JSON text."""
+    """A record's value in a column: its plain value as JSON text."""
 
     column: str
     json: str
@@ -90,7 +90,7 @@ class HasValues:
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """The same with the value in the column; None empties it. Raises ColumnError for a value of another type."""
+        """A copy with the value in the column; None removes it. Raises ColumnError for a value of another type."""
         found = {each.column: each for each in self.values}
         if value is None:
             found.pop(column.name, None)
@@ -99,7 +99,7 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """The value in the column, None where there is none. Raises what the column's ``read`` raises."""
+        """The value in the column, None if there is none. Raises the errors of the column's ``read``."""
         for each in self.values:
             if each.column == column.name:
                 return each.plain if column.read is None else column.read(each.plain)
@@ -117,7 +117,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def as_json(plain: object) -> str:
-    """A plain value as text, always the same for equal values."""
+    """A plain value as JSON text, the same for equal values."""
     return json.dumps(plain, ensure_ascii=False, default=str)
 
 
@@ -126,7 +126,7 @@ class _Unfit(ValueError):
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
-    """The value as plain ones, in the order of the type's fields. Raises _Unfit."""
+    """The value as plain data, with fields in the type's order. Raises _Unfit."""
     if value is None:
         return None
     if pa.types.is_list(kind):

@@ -1,5 +1,6 @@
-"""Configs: TOML files and ``--set`` overrides into settings, with errors that name the key, what it must be and what
-it is.
+"""Configs: reads TOML files and ``--set`` overrides into settings.
+
+Errors name the key, the expected value and the actual one.
 """
 
 import dataclasses
@@ -41,7 +42,7 @@ EXPECTED = {
     "mapping_type": "must be a section",
     "dataclass_type": "must be a section",
 }
-"""What TOML calls the types; pydantic's own messages say the rest."""
+"""Messages for type errors in TOML's words; for other errors pydantic's own messages are used."""
 
 
 class ConfigError(UserError, ValueError):
@@ -49,19 +50,19 @@ class ConfigError(UserError, ValueError):
 
 
 def _near(word: str, known: Collection[str]) -> str:
-    """The words that ask for the likely one, "" where none is like it."""
+    """A hint at the most similar known word, "" if none is similar."""
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f": did you mean {near[0]}?" if near else ""
 
 
 @dataclasses.dataclass(frozen=True)
 class OneOf:
-    """The annotation of a word that a registry or another constant must hold; words that are fixed are a Literal."""
+    """The annotation of a word that must be in ``known``, such as a registry; for fixed words use a Literal."""
 
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """The word itself. Raises ValueError for one that is not known."""
+        """Returns the word. Raises ValueError if it is not known."""
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{_near(word, self.known)}")
         return word
@@ -75,17 +76,17 @@ class OneOf:
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def settings(cls: type[T]) -> type[T]:
-    """Make a class of settings: a frozen dataclass that checks its values whoever builds it.
+    """Make a class of settings: a frozen dataclass that validates its values whenever it is built.
 
     ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
-    ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int may stand for a
-    float. A check across fields stands in ``__post_init__``; a config's error names the key in full where the message
-    of its ValueError begins with the name of a field, and a ConfigError stays as it is. The message of a field's own
+    ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int is accepted as a
+    float. ``__post_init__`` contains checks across fields; if the message of its ValueError begins with the name of a
+    field, a config's error names that key in full, and a ConfigError is raised unchanged. The message of a field's own
     validator continues the sentence that the key begins ("must be …").
 
-    ``RENAMED`` (a ``ClassVar``) maps keys of the past, dotted from this section on, to the keys that replace them.
+    ``RENAMED`` (a ``ClassVar``) maps former keys, dotted from this section on, to the keys that replace them.
 
-    Building one directly raises ValueError, with a message of one line, for a value that does not fit.
+    Building the class directly raises ValueError, with a message of one line, for an invalid value.
     """
     made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))(cls)
     checked = made.__init__
@@ -110,7 +111,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """What a config file and its overrides name themselves, without the defaults. Raises :class:`ConfigError`."""
+    """The values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)
@@ -120,14 +121,14 @@ def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, A
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     """The settings from nested mappings; keys that are left out keep their defaults.
 
-    ``where`` is the dotted key of the section that they stand in. Raises :class:`ConfigError` like :func:`load_config`.
+    ``where`` is the dotted key of their section. Raises :class:`ConfigError` like :func:`load_config`.
     """
     if "__pydantic_validator__" not in vars(cls):
         raise ConfigError(
             f"the class {cls.__name__} must be decorated with @settings of groundtrace.schemas.config, not @dataclass"
         )
     text = json.dumps(_with_defaults(cls, values, f"{where}.".removeprefix(".")), default=_plain)
-    try:  # JSON, where a list may stand for a tuple and a word for an enum's member; all else stays strict
+    try:  # JSON accepts a list for a tuple and a word for an enum's member; all else stays strict
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
         raise ConfigError(_first_error(cls, error, where)) from None
@@ -144,7 +145,7 @@ def config_sha256(settings: Any) -> str:
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:
-    """The settings class in a field's type, None where it has none, and whether the field holds several values."""
+    """The settings class in a field's type, None if there is none, and whether the field holds several values."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False
     arguments = typing.get_args(hint)
@@ -157,7 +158,7 @@ def section_class(hint: Any) -> tuple[type | None, bool]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # editors on Windows begin a file with a mark
+        return tomllib.loads(Path(path).read_text("utf-8-sig"))  # editors on Windows write a byte order mark
     except OSError as error:
         remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
@@ -183,8 +184,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
-    """What a field holds where nothing is given: what ``holder``, a default of its class, has in it, else the field's
-    own default; ``MISSING`` where it has none.
+    """The default of a field; ``MISSING`` if it has none.
+
+    That is its value in ``holder``, a default instance of its class, or else the field's own default.
     """
     if holder is not None:
         return getattr(holder, field.name)
@@ -192,10 +194,10 @@ def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
-    """The values with what the defaults hold beside them: the named entries, of which one that stands in both is
-    changed key by key, and what ``holder``, the section by default, has otherwise than its class.
+    """The values, completed by the defaults of named entries and by those of ``holder``.
 
-    Raises :class:`ConfigError` for a key that was renamed.
+    A named entry that has a default is changed key by key. ``holder`` is the default instance of the section: its
+    values that differ from the defaults of its class are added. Raises :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):
@@ -239,7 +241,7 @@ def _holds(values: Any, path: Sequence[str]) -> bool:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """Settings as JSON has them."""
+    """Settings as JSON data."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ConfigError(f"no setting takes a date or a time, as {value} is: put it in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")
@@ -268,7 +270,7 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """What the key at that place holds, as its annotation says; "" where it says nothing."""
+    """The meaning of the key at that place, from its annotation; "" if it has none."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     said = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -276,7 +278,7 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """What a check of our own says, below the key of the value or section that it is about."""
+    """The message of our own check, with the key of the value or section in front."""
     if not key:
         return message
     if not fields:
@@ -286,13 +288,13 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """The keys of the section at that place; none where a value stands there."""
+    """The keys of the section at that place; empty if a value is there."""
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """The class of the section at that place; None where a value stands there."""
+    """The class of the section at that place; None if a value is there."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:

@@ -1,4 +1,4 @@
-"""What a config may hold, for people: a reference in Markdown and the defaults as TOML with comments.
+"""Documents what a config can hold: a reference in Markdown and the defaults as TOML with comments.
 
 Both come from the settings classes alone: types, bounds and meanings from the annotations, prose from the docstrings.
 """
@@ -18,12 +18,12 @@ from groundtrace.schemas.config import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")
-"""What a default shows by itself."""
+"""Types that need no mention, because the default shows them."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key: what it takes in words, its default as TOML ("" where it has none), and its meaning."""
+    """One key: its type in words, its default as TOML ("" if it has none), and its meaning."""
 
     name: str
     takes: str
@@ -34,8 +34,9 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """One section: its dotted path ("" for the top), what it is for, its keys, and the entries that are there by
-    default, where its names are the user's own.
+    """One section: its dotted path ("" for the top), its purpose, its keys, and its default entries.
+
+    A section has entries if its names are the user's own.
     """
 
     path: str
@@ -45,8 +46,9 @@ class Section:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Markdown: a heading of that level and a table of keys for each section of a config of that class, but for one
-    that is told of elsewhere.
+    """Markdown with a heading of that level and a table of keys for each section of a config class.
+
+    ``without`` is a section that is documented elsewhere.
     """
     parts = []
     for section in sections(cls):
@@ -64,7 +66,7 @@ def config_reference(cls: type, level: int = 2, without: str = "") -> str:
 
 
 def commented_defaults(cls: type) -> str:
-    """TOML that holds every key with its default, and a comment that says what the key means and takes.
+    """TOML with every key and its default, and a comment with the key's meaning and type.
 
     Keys without a default are commented out.
     """
@@ -73,8 +75,9 @@ def commented_defaults(cls: type) -> str:
 
 
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]:
-    """The sections of a config of that class, each before those below it. ``holder`` is the section by default, where
-    that is not simply one of its class.
+    """The sections of a config class, each before those below it.
+
+    ``holder`` is the default instance of the section, if it is not simply one of its class.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
@@ -102,7 +105,7 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[Section]:
-    """The section of a mapping: with settings behind each name, or with one value."""
+    """The section of a mapping from names to settings, or to single values."""
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())
@@ -117,7 +120,7 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> Section:
-    """A default entry, of which only what is not the class's own default is shown."""
+    """A default entry, with only the values that differ from the class's own defaults."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
         Key(name, "", json.dumps(value, ensure_ascii=False), "")

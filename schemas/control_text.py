@@ -1,15 +1,15 @@
-"""Text that is more than text: special tokens of models, and characters that control what shows them.
+"""Control text: special tokens of models, and characters that change how a text is displayed or read.
 
-A tokenizer makes of ``<|im_end|>`` in a text the token that ends a turn, and a loader takes ``<image>`` for the place
-of an image. A terminal obeys ESC, a bidirectional mark reorders what a reader sees, and U+FFFD is what is left of a
-character that was decoded wrongly. None of them may reach text that a model learns from. This is the one list of them:
-the form of a response (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations go by it.
+A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn, and a loader treats ``<image>`` as the place
+of an image. A terminal obeys ESC, a bidirectional mark reorders what a reader sees, and U+FFFD replaces a character
+that was decoded wrongly. None of them may reach text that a model learns from. This is the one list of them: the form
+of a response (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations use it.
 
-A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and what
-its chat template writes. ``{n}`` is a number. Of the tokens with bars (``<|…|>``) a pattern takes those of families
-that are not listed, too. What our own traces are written in is no control text: ``<think>``, ``<answer>``, ``<judge>``,
-``<points>`` and ``<box>``, which are tokens of some models (Qwen3, InternVL, MiniCPM-V); nor are tool calls
-(``<tool_call>``), whose marks are text of a trajectory.
+A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and those
+of its chat template. ``{n}`` is a number. A pattern also matches tokens with bars (``<|…|>``) of families that are not
+listed. The tags of our own traces are not control text: ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and
+``<box>``, which are tokens of some models (Qwen3, InternVL, MiniCPM-V); nor are tool calls (``<tool_call>``), whose
+marks are text of a trajectory.
 """
 
 import re
@@ -53,8 +53,10 @@ _FAMILIES = {
     "t5": "<extra_id_{n}>",
 }
 FAMILY_TOKENS: Mapping[str, tuple[str, ...]] = {family: tuple(tokens.split()) for family, tokens in _FAMILIES.items()}
-"""Special tokens by the family that they come from; "loaders" are the marks at which training code splits a text for
-its media. A number may have a blank before it (``<image 1>``)."""
+"""Special tokens by family; "loaders" are the marks at which training code splits a text for its media.
+
+A number may have a blank before it (``<image 1>``).
+"""
 _ENDS = """<|im_end|> <|endoftext|> <|end_of_text|> <|eot_id|> <|eot|> <|end|> <|user|> <end_of_turn> <turn|> </s> <eos>
     [EOS] <｜end▁of▁sentence｜>"""
 END_TOKENS = tuple(_ENDS.split())
@@ -62,7 +64,7 @@ END_TOKENS = tuple(_ENDS.split())
 
 
 def _pattern(tokens: Iterable[str]) -> str:
-    """What finds them, the longest first."""
+    """A pattern that matches the tokens, the longest first."""
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 
@@ -72,25 +74,28 @@ _BARRED = r"[|｜]/?[A-Za-z_▁][\w▁/.:-]{1,63}[|｜][>＞]"
 # a class in front of one of them.
 _LISTED = _pattern(token for tokens in FAMILY_TOKENS.values() for token in tokens)
 TOKEN = re.compile(rf"<{_BARRED}|＜{_BARRED}|{_LISTED}")
-"""A special token. ``<|x|>`` (a norm) and ``<|>`` (an operator) are none; ``<b>`` and other HTML is none, but for the
-few elements that are spelt as a token is: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``."""
+"""Matches a special token.
+
+``<|x|>`` (a norm) and ``<|>`` (an operator) do not match; nor do ``<b>`` and other HTML, except the few elements that
+are spelt like a token: ``<s>``, ``<img>``, ``<mask>``, ``<video>``, ``<audio>``, ``<image>``.
+"""
 DAMAGE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufff9-\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
-"""A control character but tab and line end, half a character, none at all, or one that was decoded wrongly (U+FFFD):
-the text is not what it was."""
+"""Matches damaged text: a control character except tab and line end, a surrogate, a noncharacter, or U+FFFD."""
 _GARBLED = (
     r"(?<!\S)▁(?=[^\W\d_])|[ĠĊ]{2,}"  # blanks and line ends as SentencePiece and byte-level BPE write them
-    "|[\u0300-\u036f]{3,}"  # a letter under so many marks that nobody can read it
+    "|[\u0300-\u036f]{3,}"  # a letter with so many marks that it is unreadable
 )
 _HIDDEN = (
     "[\u061c\u200e\u200f\u202a-\u202e\u2060\u2066-\u206f\ufeff]"  # bidirectional marks, joiners of words, byte order
-    "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"  # no blank, but in Thai, Lao, Burmese and Khmer, where it parts words
-    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+"  # tags, but behind a flag
+    "|(?<![\u0e00-\u109f\u1780-\u17ff])\u200b"  # zero-width space, but in Thai, Lao, Burmese and Khmer
+    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]+"  # tag characters, except behind a flag
     "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]+"  # variants, but of CJK
     "|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"  # or of a variant
 )
 HIDDEN = re.compile(_HIDDEN)
-"""A character that nobody sees and that changes how others are shown or read. Joiners in words and emoji are none."""
-_UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # of characters beyond ASCII alone
+"""Matches an invisible character that changes how others are displayed or read. Joiners in words and emoji are allowed.
+"""
+_UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII only
 
 
 def find_control(text: str) -> str | None:
@@ -106,13 +111,12 @@ def find_control(text: str) -> str | None:
 def without_hidden(text: str) -> str:
     """Returns the text without the characters of :data:`HIDDEN`."""
     before = None
-    while before != text:  # a character may be hidden only once another is gone
+    while before != text:  # removing a character may make another one match
         before, text = text, HIDDEN.sub("", text)
     return text
 
 
 def without_end(text: str) -> str:
-    """Returns a response without the token that ends it, which some servers leave in its text, and without the blanks
-    around that."""
+    """Returns a response without its end token, which some servers leave in the text, and without blanks around it."""
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

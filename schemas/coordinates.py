@@ -1,8 +1,8 @@
-"""Coordinate frames that models speak, and the way to and from pixels of the upright original.
+"""Coordinate frames of models, and their conversion to and from pixels of the upright original.
 
-Every endpoint declares its frame; nothing here guesses one from magnitudes. A pair is passed *in the order in which
-the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in
-[0, width] x [0, height], origin top-left. Written values lie in the ranges below.
+Every endpoint declares its frame; nothing here guesses one from magnitudes. A pair is passed *in the order in which the
+model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in [0, width] x
+[0, height], origin top-left. Written values are in the ranges below.
 
     molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
     molmo1000           x, y   0..1000 of each side (Molmo 2)
@@ -53,7 +53,7 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """A position is not a number, or lies more than 1 % of the side outside the image: a parse failure."""
+    """A position is not a number, or is more than 1 % of the side outside the image: a parse failure."""
 
 
 class UnresizableImage(ValueError):
@@ -82,9 +82,9 @@ class ResizeRule:
 class FitRule:
     """How Claude sizes its input: an image is only ever shrunk, and keeps its shape.
 
-    It becomes the largest that has at most ``max_patches`` patches of ``patch_px`` and no side above ``max_side_px``,
-    counted in whole patches. What is padded to whole patches holds no content, so positions refer to the size without
-    it (the page vision-coordinates of the Claude documentation).
+    The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
+    ``max_side_px``, counted in whole patches. Padding to whole patches holds no content, so positions refer to the size
+    without padding (the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int
@@ -134,15 +134,15 @@ Resize = ResizeRule | FitRule
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
 CLAUDE_IMAGE = FitRule(28, 2576, 4784)
 CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
-"""Of Claude before 4.7; :data:`CLAUDE_IMAGE` holds for 4.7 and later."""
+"""The rule of Claude before 4.7; :data:`CLAUDE_IMAGE` is that of 4.7 and later."""
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
     """The (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored,
-    under the smallest scaled up and ceiled. No side falls below one factor, where plain flooring gives 0 on
-    thin images; such an image may exceed the largest area.
+    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored, under the
+    smallest scaled up and ceiled. No side falls below one factor: plain flooring would give 0 for a thin image, which
+    may therefore exceed the largest area.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
@@ -189,7 +189,7 @@ def to_px(
     frame = CoordinateFrame(frame)
     x, y = (second, first) if frame is CoordinateFrame.GEMINI else (first, second)
     full_x, full_y = _full_scale(frame, width_px, height_px, rule)
-    # Dividing and multiplying by the same side could change the last bit of what is in pixels already.
+    # Dividing and multiplying by the same side could change the last bit of a value that is in pixels already.
     if frame is not CoordinateFrame.PX:
         x, y = x / full_x * width_px, y / full_y * height_px
     return _clip(x, width_px, "x"), _clip(y, height_px, "y")
@@ -250,7 +250,7 @@ def box_from_px(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """The written values of the right and the bottom edge. A rule of another frame's kind gives way to the default."""
+    """The written values of the right and the bottom edge. A rule of the wrong class is replaced by the default."""
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px

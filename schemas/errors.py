@@ -1,4 +1,4 @@
-"""The base of every error that a user can mend, and what an error was raised from."""
+"""The base class of every error that a user can correct, and the causes of an error."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what it was raised from, each once: a chain of errors may lead back into itself."""
+    """The error and its causes, each once: a chain of causes may be a cycle."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

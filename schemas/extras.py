@@ -1,4 +1,4 @@
-"""Optional packages: one that is missing is named with the command that installs it."""
+"""Optional packages: the error for a missing one names the command that installs it."""
 
 import importlib.util
 
@@ -6,13 +6,13 @@ from groundtrace.schemas.errors import UserError
 
 
 class MissingExtra(UserError, ModuleNotFoundError):
-    """Something was asked for that needs packages of an extra that is not installed."""
+    """A requested feature needs packages of an extra that is not installed."""
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
     """Look for the modules that ``what`` needs, without importing them: some take seconds.
 
-    Raises :class:`MissingExtra` when one of them is not installed; ``extra`` is the extra that brings them.
+    Raises :class:`MissingExtra` if one of them is not installed; ``extra`` is the extra that contains them.
     """
     for module in modules:
         if not _is_installed(module):
@@ -23,5 +23,5 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent package
+    except ModuleNotFoundError:  # its parent package is missing
         return False

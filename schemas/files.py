@@ -1,5 +1,6 @@
-"""Files on a local disk that appear whole or not at all, however many processes write them and whenever one dies; and a
-folder that one process writes at a time.
+"""Local files that appear complete or not at all, and a folder that one process writes at a time.
+
+This holds for any number of writing processes, and when a process dies.
 """
 
 import contextlib
@@ -17,21 +18,22 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 
 def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) -> None:
-    """Put the bytes, or the text as UTF-8, in the place of ``path``. See :func:`written_whole`."""
+    """Replace ``path`` by the bytes, or by the text as UTF-8. See :func:`written_whole`."""
     with written_whole(path, durable=durable) as unfinished:
         unfinished.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """A name in the folder of ``path`` to write under; the file takes the name ``path`` when the body ends.
+    """Yields a temporary path beside ``path``; the file is renamed to ``path`` when the body ends.
 
-    A reader sees the old file or the whole new one. The name is unique, so that of several writers each puts a whole
-    file there, and the last one stays. When the body raises, its file is removed and the old one stays; a process that
-    is killed leaves its file behind (:func:`is_unfinished`). Raises OSError as the file system does.
+    A reader sees the old file or the complete new one. The temporary name is unique, so that each of several writers
+    puts a complete file there, and the last one stays. If the body raises, its file is removed and the old one stays; a
+    process that is killed leaves its file behind (:func:`is_unfinished`). Raises OSError as the file system does.
 
     With ``durable`` the contents are on the disk before the name is (fsync), so that after a loss of power the file is
-    the old or the new one, never a cut one. That takes milliseconds, so leave it out for what is cheaply made again.
+    the old or the new one, never a truncated one. That takes milliseconds, so leave it out for files that are cheap to
+    make again.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -45,16 +47,16 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a file of this name is what an interrupted writer left behind."""
+    """Whether an interrupted writer left a file of this name behind."""
     return _UNFINISHED.fullmatch(name) is not None
 
 
 @contextlib.contextmanager
 def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]:
-    """Hold a folder, made if missing, for one writing process, by its ``.lock``.
+    """Lock a folder, created if missing, for one writing process, by its ``.lock``.
 
-    Raises ``refusal`` where another process holds it, or it cannot be written. The operating system frees the lock of a
-    process that ends, however it ends; the file stays.
+    Raises ``refusal`` if another process holds the lock, or it cannot be written. The operating system frees the lock
+    of a process that ends, however it ends; the file stays.
     """
     lock = FileLock(folder / ".lock", blocking=False)
     try:

@@ -3,9 +3,9 @@
 A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
 name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label,
 bbox} or null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes
-or no (also the JSON values true and false), else text. Where there are choices the answer is one of them, by its text
-or as the same number; a record that names a type without choices is asked freely, and its choices are kept beside the
-question.
+or no (also the JSON values true and false), else text. If there are choices, the answer is one of them, by its text or
+as the same number. If a record has choices and names a type without choices, it is asked without them, and they are
+kept beside the question.
 """
 
 import decimal
@@ -38,7 +38,7 @@ _NAMES |= {
 
 
 class InvalidRecord(ValueError):
-    """A record that cannot be used. ``record_id`` is its id where one could be read, ``origin`` what else it brings."""
+    """A record that cannot be used. ``record_id`` is its id if it could be read, ``origin`` its data for people."""
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
@@ -48,10 +48,10 @@ class InvalidRecord(ValueError):
 
 @record
 class InputRecord:
-    """A record whose fields are valid; its media have not been looked at. ``media`` are URIs.
+    """A record whose fields are valid; its media have not been opened. ``media`` are URIs.
 
-    ``opened_choices`` are the choices of a record that is not of type mcq. The ``origin`` is no part of what makes two
-    records of one id different.
+    ``opened_choices`` are the choices of a record that is not of type mcq. Comparisons of two records ignore
+    ``origin``.
     """
 
     number: int
@@ -69,7 +69,7 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
-    """Returns the valid record of a line or row. Raises InvalidRecord that says which field is wrong and how."""
+    """Returns the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault."""
     origin = raw.origin
     try:
         fields = _json_object(raw.text)
@@ -82,7 +82,7 @@ def parse_record(raw: RawRecord) -> InputRecord:
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """The paths in a media field, as far as they are paths."""
+    """The paths in a media field; "" for an entry that is not a path."""
     paths = media if isinstance(media, list) else [media]
     return tuple(storable(path) if isinstance(path, str) else "" for path in paths if path is not None)
 
@@ -135,7 +135,7 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
 
 def _json_object(text: str) -> Mapping[str, object]:
     try:
-        fields = json.loads(text)  # NaN and infinity pass here and are refused with the field that holds them
+        fields = json.loads(text)  # NaN and infinity pass here and are refused by the checks of their field
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
@@ -221,7 +221,7 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """The one choice that the answer is: the same words, else the same number, yes or no, or number with a unit."""
+    """The one choice that matches the answer: the same words, else the same number, yes or no, or number and unit."""
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]

@@ -9,7 +9,7 @@ CONFIDENCE = 0.95
 def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Returns Wilson's score interval of a share: ``hits`` of ``n``, both ends in [0, 1].
 
-    Raises ValueError for n < 1 and for hits outside 0..n: of nothing seen there is no interval.
+    Raises ValueError for n < 1 and for hits outside 0..n: without observations there is no interval.
     """
     if n < 1 or not 0 <= hits <= n:
         raise ValueError(f"an interval needs 0 <= hits <= n and n >= 1, got hits={hits}, n={n}")

@@ -1,9 +1,8 @@
-"""JSON Lines: the one way in which a file with one JSON object a line is read.
+"""Reads JSON Lines: files with one JSON object on each line.
 
-Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines of nothing but JSON's blanks
-(space, tab, line ends) are passed over, and all lines keep their numbers. Bytes that are not UTF-8 become the JSON
-escapes of lone surrogates (``\\udc80`` to ``\\udcff``): the line can still be parsed, and whoever checks the record
-refuses its text.
+Lines end with LF or CRLF. A byte order mark at the start of the file is dropped. Lines that hold only JSON's blanks
+(space, tab, line ends) are skipped but counted. Bytes that are not UTF-8 become the JSON escapes of lone surrogates
+(``\\udc80`` to ``\\udcff``): the line can still be parsed, and the validation of the record rejects its text.
 """
 
 import json
@@ -30,7 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON objects among the lines; all other lines are left to those who report them by number."""
+    """The JSON objects among the lines; other lines are skipped, since other code reports them by number."""
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)

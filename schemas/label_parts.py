@@ -1,9 +1,9 @@
 """The parts of a label: the thing that it names, how many of these are meant, and which.
 
-"The second black square from the left" and "two black squares in the box" name black squares. What says how many
-(:func:`without_counts`) names nothing. What says which (:func:`thing_of`) is places, order, selection and the relation
-to other things: whoever can decide it from the boxes of the things may do so, and for everyone else it is neutral.
-Attributes of the thing itself, such as its colour, are no such words: they say what it is.
+"The second black square from the left" and "two black squares in the box" name black squares. Words for how many
+(:func:`without_counts`) name nothing. Words for which (:func:`thing_of`) are places, order, selection and the relation
+to other things: code that has the boxes of the things can check them, and all other code ignores them. Attributes of
+the thing itself, such as its colour, are not such words: they describe it.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Returns the words of a list that blanks part."""
+    """Returns the words of a list that is separated by blanks."""
     return frozenset(text.split())
 
 
@@ -52,11 +52,11 @@ RELATIONS = split_words(
     "amid behind inside outside within from against along around across opposite adjacent touching resting standing "
     "sitting lying hanging leaning located placed positioned situated"
 )
-"""Words with which a phrase begins that says where a thing is, behind its noun."""
+"""The first words of a phrase behind a noun that gives the thing's place."""
 _ADVERBS = split_words("directly just immediately right slightly all the way far closely halfway")
 """Words before such a phrase that belong to it."""
 _HOLDERS = split_words("box panel tower stack pile row column group cluster image picture")
-"""What things are parts of: "of the tower" says where, "of coffee" does not."""
+"""Things that have parts: "of the tower" gives a place, "of coffee" does not."""
 _SIDES = frozenset({"left", "right", "top", "bottom", "front", "back"})
 SELECTING = split_words(
     "left right top bottom upper lower middle center centre central front back rear outer inner corner side edge far "
@@ -66,7 +66,7 @@ SELECTING = split_words(
     "adjacent neighbouring neighboring small smaller smallest little tiny mini miniature large larger largest big "
     "bigger biggest huge giant medium mid average sized size"
 ) | frozenset(_ORDINALS.split("|"))
-"""Words before a noun that say which of several things, by place, order, size beside the others or selection."""
+"""Words before a noun that select one of several things, by place, order, relative size or selection."""
 _ASIDE = re.compile(r"\s*[,;:(\[]\s*")
 _FROM_A_SIDE = re.compile(
     rf"^(?:{_ORDINALS}|\d{{1,2}}(?:st|nd|rd|th))\s+from\s+(?:the\s+)?(?:left|right|top|bottom)\s+(?=\S)"
@@ -78,8 +78,9 @@ _ONE_OF = re.compile(
 
 
 def without_counts(label: str) -> str:
-    """Returns a label, in lower case and single blanks, without articles, quantities and numbers of instances around
-    it; "second square from the left" keeps its rank. Idempotent.
+    """Returns a label without articles, quantities and numbers of instances around it. Idempotent.
+
+    The label is in lower case with single blanks. "second square from the left" keeps its rank.
     """
     before = None
     while label != before:
@@ -96,10 +97,10 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Returns a plain label (:func:`groundtrace.schemas.labels.plain_label`) without the places, relations and asides
-    behind its
-    noun: "small black square in the left box" is "small black square". A label with an aside that says what it is
-    ("square (black)") stays whole.
+    """Returns a plain label without the places, relations and asides behind its noun.
+
+    "small black square in the left box" becomes "small black square". A label with an aside that describes the thing
+    ("square (black)") stays whole. Plain labels: :func:`groundtrace.schemas.labels.plain_label`.
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
@@ -110,8 +111,9 @@ def noun_phrase_of(label: str) -> str:
 
 
 def thing_of(label: str) -> str:
-    """Returns the noun phrase of a plain label without the words before the noun that say which of several things:
-    "small black square b in the left box" is "black square", "man in the red coat" is "man".
+    """Returns the noun phrase of a plain label without the words before the noun that select one of several things.
+
+    "small black square b in the left box" becomes "black square", "man in the red coat" becomes "man".
     """
     words = noun_phrase_of(label).split()
     if len(words) > 1 and len(words[-1]) == 1:
@@ -122,7 +124,7 @@ def thing_of(label: str) -> str:
 
 
 def _is_plural(label: str) -> bool:
-    """Whether the noun of the label ends as a plural does: "two black squares in the box", not "two glass"."""
+    """Whether the noun of the label has a plural ending: "two black squares in the box", not "two glass"."""
     words = _before_relation(_ASIDE.split(label)[0].split())
     last = words[-1] if words else ""
     return (last.endswith("s") and not last.endswith("ss")) or last in ("people", "men", "women", "children")
@@ -149,6 +151,6 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
 
 
 def _says_which(words: Sequence[str]) -> bool:
-    """Whether a phrase behind a comma or in brackets says which thing is meant: "left box", "above the circle"."""
+    """Whether a phrase behind a comma or in brackets selects one of several things: "left box", "above the circle"."""
     first = next((word for word in words if word not in ("the", "of")), "")
     return not first or first in RELATIONS or first in SELECTING

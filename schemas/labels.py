@@ -1,4 +1,4 @@
-"""Labels of objects and the words in them: what a label names, and whether a text speaks of it."""
+"""Labels of objects and the words in them: what a label names, and whether a text mentions it."""
 
 import re
 import unicodedata
@@ -23,13 +23,13 @@ _SKIPPED = frozenset(
 )
 _COMPARED = frozenset({"more", "fewer", "less"})
 GENERAL = frozenset({"object", "item", "thing", "shape", "figure", "instance", "element"})
-"""Nouns of whatever there is."""
+"""Nouns that fit any object."""
 _UNSAID = split_words(
     "how many much number of count all is are was were there with has have contain hold show exactly only just at "
     "least most more than any some each every other another no none two three four five six seven eight nine ten "
     "the a an these those this that different"
 )
-"""Words before a noun that say nothing of what it is."""
+"""Words before a noun that do not describe the thing."""
 _THAT_IS = split_words("that which who is are of in all both either color colour colored coloured the with")
 _IRREGULAR = {
     "children": "child", "feet": "foot", "geese": "goose", "knives": "knife", "leaves": "leaf", "men": "man",
@@ -48,7 +48,7 @@ EXCLUSIVE = tuple(
         "top topmost upper bottom lower",
     )
 )
-"""Attributes by kind, of which an object has one."""
+"""Attributes by kind; an object has only one of each kind."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
@@ -72,11 +72,13 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def plain_label(label: str) -> str:
-    """Returns a label as it is looked for: in lower case, blanks made single, without quotes, articles, ordinals,
-    quantities, numbers of instances and a full stop (:func:`groundtrace.schemas.label_parts.without_counts`).
+    """Returns a label in its plain form for comparison: in lower case with single blanks.
+
+    Quotes, articles, ordinals, quantities, numbers of instances and a full stop are removed
+    (:func:`groundtrace.schemas.label_parts.without_counts`).
     """
     plain = unicodedata.normalize("NFKC", label).casefold()
-    if not _TOKEN.search(plain):  # which has to stay one, to be told
+    if not _TOKEN.search(plain):  # a token has to stay intact, to be found
         plain = plain.replace("_", " ").replace("-", " ")
     plain = " ".join(plain.split())
     before = None
@@ -87,10 +89,10 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Returns why a label names no object that could be looked for, or None.
+    """Returns why a label does not name an object that can be searched for, or None.
 
-    That is so for a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters, one
-    with a special token or a control character, and one that names the whole image ("picture").
+    Faulty labels are: a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters,
+    one with a special token or a control character, and one that names the whole image ("picture").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -105,10 +107,9 @@ def label_fault(label: str) -> str | None:
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:
-    """Returns the words, in the singular, for what a question counts; None where it does not ask how many, or how
-    many more.
+    """Returns the words, in the singular, for what a question counts; None if it does not ask how many.
 
-    "How many of the red cars are parked?" gives red, car.
+    Also None if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
     """
     asked = _ASKS.search(question)
     if asked is None:
@@ -123,15 +124,16 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Returns the words of :func:`counted_phrase` that tell things apart: none for "How many objects?", which fits
-    all."""
+    """Returns the words of :func:`counted_phrase` that distinguish things: none for "How many objects?"."""
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Returns whether a label can name what is counted: one of both phrases has all the words of the other, but for
-    words that say which things are meant ("leftmost square"), and their attributes do not contradict.
+    """Returns whether a label can name what is counted.
+
+    One of both phrases must have all the words of the other, except for words that select things ("leftmost square"),
+    and their attributes must not contradict.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -141,8 +143,9 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 
 
 def names_only(label: str, words: frozenset[str]) -> bool:
-    """Returns whether a label has all the words of what is counted, and does not name other things with them: "black or
-    blue square" is no black square for sure.
+    """Returns whether a label has all the words of what is counted, and does not name other things too.
+
+    "Black or blue square" may not be a black square.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
@@ -150,19 +153,20 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Returns the words of a label that say what it is: those of its noun phrase, without nouns for whatever there is.
-    None for "object": such a label fits all, and tells nothing apart.
+    """Returns the words of a label that describe the thing: those of its noun phrase, without general nouns.
+
+    Empty for "object": such a label fits all things.
     """
     return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Returns whether one of the phrases names what the label does (:func:`is_counted`), or a text speaks of it.
+    """Returns whether one of the phrases names what the label does (:func:`is_counted`), or a text mentions it.
 
-    A text does where it has the label's noun, the last word before "in", "with" and the like, unless its attributes
-    contradict the label's: "the black circle" is not a yellow circle. Of things in general ("items") it speaks by the
-    attributes that they have there: "yellow items" are named by "yellow square", and things without any by labels
-    without any ("object").
+    A text mentions it if it has the label's noun, the last word before "in", "with" and the like, unless its attributes
+    contradict the label's: "the black circle" is not a yellow circle. A general noun ("items") mentions things by its
+    attributes in the text: "yellow items" mentions "yellow square", and a general noun without attributes mentions
+    labels without attributes ("object").
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -176,12 +180,11 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Returns whether a label can name the object that the other one names, as far as words tell; None where they do
-    not.
+    """Returns whether a label can name the object that the other one names; None if words cannot decide.
 
-    It can where both have the same noun, where it has no word that the other lacks, or only further attributes, and no
+    It can if both have the same noun, or if it has no word that the other lacks, or only further attributes, and no
     attribute of one contradicts the other's. A blank label, and one that names an object in general ("item"),
-    contradicts nothing. What names no object (:func:`label_fault`) names none that is named otherwise. Words of
+    contradicts nothing. A label that names no object (:func:`label_fault`) matches only an equal label. Words of
     different nouns may be synonyms, and a label with several nouns or attributes of one kind may say too much: None.
     """
     label, other = plain_label(label), plain_label(other)
@@ -201,8 +204,9 @@ def names_alike(label: str, other: str) -> bool | None:
 
 
 def _general_things(text: str) -> Iterator[frozenset[str]]:
-    """For each noun of the text for whatever there is, the attributes that its phrase gives it: "yellow items", "items
-    that are yellow". Nouns with other words before them are left out: nobody knows what "metal things" are.
+    """For each general noun of the text, the attributes in its phrase: "yellow items", "items that are yellow".
+
+    Nouns with other words before them are left out: it is unknown what "metal things" are.
     """
     for clause in _CLAUSE.split(text):
         words = [singular(match.group().lower()) for match in _WORD.finditer(clause)]
@@ -216,7 +220,7 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
-    """Whether wherever the text has the noun, it gives it other attributes than the label's ``own``."""
+    """Whether every occurrence of the noun in the text has attributes that contradict the label's words ``own``."""
     words = [singular(match.group().lower()) for match in _WORD.finditer(text)]
     places = [index for index, word in enumerate(words) if word == noun]
     return bool(places) and all(_excludes(_attributes(words[:index]), own) for index in places)
@@ -242,7 +246,7 @@ def _is_listed(word: str) -> bool:
 
 
 def _excludes(attributes: frozenset[str], own: frozenset[str]) -> bool:
-    """Whether of some kind of attribute both sides have one, and none in common."""
+    """Whether both sides have an attribute of the same kind, but none in common."""
     return any(own & kind and attributes & kind and not own & attributes & kind for kind in EXCLUSIVE)
 
 

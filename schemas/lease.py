@@ -1,11 +1,11 @@
-"""A folder of a store held by one writing process, as ``groundtrace.schemas.files.locked`` holds a folder of a disk.
+"""A folder of a store that one writing process holds, as ``groundtrace.schemas.files.locked`` holds a local folder.
 
-A lease is an object ``.lease/<number>.json`` that its holder writes anew every :data:`RENEW_S` seconds; the highest
-number counts, and each is created only if it is absent, so that of several takers one succeeds; a store that would
-create it twice is refused. Nothing frees the lease of a process that died: it has run out :data:`LASTS_S` seconds after
-its last sign. Since the clocks of two machines may differ, a lease that seems to have run out, or to last longer than
-any does, is watched for one and a half times :data:`RENEW_S` seconds before it is taken over. A holder that was cut off
-from the store for so long sees at :meth:`Lease.check` that it is none any more.
+A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds; the highest number
+counts, and each is created only if it is absent, so that one of several processes succeeds; a store that would create
+it twice is refused. The lease of a process that died is not freed: it expires :data:`LASTS_S` seconds after its last
+renewal. Since the clocks of two machines may differ, a lease that seems to be expired, or to last longer than any does,
+is watched for one and a half times :data:`RENEW_S` seconds before it is taken over. If a holder was cut off from the
+store for so long, its next :meth:`Lease.check` raises.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class Held(UserError):
 
 
 class Lost(UserError):
-    """The lease ran out, since the store could not be reached, and another process may write the folder."""
+    """The lease expired, since the store could not be reached, and another process may write the folder."""
 
 
 class Lease:
@@ -51,7 +51,7 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raises :class:`Lost` where the folder may be another's by now; asks the store."""
+        """Raise :class:`Lost` if the lease may be another process's; sends a request to the store."""
         if self._newest() != self._number:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
@@ -61,7 +61,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Let the folder go."""
+        """Release the lease."""
         self._ended.set()
         self._thread.join()
         if not self._is_lost:
@@ -83,12 +83,12 @@ class Lease:
         return newest + 1
 
     def _refuse_living(self, number: int) -> None:
-        """Raises :class:`Held` where the holder of this lease lives."""
+        """Raise :class:`Held` if the holder of this lease is alive."""
         told = self._read(number)
         until_s = told.get("until_s")
-        if until_s == 0.0:  # it was let go
+        if until_s == 0.0:  # it was released
             return
-        # One that lasts longer than any does comes from a clock that is ahead, and says nothing of its holder.
+        # A lease that lasts longer than any does comes from a fast clock, and does not show that its holder is alive.
         if isinstance(until_s, float) and 0 < until_s - time.time() <= self._lasts_s:
             raise self._held(told)
         time.sleep(self._renew_s * 1.5)
@@ -111,11 +111,11 @@ class Lease:
                     return
                 self._object(self._number).write_bytes(self._text())
                 self._signed_s = began_s
-            except Exception as error:  # the store is away: the next time may be better, and check() knows the time
+            except Exception as error:  # the store is away: the next try may succeed; check() watches the time
                 _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
 
     def _newest(self) -> int:
-        """The highest number of a lease there, 0 for none."""
+        """The highest number of a lease in the folder, 0 if there is none."""
         names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
@@ -137,7 +137,7 @@ class Lease:
 def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
     """Hold a folder of a store for this process.
 
-    Raises :class:`Held` where another one holds it, and StorageError where the store keeps nobody out.
+    Raises :class:`Held` if another process holds it, and StorageError if the store cannot exclude other processes.
     """
     lease = Lease(folder, lasts_s, renew_s)
     try:

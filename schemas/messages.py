@@ -16,8 +16,9 @@ class TextPart:
 
 @dataclass(frozen=True)
 class MediaPart:
-    """A medium by reference. ``upright`` is False when the file's EXIF orientation must be applied before it is
-    shown.
+    """A medium by reference.
+
+    ``upright`` is False if the file's EXIF orientation must be applied before the medium is shown.
     """
 
     uri: str
@@ -55,7 +56,7 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """Returns the line before a clip's frames; where there are several media it says which one this is."""
+    """Returns the line before a clip's frames, with the clip's number if there are several media."""
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]
     frames = f"{last.number} frames" if last.number > 1 else "its one frame"

@@ -1,8 +1,8 @@
-"""A folder of a store, such as a finished run, brought to this machine to be read as a folder on its disk.
+"""Local copies of folders in a store, such as a finished run's.
 
-What reads a run reads it many times and at random (DuckDB, memory maps), so its files are fetched once and kept under
-the user's cache folder; a later call fetches only what has changed. A copy is always of one moment: where ``run.json``,
-which a run writes last, changes meanwhile, the copy is made again.
+Readers of a run read it many times and at random (DuckDB, memory maps), so its files are downloaded once and kept under
+the user's cache folder; a later call downloads only what has changed. A copy is always of one moment: if the folder
+changes meanwhile, the copy is made again.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from groundtrace.schemas.storage import StorageError, StoreUnavailable, check_bu
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"
 _NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
-"""What stands in a run folder that nobody reads who reads the run."""
+"""Parts of a run folder that its readers do not need."""
 MAX_TRIES: Final = 5
 PIECE_BYTES: Final = 8 * 2**20
 
 
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
-    """The folder that a name stands for: a local path as it is, with ``~`` expanded; one of a store as a copy here.
+    """The local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
-    Of a run folder its cache and its drawn images are left out. Raises
-    :class:`groundtrace.schemas.storage.StorageError` where there is nothing at a URL, or where it cannot be copied.
+    The cache and the drawn images of a run folder are left out. Raises
+    :class:`groundtrace.schemas.storage.StorageError` if there is nothing at a URL, or if it cannot be copied.
     """
     if not is_in_store(name):
         return Path(name).expanduser()
@@ -55,7 +55,7 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
-    """Make the copy what the folder is; returns whether it stayed the same meanwhile."""
+    """Update the copy; returns whether the folder stayed the same meanwhile."""
     found = _wanted(folder)
     if not found:
         check_bucket(folder)
@@ -72,7 +72,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
         if versions.get(relative) != stamp or not file.is_file() or file.stat().st_size != stat.st_size:
             try:
                 fetch(folder / relative, stat.st_size, file)
-            except FileNotFoundError:  # taken away since it was listed, as run.json is while a run is delivered
+            except FileNotFoundError:  # deleted since it was listed, as run.json is while a run is delivered
                 return False
             versions[relative] = stamp
     write_atomically(known, json.dumps({name: versions[name] for name in found}))
@@ -80,7 +80,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """The files of the folder by their paths in it, without those of a run that nobody reads."""
+    """The files of the folder by their paths in it; those of a run without :data:`_NOT_OF_A_RUN`."""
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found
@@ -89,7 +89,7 @@ def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
 
 
 def fetch(source: RemotePath, size: int, target: Path) -> None:
-    """Bring an object of so many bytes to a file here, which is there whole or as it was before."""
+    """Download an object of ``size`` bytes to a local file, completely or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with written_whole(target) as unfinished, unfinished.open("wb") as stream:
         for start in range(0, size, PIECE_BYTES):

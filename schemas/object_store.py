@@ -1,7 +1,7 @@
-"""The clients of object stores: one of each kind in a process, its requests repeated for a while.
+"""The clients of object stores: one of each kind in a process, with retries.
 
 Only :mod:`groundtrace.schemas.storage` uses this. A client is kept for as long as its process lives, since opening one
-costs more than a hundred requests; a process that was forked makes its own.
+costs more than a hundred requests; a forked process opens its own.
 """
 
 import logging
@@ -108,7 +108,7 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 
 
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
-    """Where the store answers, as far as settings and variables say; "" for the maker's own."""
+    """The store's endpoint, from settings and environment variables; "" for the maker's own."""
     if scheme == "s3":
         said = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return settings.endpoint_url or next(filter(None, said), "")
@@ -117,7 +117,10 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
 
 
 def _check_endpoint(scheme: str, url: str) -> None:
-    """Refuse an endpoint that is no URL, or that has a key in it: the store's library would show it in its errors."""
+    """Raise StorageError for an endpoint that is not a URL or has a key in it.
+
+    The store's library would show the key in its errors.
+    """
     try:
         _endpoint(url)
     except ValueError as error:
@@ -128,7 +131,7 @@ def _check_endpoint(scheme: str, url: str) -> None:
 def _s3(settings: StorageSettings) -> Any:
     import s3fs
 
-    retries = {"total_max_attempts": 1, "mode": "standard"}  # persistently() repeats, with a bound of its own
+    retries = {"total_max_attempts": 1, "mode": "standard"}  # persistently() retries, with a time limit of its own
     limits = {"max_pool_connections": MAX_CONNECTIONS, "connect_timeout": CONNECT_TIMEOUT_S}
     made = s3fs.S3FileSystem(
         anon=settings.anonymous,
@@ -152,7 +155,7 @@ def _gs(settings: StorageSettings) -> Any:
     open_to_all = settings.anonymous or endpoint.startswith("http://")  # a token is never sent in the clear
 
     class Once(GCSFileSystem):
-        """Sends a request once: persistently() repeats, with a bound of its own."""
+        """Sends a request once: persistently() retries, with a time limit of its own."""
 
         _request = GCSFileSystem._request.__wrapped__
 
@@ -179,18 +182,20 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """How these bytes are written. gcsfs puts small ones between two lines of its own that always read the same: what
-    holds such a line would be cut there, and is sent in the way of large ones.
+    """The arguments with which these bytes are written.
+
+    gcsfs puts small data between two boundary lines that are always the same: data that holds such a line would be cut
+    there, and is sent as large data is.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 
 
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
-    """What ``call`` returns, which is called again while the store is away, for up to ``retry_s`` seconds, but at least
-    once: a single connection that hangs may take all of that time.
+    """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
-    ``url`` is for messages. Raises FileNotFoundError, :class:`Taken`, :class:`StorageError` for what the user can mend,
-    :class:`StoreUnavailable` when the time is up, and other OSErrors as they come.
+    It is retried at least once: a single connection that hangs may take all of that time. ``url`` is for messages.
+    Raises FileNotFoundError, :class:`Taken`, :class:`StorageError` for what the user can correct,
+    :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
     while True:
@@ -203,7 +208,7 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
             found = typed(error, url)
             is_over = tries > 1 and time.monotonic() + pause_s > end_s
             if not isinstance(found, StoreUnavailable) or is_over:
-                if found is error:  # from itself, it would begin a chain of causes without an end
+                if found is error:  # raised from itself, it would make a cycle of causes
                     raise
                 raise found from error
         time.sleep(pause_s * random.uniform(0.5, 1.0))

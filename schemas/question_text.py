@@ -1,4 +1,4 @@
-"""The words in which a question is asked: its choices, the form of its answer, and the user turn of a shard."""
+"""The wording of a question: its choices, the form of its answer, and the user turn of a shard."""
 
 from groundtrace.schemas.answers.registry import answer_type_named
 from groundtrace.schemas.messages import clip_line
@@ -7,8 +7,11 @@ from groundtrace.schemas.responses.image_mentions import INSTRUCTION
 from groundtrace.schemas.responses.times import format_moment
 
 POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
-"""The forms in which a response may be asked for: reasoning that points (Argos), judge-think-answer (SAIL-RL),
-reasoning with boxes and in words alone (iVGR's streams), and reasoning of whatever kind (RuCL)."""
+"""The forms of a response.
+
+They are: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and in words alone (iVGR's
+streams), and reasoning of any kind (RuCL).
+"""
 
 TRACE_INSTRUCTION = (
     "Think inside <think> and </think>, and point at the things that you rely on as "
@@ -31,7 +34,7 @@ INSTRUCTIONS = {
     ),
     PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
 }
-"""How to respond in each form; as the user's turn of a shard says it."""
+"""The instruction for each form, as in the user's turn of a shard."""
 
 
 CLIP_INSTRUCTION = (
@@ -46,19 +49,21 @@ def answer_format(question: Question) -> str:
 
 
 def lettered_choices(question: Question) -> str:
-    """Returns the choices as lines ``A. text``; an empty string where there are none."""
+    """Returns the choices as lines ``A. text``; an empty string if there are none."""
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
 def image_hints(question: Question) -> list[str]:
-    """Returns how to say which image is meant where there are several still images; else nothing."""
+    """Returns the instruction to name the image that is meant, if there are several still images; else nothing."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Returns how to respond in that form: how to reason and answer, and, where coordinates are asked for, which image
-    or frame they are in where that must be said. Raises KeyError for a form that there is none of.
+    """Returns the instruction for that form: how to reason and answer, and how to name the image or frame meant.
+
+    The latter is there only if coordinates are asked for and the image or frame is ambiguous. Raises KeyError for an
+    unknown form.
     """
     said = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
@@ -69,8 +74,7 @@ def instruction(question: Question, form: str = POINTS) -> str:
 
 
 def user_text(question: Question, form: str = POINTS) -> str:
-    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices, how to respond, and the
-    form of the answer.
+    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
 
     Each frame of a clip follows its number and time, as the teacher saw it.
     """

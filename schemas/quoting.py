@@ -1,15 +1,15 @@
-"""Quoting text in a prompt that may try to sway the model which reads it.
+"""Quotes text in a prompt, since the text may try to influence the model that reads it.
 
 A response under judgement was written by the model that gains from a high score, and any text of a model or a data set
 may hold what looks like an instruction. It is therefore
 
-- quoted: it stands between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
+- quoted: it is put between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
   text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
   keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
 - made visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
   (:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message;
-- cut: beyond a limit its middle is left out, where a line ``CUT mark`` stands. Length then buys nothing, and neither
-  the beginning nor the conclusion can be pushed out of sight.
+- cut: beyond a limit its middle is replaced by a line ``CUT mark``. Length then buys nothing, and neither the beginning
+  nor the conclusion can be pushed out of sight.
 """
 
 import hashlib
@@ -43,10 +43,10 @@ _STRETCH = 512
 
 @dataclass(frozen=True)
 class Quoted:
-    """Texts to stand in a prompt between the lines ``BEGIN mark`` and ``END mark``.
+    """Texts to put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
 
-    ``mark`` is 16 hexadecimal digits that occur in none of the texts given; in ``texts`` it stands only in the line
-    ``CUT mark`` of one that was cut.
+    ``mark`` is 16 hexadecimal digits that occur in none of the texts given; ``texts`` contain it only in the ``CUT``
+    line of a text that was cut.
     """
 
     mark: str
@@ -54,7 +54,7 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Returns the texts as a model may be shown them, each of at most ``limit`` characters and the line that says CUT.
+    """Returns the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
     Raises ValueError for a limit below 2. A long text keeps its first and its last ``limit // 2`` characters.
     """
@@ -66,7 +66,7 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Hexadecimal digits that occur in none of the texts, in whichever case; the same for the same texts."""
+    """Hexadecimal digits that occur in none of the texts, in upper or lower case; the same for the same texts."""
     texts = [text.casefold() for text in texts]
     base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()
     marks = (hashlib.sha256(base + salt.to_bytes(4, "big")).hexdigest()[:digits] for salt in itertools.count())
@@ -101,7 +101,7 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """The visible text, or its beginning and its end where it is longer than ``limit``; folding may lengthen it."""
+    """The visible text, or its beginning and its end if it is longer than ``limit``; folding may lengthen it."""
     text = _without_invisible(text)
     if len(text) <= limit:
         text = visible(text)

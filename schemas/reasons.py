@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What is wrong with an input record; the value is what stands in ``rejected/``."""
+    """What is wrong with an input record; the value is the reason in ``rejected/``."""
 
     INVALID_RECORD = "invalid_record"
     CONTROL_CHARACTERS = "control_characters"

@@ -15,10 +15,10 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """What a record brings from the input for people, and no stage reads.
+    """The data that a record keeps of the input for people; no stage reads it.
 
-    ``media_names`` are the names under which the input has its media, in their order, "" for one without a name;
-    ``kept`` are its values in the input's columns that the config keeps, as texts.
+    ``media_names`` are the names of its media in the input, in order, "" for one without a name; ``kept`` are its
+    values in the input's columns that the config keeps, as texts.
     """
 
     media_names: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ NO_ORIGIN = Origin()
 class RawRecord:
     """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
-    ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media
-    entries are ``run:`` URIs; only a reader sets it. ``problem`` is what a reader found wrong with the record. The
-    ``origin`` has the media's names where the record is materialised; else they are in the text.
+    ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media entries are
+    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. The ``origin`` has
+    the media's names if the record is materialised; else they are in the text.
     """
 
     number: int
@@ -46,8 +46,9 @@ class RawRecord:
 
 @record
 class FrameRef:
-    """A sampled frame of a clip, drawn once to the run folder: its number from 1 among the sampled ones, and its time
-    in seconds from the clip's first frame.
+    """A sampled frame of a clip, drawn once to the run folder.
+
+    ``number`` counts from 1 over the sampled frames; ``t_s`` is the time in seconds from the clip's first frame.
     """
 
     number: int
@@ -61,10 +62,10 @@ class FrameRef:
 class MediaRef:
     """A decoded-and-checked medium, by reference.
 
-    ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that
-    was applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` the
-    64-bit difference hash in hexadecimal. A video has ``frames``, at least one; its sizes are theirs, its pixel hash
-    is over all of them, its difference hash of the first.
+    ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that was
+    applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` the 64-bit
+    difference hash in hexadecimal. A video has ``frames``, at least one; its sizes are those of the frames, its pixel
+    hash is over all of them, its difference hash is that of the first.
     """
 
     uri: str
@@ -80,11 +81,11 @@ class MediaRef:
 
     @property
     def image_uris(self) -> tuple[str, ...]:
-        """The uris of what can be looked at: the image itself, or the frames."""
+        """The URIs of its images: the image itself, or the frames."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
-        """The sampled frame of that number, if there is one."""
+        """The sampled frame of that number, None if there is none."""
         return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
@@ -92,8 +93,8 @@ class MediaRef:
 class Question:
     """A validated input record. ``choices`` is None unless it is asked with them (multiple choice).
 
-    ``opened_choices`` keeps the choices of a question that is asked without them.
-    ``gold_boxes`` come from the input (None: it says nothing of boxes); no model is shown them.
+    ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
+    (None: it has no field for boxes); no model is shown them.
     """
 
     id: str
@@ -111,14 +112,14 @@ class Question:
 
 @record
 class Call:
-    """One call of a model as a stage made it: what the lineage and the ledger need.
+    """One call of a model by a stage: the data for the lineage and the ledger.
 
-    ``keys`` are those of the samples that it got. ``worth_usd`` is what each of these costs when nothing is in the
-    cache, () where that is nothing: it says the same however often the call is made. ``answered_by`` is the model that
-    the server named of each, "" where it is ``model``, and () where it is so of all; ``taken_from`` likewise the run
-    folder from whose cache each was taken over. ``truncated`` are those of the keys whose samples were cut off, and
-    ``max_tokens`` is the largest budget that one of these was asked for with; 0 where there is none. ``usage`` is what
-    this call took here and now, which is less when it is made again.
+    ``keys`` are the cache keys of its samples. ``worth_usd`` is the cost of each of these if nothing is in the cache,
+    () if all are 0: it is the same however often the call is made. ``answered_by`` is, for each sample, the model that
+    the server named, "" if that is ``model``, and () if all are ""; ``taken_from`` is likewise the run folder from
+    whose cache the sample was taken over. ``truncated`` are the keys of truncated samples, and ``max_tokens`` is the
+    largest token limit of their requests; 0 if there are none. ``usage`` is what this call used at this time, which is
+    less when it is made again.
     """
 
     role: str
@@ -137,7 +138,7 @@ class Call:
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None when it could not be graded (unscored), as when it was cut off."""
+    """A policy's sampled answer. ``correct`` is None if it could not be graded (unscored), such as a truncated one."""
 
     text: str
     answer: str | None
@@ -159,7 +160,7 @@ class Verdict:
     - Scored: ``value`` is in [0, 1].
     - Not applicable: ``value`` is None, since there is nothing of the kind to check.
     - Failed: ``value`` is None and ``failed`` is set, since there is something to check and it could not be checked,
-      such as when a server did not answer. What failed never passes.
+      such as when a server did not answer. It never passes.
 
     ``evidence`` is for programs: what the value is based on, one JSON object in each string; its fields are documented
     by the scorer.
@@ -221,17 +222,17 @@ class Rubric:
 class Draft(HasValues):
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at (None: nobody was asked for them), ``events`` what happens in its
+    ``entities`` are the noun phrases to point at (None: no model was asked for them), ``events`` what happens in its
     clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
-    ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is in which form responses are asked for, one
-    of :data:`groundtrace.schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are what a detector found where the
-    record has no gold boxes, in pixels (iVGR): they become the row's ``gold_boxes``.
+    ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is the form of the responses, a key of
+    :data:`groundtrace.schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are a detector's boxes in pixels if the
+    record has no gold boxes (iVGR): they become the row's ``gold_boxes``.
 
-    What only some recipes add is in ``values``, under the columns that their stages declare
+    ``values`` holds what only some recipes add, under the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
-    ``passed`` are the stages that have let it pass, in order, and ``calls`` those made for it: what a run says of its
-    stages and costs is summed over these.
+    ``passed`` are the stages that have let it pass, in order, and ``calls`` the calls made for it: a run's figures on
+    its stages and costs are sums over these.
     """
 
     question: Question
@@ -261,8 +262,10 @@ class Draft(HasValues):
 
     @property
     def reference_boxes(self) -> tuple[Box, ...]:
-        """The boxes that responses are held against: the record's own, or else a detector's; of clips none, whose boxes
-        would need frames."""
+        """The boxes that responses are compared with: the record's own, or else a detector's; () for clips.
+
+        Boxes of clips would need frames.
+        """
         if any(medium.frames for medium in self.question.media):
             return ()
         gold = self.question.gold_boxes
@@ -283,9 +286,9 @@ class Draft(HasValues):
 class Rejected:
     """An input record that ended in ``rejected``. ``reason`` is a :class:`groundtrace.schemas.reasons.Reason` value.
 
-    ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the record as far as it came,
-    without its calls; None where it did not become a question, and then ``origin`` is what the input says of it. Two
-    rejections are equal whatever their drafts.
+    ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the last state of the record,
+    without its calls; None if it did not become a question, and then ``origin`` holds its data of the input.
+    Comparisons ignore both.
     """
 
     id: str

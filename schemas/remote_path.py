@@ -1,9 +1,9 @@
 """An object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that make sense for it.
 
 A remote path is a value: it is pickled with its settings, and uses the client of the process that it is in
-(:mod:`groundtrace.schemas.object_store`). Objects appear whole when they have been written, and nothing is ever
-renamed. What is written is seen by every later read and listing, as S3 and GCS promise. Requests are repeated for
-``[storage].retry_s`` seconds while a store is away.
+(:mod:`groundtrace.schemas.object_store`). An object appears when it is complete, and nothing is ever renamed. Every
+later read and listing sees what was written, as S3 and GCS promise. Requests are retried for ``[storage].retry_s``
+seconds while a store is unreachable.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from groundtrace.schemas.store_errors import BeyondItsEnd, StorageError, Taken
 T = TypeVar("T")
 
 READ_AHEAD_BYTES: Final = 4 * 2**20
-"""How much of a remote file is asked for at once."""
+"""How many bytes of a remote file are requested at once."""
 SMALL_BYTES: Final = 8 * 2**20
 """A file up to this size is sent in one request."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
@@ -29,7 +29,7 @@ _PATTERN_SIGNS: Final = frozenset("*?[")
 
 @dataclass(frozen=True)
 class Stat:
-    """What a store says of an object: its size, when it was written, and what changes whenever its bytes do."""
+    """A store's metadata of an object: its size, when it was written, and a version that changes with its bytes."""
 
     st_size: int
     st_mtime: float
@@ -38,10 +38,11 @@ class Stat:
 
 @dataclass(frozen=True)
 class RemotePath:
-    """An object, or what would be a folder, of a store. ``url`` has no slash at its end.
+    """An object, or the counterpart of a folder, in a store. ``url`` has no slash at its end.
 
-    Methods raise FileNotFoundError where nothing is, :class:`StorageError` for what the user can mend and
-    :class:`StoreUnavailable` when a store stays away; :func:`place` makes one and checks its name.
+    Methods raise FileNotFoundError if there is no object, :class:`StorageError` for what the user can correct and
+    :class:`StoreUnavailable` if a store stays unreachable; :func:`groundtrace.schemas.storage.place` makes a remote
+    path and checks its name.
     """
 
     url: str
@@ -61,7 +62,7 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """What stands behind the last slash."""
+        """The part behind the last slash."""
         return self._pure.name
 
     @property
@@ -76,7 +77,7 @@ class RemotePath:
 
     @property
     def parent(self) -> "RemotePath":
-        """The folder around it; that of a bucket is the bucket."""
+        """The folder around it; the parent of a bucket is the bucket."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
@@ -110,7 +111,7 @@ class RemotePath:
         """Does nothing: a store has no folders."""
 
     def stat(self) -> Stat:
-        """Size and version of the object. Raises FileNotFoundError where there is none, or a folder only."""
+        """Size and version of the object. Raises FileNotFoundError if there is none, or only a folder."""
         info = self._info()
         if info["type"] != "file":
             raise FileNotFoundError(f"{self.url} is a folder")
@@ -154,7 +155,7 @@ class RemotePath:
     def open(
         self, mode: str = "r", encoding: str | None = None, newline: str | None = None
     ) -> io.BufferedReader | io.TextIOWrapper:
-        """A stream to read from, which asks for :data:`READ_AHEAD_BYTES` at a time and can seek.
+        """A stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
 
         Raises FileNotFoundError at once. Nothing is written through a stream: see :func:`written_to`.
         """
@@ -164,16 +165,16 @@ class RemotePath:
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:
-        """Put the bytes in the object's place; readers see the old ones or all of these."""
+        """Replace the object by the bytes; readers see the old ones or all of these."""
         self._put(lambda store: store.pipe_file(self.url, data, **writing(self._scheme, data)))
         return len(data)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> int:
-        """Put the text in the object's place."""
+        """Replace the object by the text."""
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Write the bytes unless the object is there, which the store itself decides; returns whether they stand there.
+        """Write the bytes unless the object exists, as the store itself decides; returns whether it holds them.
 
         Of several writers one succeeds. Bytes that are unique to the writer make a repeated request harmless.
         """
@@ -184,7 +185,7 @@ class RemotePath:
         return True
 
     def upload(self, file: Path) -> None:
-        """Put a local file in the object's place, a large one in parts. Raises OSError where not all of it arrived."""
+        """Replace the object by a local file, a large one in parts. Raises OSError if not all of it arrived."""
         if file.stat().st_size <= SMALL_BYTES:
             self.write_bytes(file.read_bytes())
             return
@@ -197,16 +198,16 @@ class RemotePath:
         self._do(lambda store: store.cp_file(self.url, other.url))
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Delete the object. Whether it was there is not asked: S3 does not say, so ``missing_ok`` changes nothing."""
+        """Delete the object. ``missing_ok`` changes nothing, since S3 does not report whether the object existed."""
         with contextlib.suppress(FileNotFoundError):
             self._do(lambda store: store.rm_file(self.url))
 
     def iterdir(self) -> "Iterator[RemotePath]":
-        """What stands directly in the folder, in the order of names."""
+        """The entries directly in the folder, in the order of names."""
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """What stands directly in the folder; None for a folder in it. An empty folder is one that is not there."""
+        """The entries directly in the folder; None for a folder in it. A missing folder is empty."""
         entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
         found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
         return {
@@ -216,15 +217,16 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """All objects below it, at any depth, but those whose names are no paths, such as ``a//b``, ``a/../b`` and the
-        empty ``a/`` that consoles and other programs make as a folder.
+        """All objects below it, at any depth, except those whose names are not paths.
+
+        Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
         """
         entries = self._do(lambda store: _entries(lambda: store.find(self.url, detail=True).values()))
         found = {self._sibling(entry): _stat_of(entry) for entry in entries if _is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """The objects below it whose paths match, segment by segment; ``**`` stands for any number of them."""
+        """The objects below it whose paths match, segment by segment; ``**`` matches any number of segments."""
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
             return
@@ -260,7 +262,7 @@ class RemotePath:
             return ""
 
     def _put(self, call: Callable[[Any], Any]) -> None:
-        """As :meth:`_do` for a call that writes, which finds nothing missing but the bucket."""
+        """As :meth:`_do` for a call that writes, for which only the bucket can be missing."""
         try:
             self._do(call)
         except FileNotFoundError as error:
@@ -268,13 +270,13 @@ class RemotePath:
             raise StorageError(f"{self.url}: there is no bucket {name}: create it, or correct the name") from error
 
     def _do(self, call: Callable[[Any], T]) -> T:
-        """What the call returns of this process's client, repeated while the store is away."""
+        """Returns the result of the call with this process's client, with retries."""
         store = client(self._scheme, self.storage)
         return persistently(self.url, self.storage.retry_s, lambda: call(store))
 
 
 class _Ranges(io.RawIOBase):
-    """An object's bytes as a raw stream; each read asks for what the caller has room for."""
+    """An object's bytes as a raw stream; each read requests as much as the caller's buffer holds."""
 
     def __init__(self, path: RemotePath) -> None:
         self._path, self._size, self._at = path, path.stat().st_size, 0
@@ -311,7 +313,7 @@ class _Ranges(io.RawIOBase):
 
 
 def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """What a listing gives, nothing where there is nothing to list: the stores' libraries differ in that."""
+    """The entries of a listing, none if there is nothing to list: some libraries raise an error then."""
     try:
         return listing()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Which code this is: the commit, for lineage and run records."""
+"""The commit of this code, for lineage and run records."""
 
 import contextlib
 import functools
@@ -13,12 +13,10 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Returns the commit of the code, with ``+`` and a digest of the difference when files are changed.
+    """Returns the commit of the code, with ``+`` and a digest of the difference if files are changed.
 
-    A process looks once: what changes in the files later is not the code that it has loaded.
-
-    Where the code is not a git checkout of its own, such as a copy installed inside another project, returns the
-    version.
+    The result is cached in a process: later changes to the files are not in the code that it has loaded. If the code is
+    not a git checkout of its own, such as a copy installed inside another project, returns the version.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

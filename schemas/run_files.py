@@ -1,5 +1,6 @@
-"""Whether the files of a run are those that its ``run.json`` names: what is cut, exchanged or left from another run is
-told before anybody reads it.
+"""Checks that the files of a run are those that its ``run.json`` names.
+
+Files that are truncated, exchanged or left from another run are found before they are read.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ SHARDS = "*.parquet"
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """What is wrong with the shards of these sets, in a few words; "" where they are those that ``files`` names.
+    """What is wrong with the shards of these sets, in a few words; "" if they are those in ``files``.
 
     Names and sizes are compared, and with ``digests`` the SHA-256 of each file, which reads it.
     """
@@ -40,7 +41,7 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """What the ``run.json`` in a folder says of its files; None where there is none, or one of earlier code.
+    """The file entries of the ``run.json`` in a folder; None if there is none, or if earlier code wrote it.
 
     Raises ValueError, TypeError, KeyError or AttributeError for a damaged one.
     """

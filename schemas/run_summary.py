@@ -1,4 +1,4 @@
-"""What ``run.json`` says of a run: the one type that writes it, and by which everything else reads it."""
+"""The content of ``run.json``: the one type for writing and for reading it."""
 
 import hashlib
 from collections import Counter
@@ -12,12 +12,12 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 TRAINING_SETS = ("sft", "rl")
 MAX_BLIND_SHARE = 1 / 3
-"""Above this share of what looking earns, what a policy earns that never looks is warned of."""
+"""If a policy that never looks earns a larger share than this of what looking earns, a warning is given."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Records in and out: every one of ``input`` stands in exactly one of the others.
+    """Records in and out: each one of ``input`` is counted in exactly one of the others.
 
     ``rejected`` is by stage and reason.
     """
@@ -49,9 +49,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class StageFigures:
-    """What a stage counted, and what it says of itself (:class:`groundtrace.stages.plumbing.stage.Stage`).
+    """A stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
-    A run of earlier code has no word of its stages: ``does`` is then empty.
+    For a run of earlier code ``does`` is empty.
     """
 
     read: int
@@ -65,22 +65,22 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """What one role's calls took, in each stage."""
+    """The usage of one role's calls, in each stage."""
 
     stages: Mapping[str, Usage]
 
     @property
     def usage(self) -> Usage:
-        """In all stages together."""
+        """The usage in all stages together."""
         return reduce(add, self.stages.values(), NOTHING)
 
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """How many of the ``replies`` that a stage got from a role are ``truncated``: cut off and not asked for again.
+    """How many of the ``replies`` of a role to a stage are ``truncated`` and were not requested again.
 
-    ``max_tokens`` is the largest budget that one of these was asked for with; a server may have cut it off before.
-    ``settings`` are the keys of the config of which each, raised, gives them room.
+    ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
+    are config keys: raising any one of them allows longer replies.
     """
 
     replies: int
@@ -91,7 +91,7 @@ class TruncatedReplies:
 
 @dataclass(frozen=True)
 class TargetFigures:
-    """A run that was to end with so many SFT rows; of each wave the questions, those drawn, and the rows accepted."""
+    """A run with a target of so many SFT rows; for each wave the questions, those drawn, and the rows accepted."""
 
     sft: int
     reached: bool
@@ -100,7 +100,7 @@ class TargetFigures:
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """What a run was allowed to spend (None: no bound), what it spent, and how many records were left when it ended."""
+    """A run's spending limit (None: no limit), what it spent, and how many records the budget left undone."""
 
     usd: float | None
     tokens: int | None
@@ -112,10 +112,10 @@ class BudgetFigures:
 
 @dataclass(frozen=True)
 class ReplacedFigures:
-    """The finished run whose outputs were replaced, when it ended, its rows, and what was ``changed`` since.
+    """The finished run whose outputs were replaced: when it ended, its rows, and what ``changed`` since.
 
-    ``changed`` are keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with what they were and
-    are. ``kept`` says that its outputs stand in RUN/previous: they have rows, and differ from those that replaced them.
+    ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
+    new value. ``kept``: its outputs are in RUN/previous, because they have rows and differ from the new ones.
     """
 
     finished: str
@@ -127,7 +127,7 @@ class ReplacedFigures:
 
 @dataclass(frozen=True)
 class PaidFigures:
-    """What all ``runs`` of one run folder have paid together, the failed and stopped ones too."""
+    """What all ``runs`` of one run folder have paid together, including failed and stopped ones."""
 
     usd: float
     requests: int
@@ -137,8 +137,10 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class BlindType:
-    """The best constant ``answer`` to questions of one ``kind`` (``bool``, ``mcq``, ``count`` or another answer type),
-    and what it earns a row, as a share of what looking can earn."""
+    """The best constant ``answer`` to questions of one ``kind``, and what it ``earned`` per row.
+
+    ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type; ``earned`` is a share of what looking can earn.
+    """
 
     kind: str
     rows: int
@@ -148,13 +150,13 @@ class BlindType:
 
 @dataclass(frozen=True)
 class BlindFigures:
-    """What the best policy earns on the RL rows that never looks (:mod:`groundtrace.rewards.blindness`).
+    """What the best policy that never looks earns on the RL rows (:mod:`groundtrace.rewards.blindness`).
 
     Attributes:
         reward: the reward recipe that the rows are made for.
-        rows: of the set.
-        counted: those of them that rules can grade; of the others nothing is known.
-        share: of what looking can earn on the counted rows; None where there are none.
+        rows: the number of rows in the set.
+        counted: the number of rows that rules can grade; the others are left out.
+        share: the earnings as a share of what looking can earn on the counted rows; None without counted rows.
         types: by kind of question.
     """
 
@@ -166,7 +168,7 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Whether not looking pays too well for a reward curve to tell of looking."""
+        """Whether never looking earns so much that a reward curve does not show whether a policy looks."""
         return self.share is not None and self.share > MAX_BLIND_SHARE
 
     @classmethod
@@ -177,9 +179,9 @@ class BlindFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """The model that an endpoint was ``asked`` for, and the others that its server named, with the number of replies.
+    """The model requested from an endpoint, and the others that its server named, with their number of replies.
 
-    Servers answer a name with a dated one or with a path; another model may be behind it.
+    A server may name a dated version or a path of the requested model, or another model.
     """
 
     asked: str
@@ -206,28 +208,27 @@ class RunSummary:
     """A finished run.
 
     Attributes:
-        recipe, makes: the recipe's name and what it says of its rows.
+        recipe, makes: the recipe's name and its description of its rows.
         input: what ``--input`` named.
         sets: the training sets that the recipe makes, with or without rows.
         stages: those that ran, in the recipe's order.
         ledger: calls by role.
-        truncated: by role and stage the replies that were cut off, where there are any.
+        truncated: by role and stage, the truncated replies if there are any.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
         taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
-        fresh_since: since when replies count for this run folder (``--fresh``); None where all do.
-        answered: by endpoint, where its server named another model than the one asked for.
+        fresh_since: since when replies count for this run folder (``--fresh``); None if all count.
+        answered: by endpoint whose server named another model than the requested one.
         prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
-        details: what the rejections say most often, by stage and reason; one line each.
-        replaced: the finished run that stood in the folder before; None where there was none.
+        details: the most frequent detail of the rejections, by stage and reason; one line each.
+        replaced: the finished run that was in the folder before; None if there was none.
         paid: what was ever paid for the run folder; None for a run of earlier code.
-        files: the shards and artifacts by their names in the run folder: what is there and is not among them, or is
-            another, is not this run's. None for a run of earlier code.
-        blind: what a policy earns on the RL rows that never looks; None where there are none, or they are for no
-            reward.
-        warnings: what its rows lack for what they are for, a sentence each.
+        files: the shards and artifacts by their names in the run folder: a file that is not among them, or differs, is
+            not this run's. None for a run of earlier code.
+        blind: what a policy that never looks earns on the RL rows; None without RL rows or without a reward for them.
+        warnings: what its rows lack for their purpose, a sentence each.
     """
 
     recipe: str
@@ -262,7 +263,7 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """What is said most often of a reason, by the stage that gave it most often; "" where nothing is said."""
+        """The most frequent detail of a reason, in the stage that gave the reason most often; "" if there is none."""
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")
         return self.details.get(stage, {}).get(reason, "")
@@ -274,11 +275,11 @@ class RunSummary:
 
     @property
     def usage(self) -> Usage:
-        """What all calls took."""
+        """The usage of all calls."""
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
-        """The content of ``run.json``; what the run has not is left out."""
+        """The content of ``run.json`` without fields that are None."""
         fields = asdict(self)
         fields["ledger"] = {
             role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}

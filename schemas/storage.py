@@ -1,7 +1,7 @@
-"""Files wherever they are: the one place that knows a local path from an object of ``s3://`` or ``gs://``.
+"""Files on a disk or in a store: the one module that distinguishes local paths from ``s3://`` and ``gs://``.
 
 A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.schemas.remote_path.RemotePath`, which has the same
-methods as far as they make sense for an object store. What the two do differently stands here as a function.
+methods as far as they make sense for an object store. Functions here cover the operations that differ.
 """
 
 import contextlib
@@ -28,18 +28,20 @@ def is_remote(name: object) -> bool:
 
 
 def is_in_store(name: str) -> bool:
-    """Whether a name is a URL of one of the stores that there are."""
+    """Whether a name is a URL of a supported store."""
     return name.partition("://")[0] in SCHEMES and "://" in name
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """The extras of ours that the places with these names take."""
+    """The extras of our package that places with these names need."""
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
-    """The place that a name stands for. Raises :class:`StorageError` for a URL of a scheme that there is not, without a
-    bucket, or with a ``..`` or a password in it.
+    """The place with this name.
+
+    Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or with a ``..`` or a password in
+    it.
     """
     if not is_remote(name):
         return Path(name)
@@ -66,22 +68,22 @@ def joined(name: str, below: str) -> str:
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """The settings with which a remote place is reached; the standard ones for a local path."""
+    """The settings of a remote place; the standard ones for a local path."""
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 
 def arrow_source(target: Place) -> Path | IO[bytes]:
-    """What pyarrow reads a file from: a local path, or a stream that can seek."""
+    """A source from which pyarrow reads a file: a local path, or a stream that can seek."""
     return target.open("rb") if isinstance(target, RemotePath) else target
 
 
 def endpoint_of(name: str, storage: StorageSettings) -> str:
-    """Where the store of a URL answers, as far as settings and variables say; "" for its maker's own and for paths."""
+    """The endpoint of a URL's store, from settings and environment variables; "" for its maker's own and for paths."""
     return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
 
 
 def write_whole(target: Place, data: bytes | str) -> None:
-    """Put the bytes, or the text as UTF-8, in the file's place; a reader sees the old ones or all of these."""
+    """Replace the file by the bytes, or by the text as UTF-8; a reader sees the old ones or all of these."""
     if isinstance(target, RemotePath):
         target.write_bytes(data.encode() if isinstance(data, str) else data)
     else:
@@ -90,7 +92,7 @@ def write_whole(target: Place, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def written_to(target: Place) -> Iterator[Path]:
-    """A local file to write, which is put at ``target`` when the body ends; nothing is where it raises.
+    """Yields a local file to write, which replaces ``target`` when the body ends; nothing is replaced if it raises.
 
     For a remote target the file is in the folder for temporary files, and is uploaded.
     """
@@ -105,7 +107,7 @@ def written_to(target: Place) -> Iterator[Path]:
 
 
 def create_only(target: Place, data: bytes) -> bool:
-    """Write the file unless it is there; returns whether these bytes stand there. Of several writers one succeeds."""
+    """Write the file unless it exists; returns whether it holds these bytes. Of several writers one succeeds."""
     if isinstance(target, RemotePath):
         return target.create(data)
     try:
@@ -117,7 +119,7 @@ def create_only(target: Place, data: bytes) -> bool:
 
 
 def check_bucket(target: Place) -> None:
-    """Raises :class:`StorageError` where a remote place is in no bucket that there is."""
+    """Raise :class:`StorageError` if the bucket of a remote place does not exist."""
     if isinstance(target, RemotePath) and not target.bucket.exists():
         name = target.bucket.url.partition("://")[2]
         raise StorageError(f"{target}: there is no bucket {name}: create it, or correct the name")

@@ -1,4 +1,4 @@
-"""The errors of object stores: those of their libraries, told apart and said in one line."""
+"""Converts the errors of the object stores' libraries into errors of our own, with messages of one line."""
 
 import errno
 import os
@@ -22,8 +22,9 @@ _SERVER_AWAY: Final = frozenset(
         "ChecksumError",
     }
 )
-"""Base classes of the store's libraries whose errors say that nobody answered, or that what came is not what was sent,
-by name: they may not be installed.
+"""Names of the libraries' error classes for a missing answer or damaged data.
+
+They are given by name, since the libraries may not be installed.
 """
 
 GS_CREDENTIALS: Final = (
@@ -36,21 +37,21 @@ S3_CREDENTIALS: Final = (
 
 
 class StorageError(UserError, OSError):
-    """A location that cannot be used as it is: no such bucket, no access, no credentials, or a name that is none."""
+    """A location that cannot be used as it is: no such bucket, no access, no credentials, or an invalid name."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StoreUnavailable(OSError):
-    """The store did not serve a request for as long as it was repeated: it is away, or overloaded."""
+    """The store did not serve a request in all its retries: it is unreachable or overloaded."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class Taken(Exception):
-    """What was to be created only if it is absent is there."""
+    """An object that was to be created only if it is absent exists."""
 
 
 class BeyondItsEnd(Exception):
@@ -58,7 +59,7 @@ class BeyondItsEnd(Exception):
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """The error of the store's library as one of ours; an error that is none of the store's as it is."""
+    """The error of the store's library as one of ours; an error that is not the store's is returned unchanged."""
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)
@@ -98,12 +99,12 @@ def _is_away(error: Exception, names: frozenset[str]) -> bool:
 
 
 def names_of(error: BaseException) -> frozenset[str]:
-    """The names of the error's classes: those of libraries that may not be installed cannot be imported."""
+    """The names of the error's classes; the classes of libraries that may not be installed cannot be imported."""
     return frozenset(each.__name__ for each in type(error).__mro__)
 
 
 def _answer(error: Exception) -> tuple[int, str]:
-    """Status and error code of the store's answer, as far as the error has them."""
+    """Status and error code of the store's response, if the error has them; else 0 and ""."""
     for each in causes(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # of botocore

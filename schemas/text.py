@@ -1,4 +1,4 @@
-"""Text that UTF-8 can hold, that a terminal only shows, or that is compared loosely; and values in messages."""
+"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, and values in messages."""
 
 import math
 import re
@@ -10,7 +10,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Returns ``1 record``, ``2 records``; ``things`` is the plural where it is not ``thing`` and an s."""
+    """Returns ``1 record``, ``2 records``; ``things`` is the plural if it is not ``thing`` and an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
@@ -32,15 +32,16 @@ def storable(text: str) -> str:
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each as one line, made :func:`printable`: the one way to a terminal for text that may hold what a server,
-    a model or a file says. ``file`` is standard output unless given.
+    """Print each as one line, made :func:`printable`; ``file`` is standard output unless given.
+
+    This is the one way to print text that may come from a server, a model or a file.
     """
     for line in lines:
         print(printable(line), file=file or sys.stdout)
 
 
 def printable(text: str) -> str:
-    """The text with every character spelt out that a terminal would obey: text of models and files is only shown."""
+    """The text with every character escaped that a terminal would obey, for text of models and files."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -61,5 +62,5 @@ def words_in(text: str) -> list[str]:
 
 
 def without_password(text: str) -> str:
-    """The text, with three dots for what stands before an @ in the URLs in it."""
+    """The text, with three dots in place of a user and password, which precede an @ in its URLs."""
     return re.sub(r"//[^/\s]*@", "//...@", text)

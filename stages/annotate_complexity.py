@@ -1,9 +1,9 @@
 """Complexity (SAIL-RL §3.2, App. A.1): does a question need reasoning, or can it be answered directly?
 
-In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, which are asked in the
-judge-think-answer form from here on; or a rejection where the judge cannot say. The judge sees image and question, not
-the gold answer. Deviation: the paper's annotator labels and compares a response in one call while training (App. C);
-here each question has one label, which the traces follow and the reward compares with.
+In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, from here on in the
+judge-think-answer form; or a rejection if the judge cannot say. The judge sees image and question, not the gold answer.
+Deviation: the paper's annotator labels and compares a response in one call while training (App. C); here each question
+has one label, which the traces follow and the reward compares responses with.
 """
 
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def read_complexity(reply: Answered) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """The draft with its complexity. Raises :class:`Reject` where the judge cannot say."""
+    """The draft with its complexity. Raises :class:`Reject` if the judge cannot say."""
     question = draft.question
     task = JudgeTask(
         PROMPT,

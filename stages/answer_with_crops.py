@@ -1,8 +1,8 @@
-"""Answers with crops (iVGR §3.4, third step): the policy answers in words alone, its images and their crops before it.
+"""Answers with crops (iVGR §3.4, third step): the policy sees the images and their crops, and answers in words alone.
 
-In: drafts with attempts without crops, and crops or none. Out: drafts with as many graded answers with crops, or a
-rejection when a call failed or too few could be graded. Without crops there is nothing to show besides: the attempts
-without them stand for those with them, and nothing is asked.
+In: drafts with attempts without crops, and crops if any. Out: drafts with as many graded answers with crops, or a
+rejection if a call failed or too few could be graded. For a draft without crops no call is made: its attempts without
+crops are used as those with crops.
 """
 
 import json
@@ -40,7 +40,7 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """What the policy is asked about a draft with crops."""
+    """The policy's prompt for a draft with crops."""
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},
@@ -53,8 +53,9 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """The draft with its answers with crops. Raises :class:`groundtrace.stages.plumbing.stage.Reject` with too few
-    graded.
+    """The draft with its answers with crops.
+
+    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if too few could be graded.
     """
     if not draft.overlays:
         return with_answers(draft, draft.attempts)
@@ -97,8 +98,8 @@ class AnswerWithCrops(CallingStage):
 class Comparison:
     """Sums over questions: right and graded answers without and with crops.
 
-    ``better`` and ``worse`` are the questions of which the share of right answers rose and fell; ``cropped`` those that
-    had crops, ``crops`` how many in all.
+    ``better`` and ``worse`` count the questions whose share of right answers rose and fell; ``cropped`` those with
+    crops, ``crops`` all crops.
     """
 
     questions: int = 0
@@ -128,7 +129,7 @@ def _counts(correct: Sequence[bool | None]) -> tuple[int, int]:
 
 
 def summed(comparisons: Iterable[Comparison]) -> Comparison:
-    """The sums of several; in any order the same."""
+    """The sum of several comparisons; the order does not matter."""
     found = list(comparisons)
     return Comparison(*(sum(getattr(each, field.name) for each in found) for field in fields(Comparison)))
 

@@ -1,11 +1,11 @@
 """Domains (SAIL-RL App. A.1, RL Data Curation): is a question a STEM problem or a general one?
 
-In: drafts. Out: drafts with the domain ``stem`` or ``general``. A source that the config lists has its domain. The
-paper's STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", by their data sets; its
-general set "conversational and factual questions". Where the source is not listed, a rule takes the place of the data
-set's name: what is counted or calculated (a number as the answer) and what speaks of maths or science is ``stem``, the
-rest is ``general``. So questions answered by yes or no are general ones: half of the attempts at them are right by
-chance, and a pass rate over four says little of how hard they are.
+In: drafts. Out: drafts with the domain ``stem`` or ``general``. The config may list the domain of a source. The paper's
+STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", by their data sets; its general set
+"conversational and factual questions". For a source that is not listed, a rule replaces the data set's name: questions
+with a number as the answer, and questions with words of maths or science, are ``stem``, the rest is ``general``.
+Yes-or-no questions are therefore general unless they have such words: half of the attempts at them are right by chance,
+and a pass rate over four hardly shows how hard they are.
 """
 
 import re
@@ -56,7 +56,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """The draft with its domain, by the output of that name."""
+    """The draft with its domain, routed to the output of that name."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 
@@ -71,7 +71,7 @@ STAGE = Stage(
 
 @dataclass
 class AssignDomain(DraftStage):
-    """Sorts the questions; see the module. They leave by ``stem`` and ``general``."""
+    """Sorts the questions; see the module. The outputs are ``stem`` and ``general``."""
 
     settings: DomainSettings
     stage = STAGE

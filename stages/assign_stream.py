@@ -1,13 +1,13 @@
 """The stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
 
 In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the id decides before
-the teacher is asked: no question is paid for in both streams, and no other question can move it. The shares are those
-of the ratio (32 to 3 in the paper, of 35,000), which :class:`groundtrace.stages.keep_ratio.KeepRatio` then meets
-exactly.
+the teacher is asked: no question is paid for in both streams, and the decision does not depend on other questions. The
+shares are those of the ratio (32 to 3 in the paper, of 35,000), which :class:`groundtrace.stages.keep_ratio.KeepRatio`
+then meets exactly.
 
-A grounded trace is held against boxes; a question of that stream without any is rejected, since nothing would tell
-whether its boxes are complete. Of questions without boxes the textual stream takes its share, and the rest serves the
-RL side only, as in the paper, whose cold-start set has boxes throughout.
+A grounded trace is compared with boxes; a question of that stream without boxes is rejected, since the boxes of its
+trace could not be checked. The textual stream takes its share of the questions without boxes, and the rest is used on
+the RL side only, as in the paper, whose cold-start set has boxes throughout.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class ColdStartSettings:
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """The form in which the teacher's trace of a question is asked for."""
+    """The form of the teacher's trace for a question."""
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL
 
@@ -52,7 +52,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """The class of a draft by which the ratio is kept."""
+    """The class of a draft, for the ratio."""
     return draft.form
 
 

@@ -1,9 +1,9 @@
 """Attempts: k sampled answers of the policy per question, graded.
 
-In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection when a call failed or fewer than
-``k_min`` attempts could be graded. An answer in prose counts too: the policy may never have been trained to
-mark its own. An attempt that was cut off is unscored, not wrong, unless the section of its answer was closed before.
-These attempts are also the initial rollouts of Argos App. C.1.
+In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection if a call failed or fewer than
+``k_min`` attempts could be graded. An answer in prose counts too: the policy may not have been trained to mark its
+answers. A truncated attempt is unscored, not wrong, unless its answer section was closed before. These attempts are
+also the initial rollouts of Argos App. C.1.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class AttemptSettings:
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """What the policy is asked; as trained, in that form."""
+    """The policy's prompt; with ``as_trained`` it asks for that form."""
     said = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -72,8 +72,8 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """The draft with k answers of the policy, graded, equal ones once.
 
-    Raises :class:`Reject` with too few graded; before asking where the gold answer is free text and there is no judge:
-    then none but the right ones would be graded.
+    Raises :class:`Reject` if too few could be graded. If the gold answer is free text and there is no judge, it raises
+    before any call: only exactly right answers could be graded.
     """
     question = draft.question
     if not judged and needs_judge(question):
@@ -87,7 +87,10 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 
 
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
-    """The completions as graded attempts, in order, equal answers graded once; ``caller`` reaches a judge, if any."""
+    """The completions as graded attempts, in order; equal answers are graded once.
+
+    ``caller`` makes the calls to a judge, if there is one.
+    """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
     for completion in completions:
@@ -105,7 +108,8 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Raises :class:`Reject` where fewer than ``k_min`` attempts could be graded, with the most frequent reason;
+    """Raise :class:`Reject`, with the most frequent reason, if fewer than ``k_min`` attempts could be graded.
+
     ``key`` is the first reply's.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]

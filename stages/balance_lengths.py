@@ -1,10 +1,9 @@
-"""Length balance (SAIL-RL App. A.1, Quality Filtering): chains of thought of no length crowd out the others.
+"""Length balance (SAIL-RL App. A.1, Quality Filtering): no length of chains of thought dominates the others.
 
 In: verified drafts. Out: ``kept``, with the chains in bins by their number of words, none of which holds more than
-``max_share`` of all chains kept; the rest is rejected as over_quota, those whose ids hash highest. Empty thoughts are
-no chains and all pass. The paper says that it balances "to ensure a varied representation of complexity", and neither
-the bins nor the shares. Where there are too few bins with chains for the share (one bin holds all), it is an equal
-share of each.
+``max_share`` of all chains kept; the rest, with the highest id hashes, is rejected as over_quota. Empty thoughts are
+not chains, and all pass. The paper balances "to ensure a varied representation of complexity", but names neither the
+bins nor the shares. If too few bins have chains for the share (one bin holds all), each has an equal share.
 """
 
 import bisect
@@ -66,7 +65,7 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
     """The largest number of chains that a bin may keep, so that none holds more than ``max_share`` of those kept.
 
-    At least 1 where there are chains: a set is not emptied for its balance.
+    At least 1 if there are chains: the balance never empties a set.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:

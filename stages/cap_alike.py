@@ -1,8 +1,8 @@
-"""Diversity of general questions (SAIL-RL App. A.1): of questions that are nearly the same, only so many are kept.
+"""Diversity of general questions (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
-In: drafts. Out: of each kind at most ``max_alike``, those whose ids hash lowest; the others are rejected as over_quota.
-Two questions are of one kind where source, answer and wording are the same but for numbers, case, spaces and
-punctuation. The paper does not say how it keeps its general questions diverse.
+In: drafts. Out: at most ``max_alike`` of each kind, those with the lowest id hashes; the others are rejected as
+over_quota. Two questions are of one kind if source, answer and wording are the same except for numbers, case, spaces
+and punctuation. The paper does not say how it keeps its general questions diverse.
 """
 
 import re
@@ -40,7 +40,7 @@ def template_of(text: str) -> str:
 
 
 def kind_of(question: Question) -> str:
-    """Equal for questions of one kind."""
+    """A key that is equal for questions of one kind."""
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 

@@ -1,13 +1,13 @@
-"""A ceiling on answers that pay without a look (ours): of RL questions, so many may have one answer or nothing to see.
+"""A ceiling (ours) on RL questions with the same answer or nothing to see, for which a policy need not look.
 
 In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota), so that
 
-- at most ``max_absent`` of them ask for what is not there: a count of 0, or a question of which the pointer found
-  nothing. A policy is right on these without pointing;
-- of each closed kind of question (yes or no, choice letter, count) at most ``max_same_answer`` have the same answer.
+- at most ``max_absent`` of them ask for absent things: a count of 0, or a question for which the pointer found nothing.
+  A policy can be right on these without pointing;
+- at most ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) have the same answer.
 
-The first few of each stay in any case: a share of a handful means nothing. Those whose ids hash lowest are kept, so
-that the outcome depends on the set of questions alone.
+The first few of each stay in any case: a share of a handful is meaningless. Questions with the lowest id hashes are
+kept, so that the outcome depends only on the set of questions.
 """
 
 import json
@@ -30,7 +30,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, 
 
 OVER_QUOTA = "over_quota"
 MIN_KEPT = 5
-"""So many questions of an answer, and so many with nothing to look at, stay in any case."""
+"""At least so many questions with one answer, and with nothing to look at, stay in any case."""
 AnswerKey = tuple[str, str, bool]
 """The closed kind of a question and its answer ("" for open ones), and whether there is nothing to look at."""
 
@@ -46,7 +46,7 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """What the ceilings look at."""
+    """The key by which the ceilings count a draft."""
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
     return kind, answer, row.has_nothing_to_look_at
@@ -64,10 +64,10 @@ def read_key(written: str) -> AnswerKey:
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """How many of each key may stay, for the keys of which some must go.
+    """How many of each key may stay, for the keys with too many questions.
 
-    Ceilings are shares of what stays, so they are lowered in turn until all
-    hold; what has nothing to look at goes first.
+    Ceilings are shares of the questions that stay, so they are lowered in turn until all hold; questions with nothing
+    to look at are removed first.
     """
     left = dict(counts)
     while True:
@@ -94,7 +94,7 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
         most = max(MIN_KEPT, math.floor(share * answers.total() + 1e-9))
         for answer, number in answers.items():
             excess = max(0, number - most)
-            for key in ((kind, answer, True), (kind, answer, False)):  # what has nothing to look at goes first
+            for key in ((kind, answer, True), (kind, answer, False)):  # nothing to look at: removed first
                 gone = min(left.get(key, 0), excess)
                 if gone:
                     left[key] -= gone
@@ -102,7 +102,7 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
 
 
 def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
-    """Lower these keys in proportion until they are at most so many together."""
+    """Lower these keys in proportion until their sum is at most ``most``."""
     total = sum(keys.values())
     if total <= most:
         return
@@ -118,7 +118,7 @@ class _Cap(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
-        """Emit the draft where its id hashes within its key's quota, else a rejection."""
+        """Emit the draft if its id's hash is within its key's quota, else a rejection."""
         count_in(STAGE.name)
         key = written_key(draft)
         if key not in quotas or order_key(draft.id) <= last.get(key, ""):
@@ -154,7 +154,7 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Keeps the answers apart enough that not looking does not pay; see the module."""
+    """Limits equal answers, so that not looking does not pay; see the module."""
 
     settings: AnswerSettings
     stage = STAGE

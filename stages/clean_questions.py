@@ -1,8 +1,8 @@
-"""Cleaning (SAIL-RL App. A.1): remove what earlier users of a question left in its text.
+"""Cleaning (SAIL-RL App. A.1): remove the remnants of earlier uses from a question's text.
 
 In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
-instruction on the answer's form that conflicts with the one this pipeline gives; or a rejection when nothing or too
-much is left.
+instruction on the answer's form that conflicts with the one this pipeline gives; or a rejection if nothing or too much
+is left.
 """
 
 import re
@@ -21,7 +21,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 INVALID_RECORD, QUESTION_TOO_LONG = "invalid_record", "question_too_long"
 
 _SYSTEM_TURN = re.compile(r"<\|im_start\|>\s*system\b[^<]*(?:<\|im_end\|>|$)", re.IGNORECASE)
-# Atomic groups, since a text may hold thousands of what they take away, and must be read once only.
+# Atomic groups, since a text may hold thousands of these remnants, and must be read only once.
 _ROLE = r"(?:system|user|human|assistant)[ \t]*+:?[ \t]*+\n"
 _PERSONA = r"You are an? [^.\n]{0,120}\bassistant\b[^.\n]{0,120}\.\s*"
 _OPENING = re.compile(rf"\A(?>\s*(?:{_ROLE}|{_PERSONA}))+", re.IGNORECASE)
@@ -48,7 +48,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
     before = None
     while text != before:
         before = text
-        text = _LINE_END.sub("\n", text)  # again each time: what is taken away may leave a line end of two characters
+        text = _LINE_END.sub("\n", text)  # again each time: a removal may leave a line end of two characters
         text = _SYSTEM_TURN.sub("", without_hidden(text))
         text = without_remnants(text, media_count)
         text = _HINT.sub("", _OPENING.sub("", text))
@@ -64,7 +64,7 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """The draft with its question cleaned. A choice cannot be cleaned without changing the gold answer: it rejects."""
+    """The draft with its question cleaned. Choices with remnants are rejected: cleaning would change the gold."""
     question = draft.question
     text = clean_text(question.question, len(question.media))
     if not text:

@@ -1,8 +1,8 @@
-"""Crops (iVGR §3.4, second step): of each image what the policy boxed, and the smallest part around all of it.
+"""Crops (iVGR §3.4, second step): for each image the parts that the policy boxed, and the smallest part around all.
 
-In: drafts with a grounded trace, or with none. Out: drafts with a drawn medium for each crop, in the order of the
-images; none where nothing was boxed. Crops are written once to the run folder under their own hash; only the reference
-travels. What is done with small, outlying and too many boxes: :mod:`groundtrace.vision.crops`.
+In: drafts with or without a grounded trace. Out: drafts with a drawn medium for each crop, in the order of the images;
+none without boxes. Crops are written once to the run folder under their own hash; only the reference travels.
+:mod:`groundtrace.vision.crops` describes the treatment of small, outlying and too many boxes.
 """
 
 from dataclasses import dataclass, replace

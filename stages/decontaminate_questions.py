@@ -51,9 +51,9 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Refuse a benchmark that can be read in part only, since it would guard in part only.
+    """Raise ValueError for a benchmark that can be read only in part, since it would protect only in part.
 
-    Raises ValueError for a line that is no record, a record with nothing to match, and a medium that is not there.
+    Causes are a line that is not a record, a record with nothing to match, and a missing medium.
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
@@ -71,7 +71,7 @@ def check_benchmark(folder: str) -> None:
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
-    """The URIs of a record's media, none where it has no such field. Raises ValueError for anything but paths."""
+    """The URIs of a record's media, empty if it has no such field. Raises ValueError for anything but paths."""
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
@@ -83,7 +83,7 @@ def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
-    """The text's runs of ``n`` words, case and punctuation aside; none for a shorter text."""
+    """The text's runs of ``n`` words without case and punctuation; none for a shorter text."""
     words = _WORD.findall(text.casefold())
     for start in range(len(words) - n + 1):
         yield tuple(words[start : start + n])
@@ -91,14 +91,14 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """What a benchmark holds: the id behind each run of words, and its images."""
+    """The content of a benchmark: a record id for each run of words, and the images."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder. A record needs no answer; its text and images count, its clips don't.
+        """Read the benchmark folder. A record needs no answer; its text and images are used, its clips are not.
 
         Raises ValueError for an image that cannot be decoded.
         """
@@ -109,7 +109,7 @@ class BenchmarkIndex:
         return index
 
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
-        """Take in one record's question and images."""
+        """Add one record's question and images."""
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
         for uri in benchmark_media(fields, where):
@@ -163,14 +163,14 @@ STAGE = Stage(
 
 @dataclass
 class DecontaminateQuestions(DraftStage):
-    """Rejects what overlaps the benchmark; see the module."""
+    """Rejects questions that overlap the benchmark; see the module."""
 
     settings: DecontaminateSettings
     roots: MediaRoots
     stage = STAGE
 
     def work(self) -> Work:
-        """A match against the benchmark, or nothing where there is none."""
+        """The match against the benchmark; without a benchmark every draft passes."""
         return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 

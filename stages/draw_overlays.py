@@ -1,8 +1,8 @@
 """Overlays (Argos §4.1): the points drawn on a copy of each medium, with their numbers, labels and coordinates.
 
 In: drafts with points. Out: drafts with one overlay per image or frame that has points; on the frames of a clip a thing
-keeps its number, and a caption says which frame it is. The drawn copy is written once to the run folder under its own
-hash; only the reference travels. Originals are kept as they are.
+keeps its number, and a caption names the frame. The drawn copy is written once to the run folder under its own hash;
+only the reference travels. Originals are kept as they are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from groundtrace.vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
-    """The number that each point is drawn with: its place from 1, or on the frames of clips the number of its thing."""
+    """The number drawn at each point: its place from 1, or, on the frames of clips, the number of its thing."""
     if all(point.frame is None for point in points):
         return tuple(range(1, len(points) + 1))
     return stable_ids(points)
@@ -56,7 +56,7 @@ def _drawn_frames(
 
 
 def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> Overlay:
-    """A drawn frame is kept like the frame itself, as JPEG: a clip has many."""
+    """Store a drawn image as PNG; a drawn frame as JPEG like the frame itself, since a clip has many."""
     data, ext = (encode_png(pixels), "png") if frame is None else (encode_frame(pixels), "jpg")
     return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)
 

@@ -1,9 +1,9 @@
-"""Drawing questions for a target of N rows, so that the outcome depends on ids and replies alone.
+"""Draws questions for a target of N rows, so that the outcome depends only on ids and replies.
 
 :class:`DrawQuestions` lets the questions whose ids hash below a threshold pass to the model calls; the others are
-rejected as not_drawn. :class:`CutToTarget` keeps the first N verified drafts by that hash; what is beyond the last kept
-one is rejected, as over_quota on the SFT side and as not_drawn on the RL side, so that it does not matter how many
-questions were drawn beyond those needed.
+rejected as not_drawn. :class:`CutToTarget` keeps the first N verified drafts by that hash; drafts beyond the last kept
+one are rejected, as over_quota on the SFT side and as not_drawn on the RL side, so that extra drawn questions do not
+matter.
 """
 
 from collections.abc import Iterator
@@ -33,11 +33,11 @@ NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 @dataclass(frozen=True)
 class Draw:
-    """What one pass over the input draws.
+    """The questions that one pass over the input draws.
 
-    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the number of SFT rows to
-    end with (None: as many as there are). ``last`` is False for a pass that is repeated with more questions should it
-    fall short of the target.
+    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
+    rows (None: no target). ``last`` is False for a pass that is repeated with more questions if it gives fewer rows
+    than the target.
     """
 
     below: str = ""
@@ -46,14 +46,14 @@ class Draw:
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Whether the id's hash lies below the threshold; "" and None draw every question."""
+    """Whether the id's hash is below the threshold; "" and None draw every question."""
     return not below or order_key(question_id) < below
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
     """The largest hash that stays on the SFT and on the RL side (None: no limit), from the lowest SFT hashes.
 
-    A pass that falls short and will be repeated keeps nothing on the RL side: rubrics mined there would be thrown away.
+    A pass with too few rows that will be repeated keeps nothing on the RL side: rubrics mined there would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -119,8 +119,8 @@ class _Cut(beam.DoFn):
 class CutToTarget(DraftStage):
     """Cuts both sides to the target; see the module.
 
-    In: ``sft``, the verified drafts, and ``rl``, those of the RL side before rubrics are mined on them. A
-    ``target_sft`` of None leaves both as they are.
+    In: ``sft``, the verified drafts, and ``rl``, those of the RL side before rubrics are mined on them. If
+    ``target_sft`` is None, both pass unchanged.
     """
 
     target_sft: int | None = None

@@ -1,8 +1,8 @@
-"""The difficulty filter: keep questions whose pass rate lies in a band.
+"""The difficulty filter: keeps questions whose pass rate is in a band.
 
-In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or leave by the
-output of that name where the recipe routes them. SAIL-RL's "pass@4" filter is this with k = 4 and 0 < rate < 1 (App.
-A.1); iVGR keeps one or two right answers of five.
+In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or go to the output
+of that name if the recipe routes them. SAIL-RL's "pass@4" filter is this with k = 4 and 0 < rate < 1 (App. A.1); iVGR
+keeps one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """The draft, by the output of its side where that is routed.
+    """The draft; with a route to its side's output if that is routed.
 
     Raises :class:`Reject` outside the band, and ValueError for a draft without graded attempts.
     """
@@ -68,7 +68,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Keeps the band; see the module. The routed drafts leave by ``too_easy`` and ``too_hard``."""
+    """Keeps the band; see the module. Routed drafts go to ``too_easy`` and ``too_hard``."""
 
     settings: DifficultySettings
     stage = STAGE

@@ -1,8 +1,8 @@
 """Quality of general questions (SAIL-RL App. A.1: the general QA is "filtered primarily for quality and diversity").
 
-In: drafts. Out: those that the judge, who sees image, question and gold answer, finds fit to train on; the others are
-rejected with the fault that it names. This stands in place of the pass rate, by which the paper filters STEM problems
-only. The paper does not say what it filters by; these faults are ours.
+In: drafts. Out: those that the judge, which sees image, question and gold answer, finds good enough to train on; the
+others are rejected with the fault that it names. This replaces the pass rate, by which the paper filters STEM problems
+only. The paper does not name its criteria; these faults are ours.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ REASON_OF = {
     "wrong_answer": WRONG_GOLD,
     "cannot_judge": UNJUDGED,
 }
-"""For which reason each verdict but a good one rejects."""
+"""The reason of rejection for each verdict except a good one."""
 
 
 @settings
@@ -55,7 +55,7 @@ def read_quality(reply: Answered) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """The draft as it is. Raises :class:`Reject` for any verdict but a good one."""
+    """The draft, unchanged. Raises :class:`Reject` for any verdict but a good one."""
     question = draft.question
     task = JudgeTask(
         PROMPT,

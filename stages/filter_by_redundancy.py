@@ -1,11 +1,10 @@
 """Redundancy (SAIL-RL App. A.1, Quality Filtering): reasoning that only repeats the answer is dropped.
 
-In: verified drafts. Out: those of which at most ``max_overlap`` of the words of the think section stand in the final
-answer. An empty think section repeats nothing and passes. The paper names the measure, "token overlap between the
-thought process and the final answer", and neither its form nor its threshold. Here it is the share of the *different*
-content words of the thought that the answer has too, so that saying a thing twice changes nothing; it never falls when
-the answer gets a word more, nor when the thought gets one more of the answer's, and never rises when the thought gets
-another word.
+In: verified drafts. Out: those with at most ``max_overlap`` of the words of the think section in the final answer. An
+empty think section repeats nothing and passes. The paper names the measure, "token overlap between the thought process
+and the final answer", but neither its form nor its threshold. Here it is the share of the *different* content words of
+the thought that are in the answer too, so that repetition changes nothing; it never falls if the answer gets one more
+word, or the thought one more of the answer's words, and never rises if the thought gets another word.
 """
 
 import re
@@ -42,7 +41,7 @@ class RedundancySettings:
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The different words of a text that say something, in lower case; numbers as digits, Chinese by the character."""
+    """The different content words of a text, in lower case; numbers as digits, Chinese by the character."""
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return frozenset(_NUMBERS.get(word, word) for word in words if word not in _EMPTY_WORDS)
 
@@ -54,7 +53,7 @@ def overlap(thought: str, answer: str) -> float:
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """The draft as it is. Raises :class:`Reject` for a thought that repeats its answer, ValueError without a trace."""
+    """The draft, unchanged. Raises :class:`Reject` if the thought repeats its answer, ValueError without a trace."""
     if draft.best is None:
         raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace")
     trace = draft.traces[draft.best]

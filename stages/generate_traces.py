@@ -1,10 +1,10 @@
 """Traces (Argos §4.2, App. C.2): the teacher's grounded reasoning, several rollouts a question.
 
-In: drafts with points and overlays. Out: drafts with up to ``n`` traces in canonical tags, or a rejection when the call
-failed or all traces were cut off: a trace without an end is none to learn from, whatever else it holds. The original
-stands first, the overlay after it as a reference; of a clip only the frames are shown, with their overlays where there
-are some (§4.2). Coordinates are original pixels: the prompt gives the marks in them and asks for copies, so that no
-frame has to be guessed.
+In: drafts with points and overlays. Out: drafts with up to ``n`` traces in canonical tags, or a rejection if the call
+failed or all traces were truncated: a trace without an end must not be learnt from. The original is shown first, the
+overlay after it as a reference; of a clip only the frames are shown, with their overlays if there are any (§4.2).
+Coordinates are original pixels: the prompt lists the marks in them and asks for copies, so that no frame has to be
+guessed.
 """
 
 from collections.abc import Sequence
@@ -50,8 +50,9 @@ class TraceSettings:
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """The marks as the prompt lists them: ``1. label (x, y)`` a line, with the medium where it is not the first, and
-    with the frame of a clip.
+    """The marks as the prompt lists them: ``1. label (x, y)`` on each line.
+
+    A line also names the medium if it is not the first, and the frame of a clip.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -68,7 +69,7 @@ def listed_events(events: tuple[Event, ...]) -> str:
 
 
 def shown_overlays(draft: Draft) -> list[Part]:
-    """For each image or frame its overlay, or itself where nothing is marked on it."""
+    """The overlay of each image or frame, or the image itself if nothing is marked on it."""
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 
@@ -82,9 +83,9 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """The draft with those of the completions as traces that are whole; each has the number of its sample.
+    """The draft with the complete completions as traces; each has the number of its sample.
 
-    Raises :class:`Reject`, with all of them for whoever looks, where none is. ``key`` is that of the first.
+    If all are truncated, raises :class:`Reject`, with all of them in its draft. ``key`` is that of the first.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -97,8 +98,8 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
     """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
 
-    Media placeholders are put into words. Special tokens but those at the end stay: the form refuses them, for what a
-    teacher says behind one is no part of its reply.
+    Media placeholders are put into words. End tokens are removed; other special tokens stay, so that the form check
+    rejects them: the text behind one is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -107,7 +108,7 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """What the teacher is asked."""
+    """The teacher's prompt."""
     question = draft.question
     asked = {
         "question": question.question,
@@ -124,7 +125,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Returns the draft with the teacher's traces (:func:`with_traces`).
 
-    Raises :class:`Reject` also where nothing is to be pointed at: a grounded trace would have nothing to stand on.
+    Raises :class:`Reject` also if there is nothing to point at, since a trace could not be grounded.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None

@@ -1,8 +1,8 @@
 """The grounded pass (iVGR §3.4, first step): the policy reasons once with boxes around what it relies on.
 
-In: drafts. Out: drafts whose one trace is that reasoning, in canonical tags and original pixels; a rejection where the
-call failed. A response without boxes, or with such that lie outside of their frame, is a trace without them. Clips are
-not asked about, since a box does not say which frame it is in: their drafts have no trace.
+In: drafts. Out: drafts whose one trace is that reasoning, in canonical tags and original pixels; a rejection if the
+call failed. A response without boxes, or with boxes outside of their frame, is a trace without them. For clips no call
+is made, since a box does not name its frame: their drafts have no trace.
 
 Deviation: asked greedily; the paper does not say how its own pass is sampled.
 """
@@ -40,7 +40,7 @@ class GroundSettings:
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:
-    """What the policy is asked."""
+    """The policy's prompt."""
     return load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,

@@ -1,7 +1,7 @@
-"""Ingest: from an input to validated questions whose media have each been decoded once.
+"""Ingest: reads an input into validated questions, and decodes each medium once.
 
 In: the sources of an input. Out: one :class:`groundtrace.schemas.records.Draft` per usable record, or a typed
-rejection. Every record read leaves by exactly one of the two. Media stay where they are; only references travel.
+rejection. Every record read goes to exactly one of the two outputs. Media stay where they are; only references travel.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ STAGE_CACHE_BYTES = 32 * 2**20
 
 @record
 class CheckedMedium:
-    """What looking at one medium found: a reference, or the reason why there is none."""
+    """The result of checking one medium: a reference, or the reason why there is none."""
 
     uri: str
     ref: MediaRef | None
@@ -79,19 +79,22 @@ class IngestPart:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """Where ``input:`` and ``run:`` media live, and how remote ones are reached."""
+    """The roots of ``input:`` and ``run:`` media, and how remote ones are reached."""
 
     input_root: str
     run_root: str
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """The store over these roots. A stage sees most images once, so little is kept decoded."""
+        """The store over these roots. A stage reads most images once, so its cache of decoded images is small."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
-    """Open and decode one medium, fully and once; the frames of a clip are written. ``video`` None takes no clips."""
+    """Open and decode one medium, fully and once; the frames of a clip are written.
+
+    If ``video`` is None, clips are not accepted.
+    """
     try:
         if store.kind_of(uri) == "video":
             if video is None:
@@ -122,7 +125,7 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """The question of a valid record. Raises :class:`Reject` where its media or boxes rule it out."""
+    """The question of a valid record. Raises :class:`Reject` if its media or boxes are unusable."""
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
         if medium.ref is None:
@@ -149,7 +152,7 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
-    """The box clipped to its image where it leaves it by at most 1 % of the side. Raises ValueError beyond that."""
+    """The box, clipped if it leaves its image by at most 1 % of the side. Raises ValueError beyond that."""
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index {box.media_index} of {len(refs)} media")
     width, height = refs[box.media_index].width, refs[box.media_index].height
@@ -220,7 +223,7 @@ class _Assemble(beam.DoFn):
     """One draft per id; the other records of the same id are rejected as duplicates."""
 
     def process(self, group: tuple[str, Iterable[IngestPart]]) -> Iterator[object]:
-        """Emit the draft of one id, and a rejection for each other record that has it."""
+        """Emit the draft of one id, and a rejection for each other record with this id."""
         record_id, parts = group[0], list(group[1])
         valid = sorted(
             (part.valid for part in parts if part.valid is not None),
@@ -289,7 +292,7 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """``kept`` drafts, ``rejected``, and ``read``: number and id of each record, apart from what becomes of it."""
+        """``kept`` drafts, ``rejected``, and ``read``: number and id of each record, kept or not."""
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)

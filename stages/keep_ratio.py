@@ -1,9 +1,9 @@
-"""Keeping classes of questions in a set ratio, such as 50 STEM to 20 general ones (SAIL-RL App. A.1).
+"""Keeps classes of questions in a set ratio, such as 50 STEM to 20 general ones (SAIL-RL App. A.1).
 
-In: drafts. Out: ``kept``, as many of each class as the ratio allows, and ``rejected``: the rest, as over_quota. Those
-whose ids hash lowest stay. The class that is scarcest for its weight stays whole, and of each other class there is less
-than one row fewer than the ratio gives for it. A class that the ratio does not name is a defect; one that the input has
-none of leaves the ratio, or nothing could be kept.
+In: drafts. Out: ``kept``, as many of each class as the ratio allows, and ``rejected``: the rest, as over_quota.
+Questions with the lowest id hashes stay. The class that is scarcest for its weight stays complete, and each other class
+is rounded down, by less than one row. A class that the ratio does not name is a defect; a class without questions is
+left out of the ratio, since otherwise nothing could be kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """How many of each class are kept, of ``counts`` that there are. Classes without a row take no part.
+    """How many of each class are kept, from the ``counts`` of each. Classes without a row are left out.
 
-    Where there are rows for more than ``most`` in all, exactly so many are kept: what rounding leaves over goes to the
-    classes that it cost most. Raises ValueError for a class that the ratio does not name.
+    If there are rows for more than ``most`` in all, exactly ``most`` are kept: the remainder of rounding goes to the
+    classes that lost most by it. Raises ValueError for a class that the ratio does not name.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
@@ -53,7 +53,8 @@ STAGE = Stage(
 @dataclass
 class KeepRatio(DraftStage):
     """Keeps the ratio; see the module. ``ratio`` is weights by class, ``class_of`` a function that workers can import.
-    ``most`` is the number of rows that a run is to end with, which cutting later would take from one class.
+
+    ``most`` is the target number of rows: cutting to it later would take rows from one class only.
     """
 
     ratio: Mapping[str, float]

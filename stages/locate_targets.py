@@ -1,18 +1,19 @@
-"""Pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors lessen the labelling).
+"""Pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
-In: drafts. Out: the same; where the record has no boxes, with those that the detector finds of the things that the
-teacher says the answer rests on. They stand for gold boxes from here on, marked as the detector's in every row.
+In: drafts. Out: the same drafts; if the record has no boxes, with the detector's boxes of the things that the answer
+depends on according to the teacher. They replace gold boxes from here on, marked as the detector's in every row.
 
-A question stays without boxes where it
+A question stays without boxes if it
 
-- comes with an empty list of boxes: its source says that there is nothing to box;
-- is about a clip: a box has no place for a frame;
-- rests on nothing that the teacher names, on more than ``max_targets`` kinds of things, or on more than ``max_boxes``
-  of them: which of a crowd are meant, no detector can say, and a list cut short would leave things out;
-- names things of which the detector finds less than ``min_found``. An incomplete set would punish right boxes (Eq. 2).
+- has an empty list of boxes: its source declares that there is nothing to box;
+- is about a clip: a box has no field for a frame;
+- depends on nothing that the teacher names, on more than ``max_targets`` kinds of things, or on more than ``max_boxes``
+  things: a detector cannot decide which things of a crowd are meant, and a shortened list would omit things;
+- names things of which the detector finds a smaller share than ``min_found``. An incomplete set would punish right
+  boxes (Eq. 2).
 
-The teacher is shown the gold answer, so that it can name what the answer rests on; no gold box. A question whose answer
-is boxes is rejected: neither stream of the recipe writes its answer.
+The teacher sees the gold answer, so that it can name the things that the answer depends on, but no gold box. A question
+whose answer is boxes is rejected: neither stream of the recipe writes such an answer.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ PROMPT = "name_targets.v1"
 ANSWER_IS_BOXES = "answer_is_boxes"
 MAX_TARGET_CHARS, MAX_QUOTED_CHARS = 120, 8000
 SAME_BOX_IOU = 0.7
-"""From this IoU on, boxes of two names are one thing: "car" and "red car"."""
+"""From this IoU on, boxes of two names are the same thing: "car" and "red car"."""
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -64,9 +65,9 @@ class LocateSettings:
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
-    """The named kinds in order, each once, without those that name no object; none where there are too many.
+    """The named kinds in order, each once, without those that name no object; empty if there are too many.
 
-    Raises BadReply when the form is wrong.
+    Raises BadReply if the form is wrong.
     """
     names = json_object(text).get("targets")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -77,7 +78,7 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 
 
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
-    """One set of boxes from those of each named kind, each thing once; None where they will not do (see the module)."""
+    """One set of boxes from those of each named kind, each thing once; None if they are unusable (see the module)."""
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
     boxes: list[Box] = []
@@ -88,12 +89,12 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
 
 def lacks_boxes(draft: Draft) -> bool:
-    """Whether boxes are to be looked for: the record says nothing of boxes, and its media are still images."""
+    """Whether the detector is used: the record has no boxes field, and its media are still images."""
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 
 
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
-    """See the module. Raises :class:`Reject` for a question whose answer is boxes."""
+    """The draft with its pseudo-boxes; see the module. Raises :class:`Reject` for a question whose answer is boxes."""
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
         raise Reject(ANSWER_IS_BOXES, "its answer is boxes, which neither stream gives as an answer")
@@ -118,12 +119,12 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
 
 
 async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: Session) -> list[tuple[Box, ...]]:
-    """For each target its boxes in all images; the detector is asked for all at once."""
+    """The boxes of each target in all images; all requests to the detector are sent at once."""
     asked = [(target, index) for target in targets for index in range(len(media))]
     sessions = [Session(session.models) for _ in asked]
     work = (_boxes_at(target, media[index], index, own) for (target, index), own in zip(asked, sessions, strict=True))
     answers = await asyncio.gather(*work, return_exceptions=True)
-    # In the order asked, not of arrival, so that the lineage is the same in every run.
+    # In the order of the requests, not of the replies, so that the lineage is the same in every run.
     session.calls.extend(call for own in sessions for call in own.calls)
     found = dict[str, tuple[Box, ...]](dict.fromkeys(targets, ()))
     for (target, _), answer in zip(asked, answers, strict=True):
@@ -134,9 +135,9 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
 
 
 async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
-    """The detector's boxes of a target in one image; none for a target that it does not know or cannot be asked for.
+    """The detector's boxes of a target in one image; empty for a target that it does not know or cannot be asked for.
 
-    A box over nearly the whole image is left out: any response would lie in it.
+    A box over nearly the whole image is left out: every response would be inside it.
     """
     try:
         found = await boxes_of(session, "detector", target, media_part(medium), medium, index, _EXACT)

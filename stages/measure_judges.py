@@ -1,11 +1,11 @@
-"""How far the three thinking judges of SAIL-RL (§3.1) can be trusted: their agreement with planted faults.
+"""Measures the reliability of the three thinking judges of SAIL-RL (§3.1): their agreement with planted faults.
 
 In: verified drafts. Out: one :class:`JudgeReport` for the run, ``judges.json``; no draft passes. The sample is the
-chains of thought whose ids hash lowest. Each is judged by all three as it stands, where they ought to find nothing, and
-with a fault planted by arithmetic (:mod:`groundtrace.rewards.planting`) by the one whom it concerns: a wrong step for
-logic, a wrong claim for grounding, another answer for consistency. A trace as it stands is called clean because its
-answer and form were verified: a judge that faults it may have found what verification has missed. The paper gives no
-figures for its judges.
+chains of thought with the lowest id hashes. All three judges judge each one unchanged, and ought to find nothing; the
+judge concerned also judges it with a fault planted by arithmetic (:mod:`groundtrace.rewards.planting`): a wrong step
+for logic, a wrong claim for grounding, another answer for consistency. An unchanged trace is called clean because its
+answer and form were verified: a judge that finds a fault in it may have found one that verification missed. The paper
+gives no figures for its judges.
 """
 
 import json
@@ -52,7 +52,7 @@ class JudgeSampleSettings:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one judge said of one text. ``value`` is 1 for nothing found, 0 for a fault, None for no judgement."""
+    """One judge's verdict on one text. ``value`` is 1 for no fault found, 0 for a fault, None for no verdict."""
 
     judge: str
     planted: bool
@@ -61,7 +61,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Measured:
-    """The judgements on one trace, and the judges for whom no fault could be planted in it."""
+    """The judgements on one trace, and the judges for which no fault could be planted in it."""
 
     judgements: tuple[Judgement, ...]
     unplanted: tuple[str, ...]
@@ -69,14 +69,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """The judgements on all traces of the sample, and what went wrong on the way."""
+    """The judgements on all traces of the sample, and the problems of the stage."""
 
     measured: tuple[Measured, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """The response with the fault that each judge ought to find; None where it cannot be planted."""
+    """The response with the fault that each judge ought to find; None if it cannot be planted."""
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {
@@ -95,7 +95,7 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> Measured:
-    """The judgements on the kept trace, as it stands and with each fault that could be planted."""
+    """The judgements on the kept trace, unchanged and with each fault that could be planted."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     said = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
@@ -107,7 +107,7 @@ async def measure(draft: Draft, session: Session) -> Measured:
 
 
 def judges_json(report: JudgeReport) -> str:
-    """The content of ``judges.json``: of each judge the agreement on clean texts, on planted faults, and on both."""
+    """The content of ``judges.json``: for each judge the agreement on clean texts, on planted faults, and on both."""
     said = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
     judges = {}
@@ -125,8 +125,10 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
-    """How many judgements there are, how many agree with what was planted, their share with Wilson's interval, and how
-    many texts the judge could not judge; the share is null where it judged none."""
+    """The number of judgements, how many agree with what was planted, and their share with Wilson's interval.
+
+    ``unjudged`` counts the texts that the judge could not judge; the share is null if it judged none.
+    """
     said = list(said)
     judged = [judgement for judgement in said if judgement.value is not None]
     agree = sum((judgement.value == 0) == judgement.planted for judgement in judged)
@@ -141,7 +143,7 @@ def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
 
 
 def report_of(measured: Iterable[Measured], failures: Iterable[Rejected]) -> JudgeReport:
-    """The run's report, in an order that does not depend on who was done first."""
+    """The run's report, in an order that does not depend on which call ended first."""
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
 
@@ -168,7 +170,7 @@ class MeasureJudges(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``measured``, and ``rejected``, which is empty: what fails here is a problem of the run's."""
+        """``measured``, and ``rejected``, which is empty: a failure here is listed as a problem of the run."""
         sample = (
             drafts
             | "Thinks" >> beam.Filter(_thinks)

@@ -1,12 +1,12 @@
 """Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
 
 In: the drafts of the RL side. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
-:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts
-whose ids hash lowest; the rollout judged of each is its first attempt. A reply that fails is listed as a problem and
+:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts with the
+lowest id hashes; the first attempt of each is the rollout that is judged. A failed reply is listed as a problem and
 left out of the statistics; it never counts as a score.
 
 The candidates are the teacher's (§3.2 gives it task category, image, question and gold answer of some examples; ours
-sees an attempt at each too) or those of the default pool. Rubrics that ask for the right answer are kept apart.
+sees an attempt at each too) or those of the default pool. Rubrics that ask for the right answer are kept separately.
 """
 
 import itertools
@@ -52,7 +52,7 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 
 @record
 class RubricSample:
-    """The drafts on which rubrics are measured; its id stands for the run in errors."""
+    """The drafts on which rubrics are measured; its id names the run in errors."""
 
     id: str
     drafts: tuple[Draft, ...]
@@ -60,7 +60,7 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """One attempt to be judged by all candidates; ``calls`` are those that made the candidates."""
+    """One attempt to be judged by all candidates; ``calls`` are the calls that made the candidates."""
 
     id: str
     draft: Draft
@@ -81,8 +81,8 @@ class Judged:
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
     """Asks the teacher for candidates, with the images of its examples; returns one judging task for each draft.
 
-    A teacher that takes one image a request is shown one example. Without a teacher, or where the settings say so, the
-    candidates are those of the default pool, and nobody is asked.
+    A teacher that takes one image a request is shown one example. Without a teacher, or with another ``pool`` in the
+    settings, the candidates are those of the default pool, and no call is made.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -108,10 +108,9 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Returns each draft's media, kind of task, question, answer and first attempt, the texts quoted, and the
-    quotation's mark.
+    """Returns each draft's media, kind of task, question, answer and first attempt, and the quotation's mark.
 
-    The kind of task (§3.2: task category) is what is known of it: the source's name and the answer type.
+    The texts are quoted. The kind of task (§3.2: task category) is the source's name and the answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
@@ -135,7 +134,7 @@ async def judge_attempt(task: RubricTask, session: Session) -> Judged:
 
 
 def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
-    """The run's rubrics from all that was judged."""
+    """The run's rubrics from all judged attempts."""
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
     if not rows:
@@ -206,7 +205,7 @@ class MineRubrics(DraftStage):
     stage = RUBRIC_JUDGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts, ``mined``, and ``rejected``, which is empty: what fails here is a problem of the run's."""
+        """``kept`` drafts, ``mined``, and an empty ``rejected``: a failure here is listed as a problem of the run."""
         sample = (
             drafts
             | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)

@@ -1,9 +1,10 @@
-"""Turning multiple choice into free response where that is possible (SAIL-RL App. A.1, against guessing).
+"""Turns multiple choice into free response if that is possible (SAIL-RL App. A.1, against guessing).
 
-In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that stands on its own
-loses its choices, also those that its text spells out, and keeps the same gold answer; the others stay multiple choice.
-The former choices are kept beside it. Where a wrong choice would be graded as right without the choices (two decimals
-within 5 % of each other), the question stays as it is, and so do words where no judge could grade other words for them.
+In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that is clear without the
+choices loses its choices, also those in its text, and keeps the same gold answer; the others stay multiple choice. The
+former choices are kept beside it. If a wrong choice would be graded as right without the choices (two decimals within 5
+% of each other), the question stays unchanged; so does one with words as its answer if there is no judge that can grade
+paraphrases.
 """
 
 import re
@@ -30,7 +31,7 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
 def names_no_other(choices: tuple[str, ...]) -> bool:
-    """Whether each choice is an answer of its own, and none speaks of the others, such as "all of these"."""
+    """Whether each choice is an answer of its own, and no choice refers to the others, such as "all of these"."""
     return not any(_META.search(choice) for choice in choices)
 
 
@@ -49,7 +50,7 @@ def can_be_opened(question: Question) -> bool:
 
 
 def without_options(text: str, choices: tuple[str, ...]) -> str | None:
-    """The question without the lettered options at its end; None where it spells them out in another way."""
+    """The question without the lettered options at its end; None if it contains them in another form."""
     labels = (re.escape(chr(65 + index)) for index in range(len(choices)))
     options = (rf"\(?{label}[.):]\s*{re.escape(choice.strip())}" for label, choice in zip(labels, choices, strict=True))
     between = r"[\s.,;]*"
@@ -64,7 +65,7 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """The draft with its choices opened where they can be, to words only where ``judged``: a judge grades them."""
+    """The draft with its choices opened if possible; words only if ``judged``, that is, if a judge grades them."""
     question = draft.question
     if question.choices is None or not can_be_opened(question):
         return draft
@@ -77,8 +78,10 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 
 
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
-    """Whether the gold answer would be graded as right without the choices, and every other choice as wrong or, where
-    ``judged``, be left to a judge."""
+    """Whether, without the choices, grading accepts the gold answer and rejects every other choice.
+
+    If ``judged``, other choices may also be left to a judge.
+    """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
     return values.pop(gold) == 1.0 and wrong.issuperset(values.values())
@@ -89,9 +92,9 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 
 @dataclass
 class OpenMultipleChoice(DraftStage):
-    """Opens what can be answered freely; see the module.
+    """Opens questions that can be answered freely; see the module.
 
-    ``enabled`` False lets everything pass as it is; ``judged`` says whether a judge grades free text.
+    If ``enabled`` is False, every draft passes unchanged; ``judged``: a judge grades free text.
     """
 
     enabled: bool = True

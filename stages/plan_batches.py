@@ -1,13 +1,13 @@
-"""The batch plan: how a training batch is made of RL rows of one and of two streams (iVGR App. B).
+"""The batch plan: how a training batch is composed of RL rows with one and with two streams (iVGR App. B).
 
 In: RL drafts. Out: the text of ``batch_plan.json``, which the trainer's sampler reads:
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
 
-``share`` is of a batch's prompts, one for each stream of a row: a row of the first part takes two of them, so 0.9 are
-45 % of a batch's prompts as distinct questions, each twice. A part without rows leaves its share to the other, since a
-batch is full either way. ``rows`` says how many there are to draw from; what is asked of a batch does not depend on it.
+``share`` is the share of a batch's prompts, one for each stream of a row: a row of the first part takes two of them, so
+that 0.9 of 100 prompts are 45 questions, each asked twice. A part without rows leaves its share to the other, so that a
+batch is always full. ``rows`` is the number of rows to draw from; the shares do not depend on it.
 """
 
 import json
@@ -52,7 +52,7 @@ def batch_plan(rows: Mapping[Streams, int], settings: BatchSettings) -> str:
 
 
 def _count(streams: Any) -> Counter[Streams]:
-    """What CombineGlobally gathers: streams of rows, or counts of them."""
+    """Adds up streams of rows, or counts of them, for CombineGlobally."""
     total = Counter[Streams]()
     for each in streams:
         total.update(each if isinstance(each, Counter) else {each: 1})
@@ -65,7 +65,7 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Makes the plan of all RL drafts: one text, also where there are none."""
+    """Makes the plan of all RL drafts: one text, also if there are no drafts."""
 
     settings: BatchSettings
 

@@ -1,8 +1,8 @@
 """Pointing (Argos §4.1): the 2D points of every entity in every medium, by the pointer.
 
-In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no image
-has no points; the points of a draft are numbered from 1 in the order in which they stand. Of a clip the pointer looks
-at some frames, evenly spread; their points carry the frame's number and time.
+In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no image has
+no points; the points of a draft are numbered from 1 in their order. For a clip the pointer sees some frames, evenly
+spread; their points have the frame's number and time.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """The draft with the points of every entity in every image; the pointer is asked for all at once."""
+    """The draft with the points of every entity in every image; all requests to the pointer are sent at once."""
     asked = [
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)
@@ -38,7 +38,7 @@ async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
     answers = await asyncio.gather(
         *(_point_at(*one, session=own) for one, own in zip(asked, sessions, strict=True)), return_exceptions=True
     )
-    # In the order asked, not of arrival, so that the lineage is the same in every run.
+    # In the order of the requests, not of the replies, so that the lineage is the same in every run.
     session.calls.extend(call for own in sessions for call in own.calls)
     found: list[Point] = []
     for answer in answers:

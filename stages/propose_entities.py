@@ -1,4 +1,4 @@
-"""Proposals (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that question, gold answer and rollout speak of.
+"""Proposals (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that question, gold answer and rollout mention.
 
 In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, on a clip also with events (actions and
 interactions with their times), or a rejection. The initial rollout of the paper is the first right attempt of the
@@ -42,7 +42,7 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """The entities in order, each once, at most ``max_entities``. Raises BadReply when the form is wrong."""
+    """The entities in order, each once, at most ``max_entities``. Raises BadReply if the form is wrong."""
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
@@ -51,9 +51,9 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """The actions, then the interactions, each kind at most ``most``; one that ends after the clip ends with it.
+    """The actions, then the interactions, at most ``most`` of each kind; an event is cut at the clip's end.
 
-    Raises BadReply when the form is wrong, or an event lies outside the clip or ends before it starts.
+    Raises BadReply if the form is wrong, or if an event is outside the clip or ends before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):
@@ -80,7 +80,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Returns the draft with what the teacher says is to be pointed at, which may be nothing."""
+    """Returns the draft with the things to point at according to the teacher, possibly none."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)

@@ -1,10 +1,12 @@
-"""Leaks: traces are rejected that speak of what only their writer was shown: marks laid over the image, coordinates,
-the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1: guided prompting).
+"""Leaks: rejects traces that mention things which only their writer was shown.
+
+These are marks laid over the image, coordinates, the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1:
+guided prompting).
 
 In: verified drafts. Out: those whose kept trace shows no sign of it. A short list of phrases
-(:mod:`groundtrace.rewards.leaks`) answers what is beyond doubt. A judge that reads prose is asked about every trace
-that the list lets pass; where it cannot judge, or its call fails, the draft is rejected. Without such a judge the list
-is all: other wordings are not looked for, and the run, its card and its report say so.
+(:mod:`groundtrace.rewards.leaks`) decides the certain cases. A judge that reads prose is asked about every trace that
+the list lets pass; if it cannot judge, or its call fails, the draft is rejected. Without such a judge only the list is
+used: other wordings are not searched for, and the run, its card and its report state this.
 """
 
 from dataclasses import dataclass
@@ -43,12 +45,12 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """The cache key of the teacher's reply that the draft's trace stands in."""
+    """The cache key of the teacher's reply with the draft's trace."""
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """The draft as it is. Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace."""
+    """The draft, unchanged. Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace."""
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
     text, question = draft.traces[draft.best].text, draft.question
@@ -71,7 +73,7 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """What was not looked for in that many traces, in a sentence; nothing where a judge read them all."""
+    """A sentence on the unchecked leaks in that many traces; "" if a judge read them all."""
     if models.judges_text and _is_asked(settings):
         return ""
     why = "leak.ask is none" if models.judges_text else "no judge reads prose (roles.judge names none that does)"

@@ -1,8 +1,8 @@
 """Deduplication: exact by media, question and answer; near by image and question together (SAIL-RL App. A.1).
 
-In: drafts. Out: one draft of each set of duplicates, the one whose id hashes lowest; the others are rejected and name
-it. Records with different gold answers or choices are never merged. A perceptual hash only proposes near duplicates;
-each is confirmed on pixels before it counts.
+In: drafts. Out: one draft of each set of duplicates, the one with the lowest id hash; the others are rejected, and
+their detail names it. Records with different gold answers or choices are never merged. A perceptual hash only proposes
+near duplicates; each is confirmed on pixels before it counts.
 """
 
 import re
@@ -24,8 +24,8 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, 
 from groundtrace.vision.hashing import hamming, same_image
 
 DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
-# Words whose upper case says nothing. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep theirs,
-# the more so in answers, where SHOUTED words do too.
+# Words whose upper case has no meaning. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep
+# theirs; in answers, SHOUTED words do too.
 _ANSWER_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^\W\dA-Z_]{2,}(?!\w)")
 _WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
@@ -42,8 +42,9 @@ class DedupSettings:
 
 
 def question_key(question: Question) -> str:
-    """Drafts can only be duplicates when this is equal: normalised question, answer and choices, and gold boxes where
-    they are the answer.
+    """A key that is equal for all duplicates: normalised question, answer and choices.
+
+    If the gold boxes are the answer, they are part of it.
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]
@@ -58,7 +59,7 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """The media of the drafts kept so far among those of one question, found again by exact or near hash."""
+    """The media of the drafts kept so far for one question, searchable by exact or near hash."""
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class KeptImages:
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
 ) -> Iterator[tuple[Draft, Reject | None]]:
-    """Each draft of one :func:`question_key` with None, or why it is not kept.
+    """Each draft of one :func:`question_key` with None, or the reason why it is not kept.
 
     ``same`` confirms on pixels. The result depends on ids and content, not on the order of the drafts.
     """

@@ -1,9 +1,9 @@
-"""Rewriting multiple choice to free response (SAIL-RL §3.4, App. A.1), where rules could not open it.
+"""Rewrites multiple choice to free response (SAIL-RL §3.4, App. A.1), if rules could not open it.
 
-In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts; a question that still has
-choices is rewritten by the teacher, and stands as rewritten where the judge finds it equivalent: the same question,
-with the gold answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as
-do all without a judge that reads prose: nobody could tell what they ask then. Deviation: the paper converts all and
+In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts; the teacher rewrites a question
+that still has choices, and the rewritten question is used if the judge finds it equivalent: the same question, with the
+gold answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as do all if
+there is no judge that reads prose: the rewritten questions could not be checked. Deviation: the paper converts all and
 does not say how.
 """
 
@@ -49,7 +49,7 @@ def has_option_letters(text: str) -> bool:
 
 
 def read_rewritten(reply: Answered, choices: tuple[str, ...]) -> str | None:
-    """The question without choices; None where it cannot be asked so. Raises BadReply for any other reply."""
+    """The question without choices; None if it cannot be asked without choices. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     question = fields.get("question")
     if question is None and "question" in fields:
@@ -66,7 +66,7 @@ def read_rewritten(reply: Answered, choices: tuple[str, ...]) -> str | None:
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
-    """The question as rewritten; None where its answer could not be graded without the choices."""
+    """The rewritten question; None if its answer could not be graded without the choices."""
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name
     if not only_gold_is_right(question.answer, answer_type, choices, judged=True):
@@ -75,7 +75,7 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """The draft with its question asked freely, where that can be done."""
+    """The draft with its question as free response, if possible."""
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
         return draft
@@ -102,7 +102,10 @@ STAGE = Stage(
 
 @dataclass
 class RewriteMultipleChoice(CallingStage):
-    """Rewrites what rules could not open; see the module. ``enabled`` False lets everything pass as it is."""
+    """Rewrites questions that rules could not open; see the module.
+
+    If ``enabled`` is False, every draft passes unchanged.
+    """
 
     settings: RewriteSettings
     models: ModelsSettings

@@ -1,12 +1,12 @@
-"""The streams of each RL question: both where it has boxes, else the textual one alone (iVGR §3.2, App. B).
+"""The streams of each RL question: both if it has boxes, else only the textual one (iVGR §3.2, App. B).
 
 In: drafts of the RL side. Out: ``kept``, those with boxes, to be asked in both streams; ``general``, those without,
-textual only, whose difficulty the recipe goes on to measure. Either is one row: the trainer asks it once in each of
-its streams. What a draft is stands in its ``domain`` too.
+textual only, whose difficulty the recipe goes on to measure. Each question is one row: the trainer asks it once in each
+of its streams. The column ``domain`` holds its class too.
 
-Questions with boxes are not attempted (App. B filters the general ones alone), so what no reward could grade is
-rejected here: a gold answer in free text where no judge reads it. No stage behind this one changes a question: the
-prompt of each of its streams is made here.
+Questions with boxes are not attempted (App. B filters the general ones alone), so a question that no reward could grade
+is rejected here: a gold answer in free text without a judge that reads it. No stage behind this one changes a question:
+the prompt of each of its streams is made here.
 """
 
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ BOXED = "boxed"
 """The classes of RL rows: those with boxes, and general reasoning without."""
 BOTH, TEXTUAL_ONLY = (GROUNDED, TEXTUAL), (TEXTUAL,)
 STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
-"""In which form each stream is asked for (iVGR §3.2)."""
+"""The form of each stream (iVGR §3.2)."""
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
-    """The draft with its streams; by the output ``general`` where it has no boxes.
+    """The draft with its streams; routed to ``general`` if it has no boxes.
 
-    Raises :class:`Reject` for one that only a judge could grade where not ``judged``.
+    Raises :class:`Reject` for a draft that only a judge could grade, unless ``judged``.
     """
     if not judged and needs_judge(draft.question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
@@ -42,8 +42,9 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """The draft with these streams and the prompt of each. The one prompt that other trainers read is that of the last,
-    which is how the model is asked after training.
+    """The draft with these streams and the prompt of each.
+
+    Other trainers read one prompt only: that of the last stream, which is also used after training.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)
@@ -60,7 +61,7 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Parts the RL side; see the module. ``judged`` says whether a judge grades free text."""
+    """Splits the RL side; see the module. ``judged``: a judge grades free text."""
 
     judged: bool = True
     stage = STAGE

@@ -1,8 +1,8 @@
-"""Drawing the sample on which the policy is measured (RuCL §3.2: rollouts on a random subset of N questions).
+"""Draws the sample on which the policy is measured (RuCL §3.2: rollouts on a random subset of N questions).
 
-In: drafts. Out: ``kept``, those whose ids hash lowest, as many as the sample takes, and ``others``, which need no
-attempts. The draw depends on the ids alone: a hash of them stands for chance. A question that nobody could grade an
-attempt at is rejected before the draw, wherever it would fall: no reward could be given for it.
+In: drafts. Out: ``kept``, the questions with the lowest id hashes, as many as the sample has, and ``others``, which
+need no attempts. The draw depends on the ids alone: their hash replaces a random draw. A question whose attempts could
+not be graded is rejected before the draw: no reward could be computed for it.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ STAGE = Stage(
 
 
 class _Gradable(beam.DoFn):
-    """Rejects what cannot be graded."""
+    """Rejects questions that cannot be graded."""
 
     def __init__(self, judged: bool) -> None:
         self._judged = judged
@@ -56,16 +56,16 @@ class _Gradable(beam.DoFn):
 
 
 class _Sample(beam.DoFn):
-    """Sends each draft by the output that its key says."""
+    """Routes each draft by its key."""
 
     def process(self, draft: Draft, last_key: str) -> Iterator[object]:
-        """Emit the draft: up to the last key as kept."""
+        """Emit the draft as kept up to the last key, else to ``others``."""
         yield kept_output(STAGE, draft if order_key(draft.id) <= last_key else Route(OTHERS, draft))
 
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Draws the sample of ``size`` questions; see the module. ``judged`` says whether a judge grades free text."""
+    """Draws the sample of ``size`` questions; see the module. ``judged``: a judge grades free text."""
 
     size: int
     judged: bool = True

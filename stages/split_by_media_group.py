@@ -1,12 +1,12 @@
-"""The split into the SFT and the RL side, so that no image stands on both.
+"""The split into the SFT and the RL side, so that no image is on both.
 
 In: drafts. Out: ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a connected component of
 questions that share a medium by decoded-pixel hash; a hash of the group decides its side, so the ratio holds in
 expectation and neither input order nor worker count can change a side.
 
-Which media belong together must not depend on which questions were drawn and in the band either, or a larger draw could
-move a question to the other side. So the split may be given, beside the drafts, those from which they were chosen: a
-question with several media ties these together also where it is not split itself.
+The groups must not depend on which questions were drawn and are in the band, or a larger draw could move a question to
+the other side. So the stage also accepts the drafts from which the given ones were chosen: a question with several
+media ties these together even if it is not split itself.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ class SplitSettings:
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
     """The group of each question id, named by the smallest media hash in it; ``uses`` are (id, media hashes).
 
-    A use without an id ties its media together and is no question to be split.
+    A use without an id only ties its media together; it is not split.
     """
     parent: dict[str, str] = {}
 
@@ -59,13 +59,13 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
 
 
 def side_of(group: str, settings: SplitSettings) -> str:
-    """The side on which a media group stands."""
+    """The side of a media group."""
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
 @record
 class SplitPart:
-    """One side of the join by id: a draft, or the media group of one."""
+    """One part of the join by id: a draft, or its media group."""
 
     draft: Draft | None = None
     group: str | None = None
@@ -89,7 +89,7 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """What the draft ties together: nothing where it has one medium."""
+    """The media that the draft ties together; empty if it has only one."""
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:
         yield "all", (None, hashes)

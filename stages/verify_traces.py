@@ -1,12 +1,12 @@
-"""Verification (Argos §4.3, App. C.3): score every trace, keep the best when it is good enough.
+"""Verification (Argos §4.3, App. C.3): scores every trace, and keeps the best if it is good enough.
 
-In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least
-``min_score`` and whose grounding stands at its floors; or a rejection that names the best score and the scorer that
-failed. Ties go to the earlier trace.
+In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least ``min_score``
+and whose grounding verdicts reach their floors; or a rejection that names the best score and the scorer that failed.
+Ties go to the earlier trace.
 
-Deviation from the paper: Eq. 9 is a mean, so that at equal weights a right answer lets up to nine tenths of the points
-lie off their objects before the score falls below 0.7. ``floors`` stand under single verdicts; 0 turns a floor off,
-and all at 0 is the paper's rule.
+Deviation from the paper: Eq. 9 is a mean, so that at equal weights a trace with a right answer may have up to nine
+tenths of its points off their objects before its score falls below 0.7. ``floors`` are minimum values of single
+verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,13 +65,16 @@ class VerifySettings:
     synthetic_sources: tuple[str, ...] = ()
 
     def floor_of(self, scorer: Scorer) -> float:
-        """The least value at which a trace is kept; 0 is no floor."""
+        """The least value at which a trace is kept; 0 means no floor."""
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
 
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
-    """Raises ConfigError for floors and weights of scorers that there are none of, and ValueError for scorers of which
-    two have one name, or none grades the outcome."""
+    """Raise an error for invalid scorers and settings.
+
+    Raises ConfigError for floors and weights of unknown scorers, and ValueError if two scorers have one name, or none
+    grades the outcome.
+    """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
         raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
@@ -84,7 +87,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
 def below_floor(
     trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
 ) -> tuple[Scorer, Verdict] | None:
-    """The first verdict that is below its scorer's floor, with the scorer; None when there is none."""
+    """The first verdict that is below its scorer's floor, with the scorer; None if there is none."""
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
         scorer = by_name.get(verdict.name)
@@ -97,7 +100,7 @@ def below_floor(
 def good_traces(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
 ) -> tuple[Trace, ...]:
-    """The traces that may be kept: right, whatever ``min_score`` is, of a high enough score, and above the floors."""
+    """The traces that may be kept: right (whatever ``min_score`` is), with a high enough score, above the floors."""
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
     return tuple(trace for trace in right if below_floor(trace, settings, scorers) is None)
@@ -108,7 +111,7 @@ def _outcome(trace: Trace) -> Verdict:
 
 
 def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
-    """The trace with the highest score, the first of equals; None when none was scored."""
+    """The trace with the highest score, the first of equals; None if none was scored."""
     scored = [trace for trace in traces if trace.score is not None]
     return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
 
@@ -116,10 +119,9 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
 ) -> tuple[str, str, int]:
-    """Returns the reason, the detail and the index of the trace that they are about, for traces of which none is good
-    enough.
+    """Returns the reason, the detail and the index of the trace concerned, if none of the traces is good enough.
 
-    Of the right traces the best one; where none was scored, one that could not be verified.
+    That is the best of the right traces; if none of them was scored, one that could not be verified.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -127,7 +129,7 @@ def why_rejected(
         trace = next((trace for trace in (*right, *traces) if any(v.failed for v in trace.verdicts)), traces[0])
         lacking = next((verdict for verdict in trace.verdicts if verdict.failed), None)
         if right or (lacking is not None and best_trace(traces) is None):
-            assert lacking is not None  # what is right and has no score has a verdict that failed
+            assert lacking is not None  # a right trace without a score has a failed verdict
             return UNVERIFIABLE, f"{lacking.name} could not be checked: {lacking.reason}", trace.index
         wrong = best_trace(traces) or traces[0]
         if _outcome(wrong).value is None:
@@ -155,8 +157,7 @@ async def verify(
 ) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 
-    Where a detector's boxes stand for gold ones, scorers take them for these. Raises :class:`Reject` where none is good
-    enough.
+    A detector's pseudo-boxes are given to the scorers as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -178,7 +179,7 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """Whether a config lets a scorer run, which then asks ``when`` it says; a value, for descriptions are compared."""
+    """Whether a config lets a scorer run and make its calls; a value class, since descriptions are compared."""
 
     scorer: str
     when: Callable[[VerifySettings], bool] | None
@@ -192,7 +193,7 @@ def _is_planned(settings: VerifySettings) -> bool:
 
 
 def _checked(scorers: Sequence[Scorer]) -> str:
-    """What the scorers look at, for people."""
+    """The things that the scorers check, for people."""
     if any(scorer.is_grounding for scorer in scorers):
         return "answer, grounding and reasoning"
     *names, last = (scorer.name.replace("_", " ") for scorer in scorers)
@@ -200,7 +201,7 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """What the stage says of itself with these scorers; a recipe with scorers of its own lists this description."""
+    """The stage's description with these scorers; a recipe with scorers of its own lists this description."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks

@@ -2,11 +2,11 @@
 
 In: drafts with a complexity. Out: drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex
 question the teacher is guided with the gold answer and writes all three sections. For a simple one it writes only the
-judge section; its think section is exactly a blank line, and the gold answer stands in the box.
+judge section; its think section is exactly a blank line, and the gold answer is in the box.
 
-Where the teacher's reply has the sections and one box, they are joined in one way ("standardized", App. A.1): what
-stands around the box is left out. A reply of any other form stays as it is, for verification to refuse. Hidden
-reasoning of a teacher that thinks before it writes is not used: it speaks of the answer that it was guided with.
+If the teacher's reply has the sections and one box, they are joined in one way ("standardized", App. A.1), without the
+text around the box. A reply of any other form stays unchanged, so that verification rejects it. Hidden reasoning of a
+teacher that thinks before it writes is not used: it mentions the answer that guided it.
 """
 
 import re
@@ -63,7 +63,7 @@ def direct_trace(judgement: str, answer: str) -> str:
 
 
 def standardised(text: str) -> str:
-    """The sections of a judge-think-answer reply, joined in one way; a text of another form as it is."""
+    """The sections of a judge-think-answer reply, joined in one way; a text of another form is returned unchanged."""
     response = parse_response(text)
     boxes = all_boxed(outside_think(text))
     if not response.has_format or response.judge is None or len(boxes) != 1 or response.answer != boxes[0]:
@@ -72,7 +72,7 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: Answered) -> str:
-    """The sentences of a direct judgement. Raises BadReply where there are none, or more than sentences."""
+    """The sentences of a direct judgement. Raises BadReply if there are none, or other things beside them."""
     said = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, said)) or len(said) > MAX_JUDGEMENT_CHARS:
         raise BadReply(f"expected one or two sentences, got {len(said)} characters: {said!r:.80}")
@@ -84,8 +84,9 @@ def read_judgement(reply: Answered) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """The draft with its one trace. Raises :class:`Reject` where that was cut off, and ValueError for a draft without a
-    complexity.
+    """The draft with its one trace.
+
+    Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a complexity.
     """
     if draft.added(COMPLEXITY) is None:
         raise ValueError(f"{draft.id}: WriteJudgedTraces needs the question's complexity")

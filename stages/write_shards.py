@@ -1,4 +1,4 @@
-"""Shards: rows to Parquet files whose number, names, order and bytes depend on the rows alone.
+"""Shards: writes rows to Parquet files whose number, names, order and bytes depend on the rows alone.
 
 In: rows (image columns as URIs). Out: an entry of the manifest for each shard. A row's place is fixed by a hash of its
 id: the shard by the hash's leading bits, the order within by the hash. The number of shards is a function of row count
@@ -59,7 +59,7 @@ class ShardSettings:
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
-    """How many shards that many rows make: at least one, never more than there are rows."""
+    """The number of shards for that many rows: at least one, never more than there are rows."""
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
 
@@ -73,9 +73,9 @@ def shard_of(row_id: str, shards: int) -> int:
 class SizedRow:
     """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
 
-    All rows of a shard are in memory at once: ``packed`` is the JSON of a row and of what its end tells, compressed, or
-    where that lies in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). It is empty for no row: one such stands
-    for each shard, so that one without rows is written too.
+    All rows of a shard are in memory at once: ``packed`` is the compressed JSON of a row and of its end, or its place
+    in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). An empty ``packed`` is not a row: each shard gets one,
+    so that a shard without rows is written too.
     """
 
     id: str
@@ -84,7 +84,7 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, Told]:
-        """The row, its image columns as URIs, and what its end tells."""
+        """The row, with URIs in its image columns, and its row in the table of ends."""
         row, told = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, told
 
@@ -93,14 +93,14 @@ NOTHING_TOLD = Told(passed=[], calls=[], labels=[])
 
 
 def size_row(row: Row, media_bytes: int, told: Told = NOTHING_TOLD) -> SizedRow:
-    """The row ready to be shuffled; ``media_bytes`` is what its images take on disk."""
+    """The row ready to be shuffled; ``media_bytes`` is the size of its images on disk."""
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, told))
     both = b"[%b,%b]" % (data, beside)
     return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):
-    """Writes a sized row, its packed part into the spool where there is one."""
+    """Encodes a sized row, with its packed part in the spool if there is one."""
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
 
@@ -109,7 +109,7 @@ class SizedRowCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "SizedRowCoder":
-        """The coder for pipelines built now."""
+        """The coder for the pipeline that is being built."""
         return cls(spool_folder())
 
     def encode(self, value: SizedRow) -> bytes:
@@ -120,16 +120,16 @@ class SizedRowCoder(Coder):
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
-        """The row again."""
+        """The decoded row."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
     def is_deterministic(self) -> bool:
-        """Never a key: what lies in a spool lies at another place each time."""
+        """False, so never a key: the same row has another place in the spool each time."""
         return False
 
     def to_type_hint(self) -> type[SizedRow]:
-        """The type that is written."""
+        """The type that is encoded."""
         return SizedRow
 
     def __eq__(self, other: object) -> bool:
@@ -151,9 +151,10 @@ def write_shard(
     store: MediaStore,
     ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard, and what its ends tell to the file ``ends``. Both are whole when this returns.
+    """Write one shard, and the table of its ends to the file ``ends``. Both are complete on return.
 
-    Returns the rows, the stream that was written, and the digest of the ids. Raises ValueError on a repeated id.
+    Returns the number of rows, the stream that was written, and the digest of the ids. Raises ValueError on a repeated
+    id.
     """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
@@ -172,9 +173,9 @@ def write_shard(
 
 
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
-    """The rows with their images, and what their ends tell.
+    """The rows with their images, and the table of their ends.
 
-    They are turned into Arrow a few at a time: as Python objects they take far more room.
+    They are converted to Arrow a few at a time: as Python objects they need far more memory.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):
@@ -190,7 +191,7 @@ def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[S
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """The rows cut, in order, into parts within the bounds; a row larger than the bound stands alone."""
+    """The rows cut, in order, into parts within the bounds; a row larger than the bound is a part of its own."""
     group: list[SizedRow] = []
     size = 0
     for row in rows:
@@ -213,7 +214,7 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Where the ``set`` goes and under which schema: into a folder of its name in ``folder``, the job's."""
+    """The target of a ``set``: a folder of its name in ``folder``, the job's, and the schema."""
 
     folder: str
     set: str
@@ -243,7 +244,7 @@ class _Write(beam.DoFn):
 
     def setup(self) -> None:
         self._store = self._target.roots.store()
-        # Arrow's own pool keeps what was freed for itself, beside the free memory that Python's side keeps.
+        # Arrow's own pool would keep freed memory for itself, beside the free memory that Python's allocator keeps.
         pa.set_memory_pool(pa.system_memory_pool())
 
     def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[str]:
@@ -264,7 +265,7 @@ class _Write(beam.DoFn):
 
 @dataclass
 class WriteShards(beam.PTransform):
-    """Write sized rows as Parquet shards; see the module. Every shard is written, an empty one too."""
+    """Write sized rows as Parquet shards; see the module. Empty shards are written too."""
 
     target: ShardTarget
     settings: ShardSettings

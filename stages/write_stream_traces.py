@@ -1,12 +1,12 @@
 """The traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
 In: drafts with the form of their stream. Out: drafts with up to ``n`` traces in canonical tags and original pixels, or
-a rejection when the call failed or all traces were cut off. The teacher sees the question and the original image, no
-mark and no box, so that what it boxes it has seen itself. It writes boxes in the frame of its model's family, which are
-brought to original pixels here; one outside of its frame is broken up and fails the form.
+a rejection if the call failed or all traces were truncated. The teacher sees the question and the original image
+without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the frame of its
+model's family, which are converted to original pixels here; one outside of its frame is broken up and fails the form.
 
-Deviation: the paper keeps the grounded traces of an annotated set as they are and has textual ones written once each;
-here several of either are sampled, and verification keeps the best.
+Deviation: the paper keeps the grounded traces of an annotated set as they are and has one textual trace written for
+each question; here several of either kind are sampled, and verification keeps the best.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def speech_of(family: Family) -> Speech:
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Returns in a sentence in which unit a model of that frame is to write its boxes."""
+    """Returns a sentence on the unit in which a model of that frame is to write its boxes."""
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:
@@ -58,7 +58,7 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """What the teacher is asked for a trace of that form."""
+    """The teacher's prompt for a trace of that form."""
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -88,8 +88,9 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces in its form
-    (:func:`groundtrace.stages.generate_traces.with_traces`).
+    """Returns the draft with the teacher's traces in its form.
+
+    See :func:`groundtrace.stages.generate_traces.with_traces`.
     """
     question, family = draft.question, session.family("teacher")
     answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)

@@ -2,5 +2,5 @@
 
 import logging
 
-# Before the commands are imported: Beam logs while it is, and the first to log would set up how.
+# Before the commands are imported: Beam logs during its import, and its first message would configure logging.
 logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")

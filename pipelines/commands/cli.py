@@ -1,9 +1,10 @@
 """The ``beam`` command: init, validate, preview, run, inspect, diff, export, publish, config, cache and serve-reward.
 
-Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 something has to be
-changed first (the command, the config, the input, or an endpoint that refuses or mostly fails), also where a run kept
-no rows and the finished one in its folder has some; 3 stopped, since a server stayed away, and the same command goes
-on; 130 interrupted, and so it does; 141 nobody reads what it prints. Outputs are replaced with 0 only.
+Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 the user has to change
+something first (the command, the config, the input, or an endpoint that refuses or mostly fails), also if a run kept no
+rows and the finished one in its folder has some; 3 stopped, since a server is unreachable, and the same command
+resumes; 130 interrupted, and the same command resumes; 141 the output pipe was closed. Outputs are replaced only with
+exit code 0.
 """
 
 import argparse
@@ -71,13 +72,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if not is_interrupt(error):
             raise
-        with contextlib.suppress(OSError):  # a closed terminal, which has stopped us
+        with contextlib.suppress(OSError):  # the terminal may be closed, which also stops the command
             say(f"beam: {line_of(error)}", file=sys.stderr)
         return ending_of(error).code
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything, or only our warnings and others' errors: what ends a job is told in one line."""
+    """Log everything, or only our warnings and others' errors: the error of a job is printed in one line anyway."""
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
     logging.getLogger("groundtrace").setLevel(logging.INFO if verbose else logging.WARNING)
@@ -89,12 +90,12 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Whether it is none of the messages of an engine's job, with their tracebacks, which Beam logs in no name."""
+    """Whether a log record is not from an engine's job: Beam logs those, with tracebacks, without a logger name."""
     return record.module != "portable_runner"
 
 
 def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -> int:
-    """Do what ``arguments`` ask for; ``beam_options`` are what follows ``--``, None where there is no ``--``."""
+    """Run the command; ``beam_options`` are the arguments after ``--``, None if there is no ``--``."""
     parsed = make_parser().parse_args(arguments)
     if beam_options is not None and not any(option.strip() for option in beam_options):
         say(f"beam: {_NO_OPTIONS}", file=sys.stderr)
@@ -106,7 +107,7 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """The installed packages that bring a ``beam`` command of their own."""
+    """The installed packages with a ``beam`` command of their own."""
     found = []
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
@@ -115,14 +116,14 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with what to do."""
+    """A parser whose errors are one line, with a remedy."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")
 
 
 def _advice(message: str) -> str:
-    """What to do about an error of the parser, where its words do not say it."""
+    """The remedy for an error of the parser, if the error's message does not contain it."""
     if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
         near = difflib.get_close_matches(word[1], COMMANDS, n=1)
         if near:
@@ -212,7 +213,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
     add_serve_reward_parser(commands)
-    for command in commands.choices.values():  # suppressed, or the default would undo a --verbose before the command
+    for command in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser
 

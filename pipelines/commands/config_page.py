@@ -1,4 +1,4 @@
-"""docs/config.md, from the settings: ``python -m groundtrace.pipelines.commands.config_page`` writes it."""
+"""Writes docs/config.md from the settings: ``python -m groundtrace.pipelines.commands.config_page``."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ key by key. A key that is *left out* by default has no value until it is given o
 
 
 def config_page() -> str:
-    """The page: the config of the main pipeline, that of the trainer, and that of a reward elsewhere."""
+    """The page: the config of the main pipeline, of the trainer, and of a reward for other trainers."""
     return "\n".join(
         [
             _INTRODUCTION,

@@ -45,14 +45,14 @@ def _print_diff(console: Console, first: Path, second: Path) -> None:
 
 
 def _settings(first: Path, second: Path) -> Figures:
-    """The keys of the configs whose values differ; "–" is a key that one of them has not."""
+    """The keys of the configs whose values differ; "–" means that a config lacks the key."""
     a, b = (dict(flat(read_config(run))) for run in (first, second))
     changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
     return Figures("settings that differ", ("key", "A", "B"), changed)
 
 
 def _ends(a: RunSummary, b: RunSummary) -> Figures:
-    """Records read and rows of each set, with their share of what was read."""
+    """Records read and rows of each set, with their share of the records read."""
     read = (a.counts.input, b.counts.input)
     rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
     for name in (*dict.fromkeys((*a.sets, *b.sets)), "rejected"):

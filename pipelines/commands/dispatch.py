@@ -1,4 +1,4 @@
-"""Doing what the command line asks, and how errors reach the user: one line, no traceback for a user's mistake."""
+"""Runs the command of a command line, and reports errors: one line, no traceback for a user's mistake."""
 
 import argparse
 import importlib
@@ -12,8 +12,9 @@ from groundtrace.schemas.text import say
 
 
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the parsed command; returns the exit code. Raises what Ctrl-C led to, and with --verbose other failures;
-    SystemExit where nobody reads the output any more.
+    """Run the parsed command; returns the exit code.
+
+    Raises errors caused by Ctrl-C, and with --verbose also defects; SystemExit if the output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)
@@ -40,7 +41,7 @@ COMMANDS = {
     "cache": "groundtrace.pipelines.commands.cache.command:run_cache",
     "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
 }
-"""Where each command stands. It is imported when asked for: Beam, which takes seconds, is not for those that look."""
+"""The function of each command, imported only if it is used: Beam takes seconds to import."""
 
 
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:

@@ -42,7 +42,7 @@ def add_export_parser(commands: Any) -> None:
 
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Export a run and say what was written; returns the exit code. Raises ExportError and InspectError."""
+    """Export a run and print what was written; returns the exit code. Raises ExportError and InspectError."""
     from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import Request, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT
@@ -57,7 +57,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         parsed.min_pixels,
         parsed.replace,
     )
-    with stopped_like_an_interrupt():  # what was written so far is removed
+    with stopped_like_an_interrupt():  # partial output is removed
         done = export_run(request)
     for side, count in done.counts.items():
         asked = "" if count.prompts == count.written else f", as {count.prompts} prompts: one for each stream"

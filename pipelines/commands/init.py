@@ -1,4 +1,4 @@
-"""``beam init``: a config to start from, made for an input: its columns mapped, and what else has to be decided."""
+"""``beam init``: writes a config to start from, with the input's columns mapped and placeholders to fill in."""
 
 import argparse
 import re
@@ -37,7 +37,7 @@ _MODELS = """# Which model plays which role. Without this part the embedded engi
 
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
-"""A field for which no column was found."""
+"""A field without a column."""
 
 
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -59,7 +59,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def starting_config(data: str, name: str) -> str:
-    """The commented config for an input, which would be kept in the file ``name``.
+    """The commented config for an input, to be written to the file ``name``.
 
     Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
@@ -83,7 +83,7 @@ def starting_config(data: str, name: str) -> str:
 
 
 def _block(found: Input) -> list[str]:
-    """The lines of the config on the input: its shape where it has one, then its columns and constants."""
+    """The lines of the config on the input: its shape if it has one, then its columns and constants."""
     first = first_rows(found)
     shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)

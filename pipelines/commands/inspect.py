@@ -60,9 +60,10 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
-    """The run's figures: funnel, rejections, difficulty where attempts were graded, the spread of the rows over what
-    describes them, the columns beside the core ones, calls and cost by role, and the replies that were cut off, where
-    there are any.
+    """The run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
+
+    Difficulty is there if attempts were graded, truncated replies if there are any. Diversity is the spread of the rows
+    over their describing properties.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
@@ -97,7 +98,7 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
 
 
 def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
-    """How many classes of each property there are and how even they are, and the rows in each class."""
+    """The number of classes of each property, how even they are, and the rows in each class."""
     found, sets = balances(run, connection, summary.sets), summary.sets
     if not found:
         return []
@@ -127,7 +128,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
 
 
 def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
-    """Write figures or rows for programs, whole. Raises InspectError."""
+    """Write all figures or rows for programs. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError("--csv writes the rows of one query: give it with --sql, or take --json for all figures")
     summary = read_summary(run, digests=True)
@@ -144,7 +145,7 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
 
 
 def _tables_of(run: Path, sql: str | None) -> str:
-    """What a query that cannot be answered may ask."""
+    """A hint at the tables that a failed query may use."""
     return "" if sql is None else f"; the tables of {run} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
 
 
@@ -157,13 +158,13 @@ def _write_csv(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
 
 def _write_json(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
-    """A row a line, as an object."""
+    """Print one row on each line, as a JSON object."""
     for row in rows:
         print(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False, default=_as_json))
 
 
 def _as_json(value: object) -> str:
-    """Bytes as base64; other types that JSON has not as text."""
+    """Bytes as base64; other types that JSON lacks as text."""
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 
@@ -175,7 +176,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
     console.print(Text(head), soft_wrap=True)
     for table in figures_of(connection, summary, run):
         print_table(console, table.title, table.columns, table.rows)
-    paid = Spending(run).total()  # with what runs paid that have failed or were stopped since
+    paid = Spending(run).total()  # including the payments of later runs that failed or were stopped
     if paid.runs:
         worth = f"replies from the cache were worth ${summary.saved_usd:.2f}"
         console.print(
@@ -202,7 +203,7 @@ def _fetched(result: duckdb.DuckDBPyConnection) -> Iterator[Sequence[Any]]:
 def _print_query(console: Console, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     columns, found = _query(connection, sql)
     rows = list(itertools.islice(found, MAX_PRINTED_ROWS + 1))
-    if len(rows) == 1:  # one row is asked for to be read: it stands upright and whole
+    if len(rows) == 1:  # a single row is printed vertically, without cuts
         for name, value in zip(columns, rows[0], strict=True):
             console.print(Text(f"{printable(name)}: {value_text(value, None)}"), soft_wrap=True)
         return

@@ -45,7 +45,7 @@ def add_publish_parser(commands: Any) -> None:
 
 
 def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Publish, or with ``--dry-run`` list what would be; returns the exit code.
+    """Publish, or with ``--dry-run`` list the files to be sent; returns the exit code.
 
     Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
     and :class:`groundtrace.publishing.figures.InspectError`.
@@ -76,7 +76,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def writing_told(place: str) -> Iterator[None]:
-    """Raises PublishError where copies cannot be written at the place."""
+    """Converts an OSError in the body to a PublishError with a remedy."""
     from groundtrace.publishing.hub.errors import PublishError
 
     try:
@@ -88,7 +88,7 @@ def writing_told(place: str) -> Iterator[None]:
 
 
 def told(prepared: "Prepared") -> list[str]:
-    """What goes out, in lines: sources and licences, files with their sizes, tag and digest."""
+    """The set to be published, in lines: sources and licences, files with their sizes, tag and digest."""
     from groundtrace.publishing.hub.upload import mb
 
     lines = []

@@ -1,4 +1,4 @@
-"""``beam run`` and ``beam preview``: from the command line to a run, and its end in a few lines."""
+"""``beam run`` and ``beam preview``: from the command line to a run, and its result in a few lines."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ MAX_MODELS = 3
 
 
 def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Run the pipeline and print its end; returns the exit code."""
+    """Run the pipeline and print its result; returns the exit code."""
     if parsed.limit is not None and parsed.limit < 1:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
@@ -38,7 +38,7 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     if is_dry_run(pipeline_options(beam_options)):
         say(*dry_run(arguments))
         return 0
-    with stopped_like_an_interrupt():  # what stands in temporary folders goes, and a folder in a store is let go
+    with stopped_like_an_interrupt():  # removes temporary folders and releases a folder in a store
         summary = execute(arguments)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
@@ -85,7 +85,7 @@ def _run_arguments(
 
 
 def summary_text(summary: RunSummary, output: str) -> str:
-    """The end of a run in a few lines."""
+    """The result of a run in a few lines."""
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
     replies = counted(usage.cached, "reply", "replies")
@@ -108,7 +108,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 
 def _detail(summary: RunSummary, reason: str) -> str:
-    """What is said most often of a reason, cut to a line."""
+    """The most frequent detail of a reason, cut to one line."""
     said = printable(summary.detail_of(reason))
     return (
         f" (most often: {said if len(said) <= MAX_DETAIL_CHARS else said[: MAX_DETAIL_CHARS - 1] + '…'})"
@@ -123,7 +123,7 @@ def _no_rows(summary: RunSummary) -> list[str]:
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
-    """A line for each stage that looks at a sample and got nothing out of its calls."""
+    """A line for each stage that looks at a sample and got no result from its calls."""
     return [
         f"{name}: none of its {counted(told.read, 'call')} gave anything; the run's files say why"
         for name, told in summary.stages.items()
@@ -132,7 +132,7 @@ def _nothing_from(summary: RunSummary) -> list[str]:
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
-    """A line for each run from which replies were taken over, and one where earlier replies do not count."""
+    """A line for each run from which replies were taken over, and one if earlier replies do not count."""
     lines = [
         f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh takes over none)"
         for name, replies in summary.taken_over.items()
@@ -142,13 +142,13 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
 
 
 def beside(output: str, name: str) -> str:
-    """The run folder ``name`` beside that of ``--output``, as a user would name it."""
+    """The path of the run folder ``name`` beside ``--output``, absolute only if ``--output`` is."""
     there = real_path(output).parent / name
     return str(there) if local_path(output).is_absolute() else os.path.relpath(there)
 
 
 def _answered(summary: RunSummary) -> list[str]:
-    """A line for each endpoint whose server named another model than the one asked for."""
+    """A line for each endpoint whose server named another model than the requested one."""
     lines = []
     for name, figures in summary.answered.items():
         named = [
@@ -163,7 +163,7 @@ def _answered(summary: RunSummary) -> list[str]:
 
 
 def _paid(summary: RunSummary) -> list[str]:
-    """What was paid in all, and what the cache was worth; nothing where no call has a price."""
+    """The total payment and the worth of the cache; empty if no call has a price."""
     paid, saved_usd = summary.paid, summary.saved_usd
     if paid is None or not (paid.usd or saved_usd):
         return []
@@ -172,7 +172,7 @@ def _paid(summary: RunSummary) -> list[str]:
 
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
-    """What the run replaced, and what was changed since."""
+    """The run that was replaced, and the changes since."""
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):
         return []
@@ -186,7 +186,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """What a budget and a target say of the end, the target last."""
+    """Lines on an exhausted budget and on the target, the target last."""
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

@@ -1,4 +1,4 @@
-"""``beam serve-reward``: its words, and the server from its start to the signal that ends it."""
+"""``beam serve-reward``: its arguments, and the server from its start to the signal that ends it."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ from groundtrace.schemas.text import counted, say
 T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
 ENDING_S = 10.0
-"""How long requests may take to end once a signal came."""
+"""The timeout for open requests after a signal."""
 EXAMPLES = """examples:
   beam serve-reward --config argos --data runs/mine
   beam serve-reward --config reward.toml --data runs/mine photos=runs/photos --port 9000
@@ -89,7 +89,7 @@ def _seconds(text: str) -> float:
 def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Serve until a signal comes; returns the exit code.
 
-    Raises :class:`groundtrace.schemas.errors.UserError` for a config, a run or an address that will not do.
+    Raises :class:`groundtrace.schemas.errors.UserError` for a config, a run or an address that cannot be used.
     """
     import datasets
 
@@ -130,7 +130,7 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
-    """The folders by name: ``NAME=RUN``, or the path itself. Raises ServeError for one that is no folder."""
+    """The run folders by name: ``NAME=RUN``, or the path itself. Raises ServeError if it is not a folder."""
     found: dict[str, Path] = {}
     for each in given:
         name, equals, folder = each.partition("=")
@@ -145,7 +145,7 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
 
 
 def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
-    """Raises ServeError for an address that other machines reach, with no token and no --allow-remote."""
+    """Raise ServeError for an address that other machines can reach, without a token and --allow-remote."""
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return
@@ -157,7 +157,7 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """The server's runner and where it listens; on the loop of :func:`http_loop`. Raises ServeError."""
+    """Start the server on the loop of :func:`http_loop`; returns its runner and URL. Raises ServeError."""
     from aiohttp import web
 
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
@@ -175,8 +175,10 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
 @contextlib.contextmanager
 def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """A thread with an event loop for HTTP alone, so that nothing that is scored keeps it from answering; what runs a
-    coroutine there and returns its result."""
+    """Runs an event loop for HTTP in a thread of its own, so that scoring does not block responses.
+
+    Yields a function that runs a coroutine there and returns its result.
+    """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="http", daemon=True)
     thread.start()
@@ -190,10 +192,10 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT, SIGTERM and SIGHUP set, of which a second one ends the process as ever."""
+    """An event that SIGINT, SIGTERM and SIGHUP set; a second signal ends the process as usual."""
     stopped, first_s = threading.Event(), float("inf")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:  # as nohup has it
+    if before[signal.SIGHUP] is signal.SIG_IGN:  # set by nohup
         del before[signal.SIGHUP]
 
     def stop(number: int, _: object) -> None:

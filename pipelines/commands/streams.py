@@ -1,4 +1,4 @@
-"""The end of a command whose output nobody reads any more, as in ``beam config | head -1``: a quiet one."""
+"""Ends a command quietly if its output pipe is closed, as in ``beam config | head -1``."""
 
 import contextlib
 import io
@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import TextIO
 
 NOBODY_READS = 128 + signal.SIGPIPE
-"""The exit code; that of a command which a closed pipe has ended, as shells tell it."""
+"""The exit code, which shells also report for a command ended by a closed pipe."""
 
 
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """Write out what the body has printed, however it ends. Raises SystemExit where nobody reads it any more."""
+    """Flush the output of the body, however it ends. Raises SystemExit if the pipe is closed."""
     try:
         try:
             yield
@@ -28,11 +28,11 @@ def written_out() -> Iterator[None]:
 
 
 def end_if_nobody_reads() -> None:
-    """Raises SystemExit where standard output or error is a pipe that was closed, and drops what such a one holds."""
+    """Raise SystemExit if standard output or error is a closed pipe, and discard its buffered output."""
     closed = [stream for stream in _streams() if _is_closed(stream)]
     for stream in closed:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())  # or Python would say at its end that it could not be written
+        os.dup2(nowhere, stream.fileno())  # otherwise Python reports a failed flush at exit
         os.close(nowhere)
     if closed:
         raise SystemExit(NOBODY_READS)
@@ -45,7 +45,7 @@ def _streams() -> list[TextIO]:
 def _is_closed(stream: TextIO) -> bool:
     try:
         looked_at = select.poll()
-        looked_at.register(stream.fileno(), 0)  # errors are told unasked
-    except io.UnsupportedOperation:  # a stream of Python's own
+        looked_at.register(stream.fileno(), 0)  # poll reports errors anyway
+    except io.UnsupportedOperation:  # not a file, such as StringIO
         return False
     return bool(looked_at.poll(0))

@@ -1,4 +1,4 @@
-"""Tables on the terminal: aligned columns, long cells cut, control characters of what others wrote shown as escapes."""
+"""Tables on the terminal: aligned columns, long cells cut, control characters of foreign text shown as escapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """A value of a cell as text that is safe to print, cut to ``max_chars`` where that is given."""
+    """A value of a cell as text that is safe to print, cut to ``max_chars`` if that is given."""
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 

@@ -1,6 +1,6 @@
-"""``beam validate``: what a run would be made of, and whether it can be done; nothing is generated.
+"""``beam validate``: describes a run and checks whether it is possible; no model generates anything.
 
-All records are read for real, of a large input the first ones, and one is shown as its row asks it.
+All records are read, of a large input only the first ones, and one is shown as the prompt of its row.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MAX_PROBLEMS = 8
 
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
-    """Print what a run would be made of and whether it can be done; returns the exit code."""
+    """Print a description of the run and whether it is possible; returns the exit code."""
     options = pipeline_options(beam_options)
     check_job(options)
     plan = make_plan(
@@ -76,8 +76,9 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
 
 
 def _look_at_records(plan: Plan, total: int | None) -> bool:
-    """Print what the records are, of which the input has ``total`` (None: not known); returns whether any of them can
-    be used.
+    """Print a summary of the records; returns whether any of them can be used.
+
+    ``total`` is the number of records in the input, None if unknown.
     """
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
@@ -110,13 +111,13 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
 
 
 async def _official_note(plan: Plan, role: str) -> str:
-    """What OpenAI's own client has to say against a server that is compatible with OpenAI's; "" where nothing."""
+    """A note if OpenAI's own client would not work with a compatible server; else ""."""
     settings = plan.models.endpoint(role)
     return await official_client_note(settings) if settings.kind == "openai" else ""
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """One line on the role's endpoint. A server that only a run starts is looked for, not started."""
+    """One line on the role's endpoint. A server that a run would start is only searched for, not started."""
     models = Models(plan.models, cached=False)
     try:
         return await models.endpoint(role).check()

@@ -1,4 +1,4 @@
-"""What a run may spend, in all its worker processes and its waves together."""
+"""The spending limit of a run, over all its worker processes and waves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -36,12 +36,13 @@ class RunBudget:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a bound at all."""
+        """Whether a limit is set."""
         return self.usd is not None or self.tokens is not None
 
     def check_prices(self, models: ModelsSettings) -> None:
-        """Refuse a bound in dollars on endpoints that have no price, which nothing would ever reach. A declared 0 is a
-        price; a model in the worker itself needs none. Raises
+        """Refuse a limit in dollars if an endpoint has no price: the limit would never be reached.
+
+        A declared 0 is a price; a model in the worker process needs no price. Raises
         :class:`groundtrace.pipelines.running.runner.OptionError`.
         """
         if self.usd is None:
@@ -60,9 +61,10 @@ class RunBudget:
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """The settings of the workers of a run, all of which keep this one budget in the folder of its notes: in a file
-        that is made here, or in slices where that folder is in a store
-        (:mod:`groundtrace.inference.flow.sliced_budget`).
+        """The settings for the workers of a run, which share this budget.
+
+        The folder of the run's notes holds the budget: in a file that is created here, or in slices if that folder is
+        in a store (:mod:`groundtrace.inference.flow.sliced_budget`).
         """
         if not self.bounded or not models.notes:
             return models
@@ -71,13 +73,13 @@ class RunBudget:
         return replace(models, budget_usd=self.usd, budget_tokens=self.tokens)
 
     def summary(self, spent: Spent, figures: Figures) -> BudgetFigures:
-        """What run.json says of the budget."""
+        """The budget figures for run.json."""
         left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
         return BudgetFigures(self.usd, self.tokens, spent.usd, spent.tokens, figures.refused, left)
 
 
 def spent_of(paid: Iterable[Paid]) -> Spent:
-    """What the requests of a run took, by what was noted of each."""
+    """The sum of the requests' costs and tokens, from the notes of a run."""
     usd, tokens = 0.0, 0
     for each in paid:
         usd, tokens = usd + each.cost_usd, tokens + each.tokens_in + each.tokens_out

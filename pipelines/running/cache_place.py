@@ -1,4 +1,4 @@
-"""Where a run's replies are kept, and that nothing of the run stands, or is put, in their place."""
+"""The path of a run's reply cache, checked against the files that the run itself replaces."""
 
 from groundtrace.pipelines.running.delivery import LEDGER, MEDIA, PREVIOUS
 from groundtrace.pipelines.running.run_folder import STAGED, RunFolder, real_path
@@ -10,14 +10,14 @@ from groundtrace.stages.sources.base import RUN_MARKER
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
-"""What a run writes anew in its folder, or takes away."""
+"""Names in a run folder that each run rewrites or removes."""
 
 
 def cache_path(named: str | None, folder: RunFolder) -> str:
     """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
 
-    Raises :class:`groundtrace.pipelines.running.runner.OptionError` for a place where a run would take the replies
-    away, and :class:`groundtrace.schemas.storage.StorageError` for a URL that is none.
+    Raises :class:`groundtrace.pipelines.running.runner.OptionError` for a place that a run would delete, and
+    :class:`groundtrace.schemas.storage.StorageError` for an invalid URL.
     """
     if not named:
         return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)

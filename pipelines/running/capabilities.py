@@ -1,4 +1,4 @@
-"""Whether the endpoints can do what a recipe asks of them for this input, told without opening a medium."""
+"""Checks, without opening media, that the endpoints can do what a recipe asks of them for this input."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".m
 
 @dataclass(frozen=True)
 class MediaScan:
-    """What the first ``records`` say of their media: the most that one has, and how many name a video."""
+    """The media of the first ``records``: the most that one record has, and how many records have a video."""
 
     records: int = 0
     most_media: int = 0
@@ -31,7 +31,7 @@ class MediaScan:
 
 
 def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
-    """Look at the media of the first records, where the input's format can tell them without reading media."""
+    """Scan the media fields of the first records, if the input's format can list them without reading media."""
     found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
     records = most_media = videos = 0
     for field in itertools.islice(found, most_records):
@@ -44,14 +44,14 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
 
 @dataclass(frozen=True)
 class AnswerScan:
-    """What the first ``records`` say of their answers: how many gold answers are free text, which a judge grades."""
+    """The gold answers of the first ``records``: how many are free text, which a judge grades."""
 
     records: int = 0
     free_texts: int = 0
 
 
 def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
-    """Look at the gold answers of the first records, where the input's format can tell them without reading media."""
+    """Scan the gold answers of the first records, if the input's format can list them without reading media."""
     found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
     kept = list(itertools.islice(found, most_records))
     return AnswerScan(len(kept), sum(map(_is_free_text, kept)))
@@ -67,10 +67,10 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
-    """What stands against a run without a judge, and what is worth knowing all the same; one line each.
+    """The problems, and the notes, of a run without a judge; one line each.
 
-    A reward that cannot tell other words for the right answer from wrong ones is none, so RL rows of free text are
-    refused; such records can only be rejected.
+    Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. Free text is
+    therefore a problem if the run writes RL rows, and a note otherwise.
     """
     if not scan.free_texts or models.judges_text:
         return [], []
@@ -90,7 +90,7 @@ def _is_video(medium: object) -> bool:
 
 
 def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
-    """What an endpoint must do and cannot, and what is worth knowing all the same; one line each."""
+    """The problems (what an endpoint must do and cannot) and the notes; one line each."""
     problems, notes = unfit_for(models, recipe.asks), list[str]()
     if scan.videos:
         try:

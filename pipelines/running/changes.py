@@ -1,4 +1,4 @@
-"""What has changed since the finished run whose outputs a new one replaces."""
+"""Differences between a new run and the finished run whose outputs it replaces."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,11 @@ ABSENT = "(none)"
 
 
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
-    """The finished run in the folder ``root``, compared with the new one, whose resolved config is TOML text.
+    """Compare the finished run in the folder ``root`` with the new one; None if there is no finished run.
 
-    ``other_input`` says that the input is another, whatever its name.
-
-    None where there is none. Its outputs are to be kept where it has rows and anything differs. Raises
-    :class:`groundtrace.publishing.figures.InspectError` where its config is damaged.
+    ``config`` is the new run's resolved config as TOML text. ``other_input``: the input has another content, whatever
+    its name. The old outputs are to be kept if the old run has rows and anything differs. Raises
+    :class:`groundtrace.publishing.figures.InspectError` if its config is damaged.
     """
     try:
         old = read_summary(root, checked=False)
@@ -45,7 +44,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted keys with their values, as a message shows them."""
+    """Yields the dotted keys with their values, shortened for a message."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{before}{key}.")

@@ -1,4 +1,4 @@
-"""Which column of an input holds which field, guessed by its name, and the block of a config that says so."""
+"""Guesses by its name which input column holds which field, and writes the config block that maps them."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -22,14 +22,14 @@ _NAMES = {
     "source": ("source", "data_source", "dataset", "dataset_name", "origin"),
     "license": ("license", "licence"),
 }
-"""Names under which columns hold a field, the likelier first."""
+"""Column names that usually hold a field, the likelier first."""
 _FILLED_IN = ("source", "license")
-"""Fields that are often the same for a whole input, so that a constant stands for a column."""
+"""Fields that are often the same for a whole input, so that a constant can replace the column."""
 _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """The column that seems to hold each field; a field that no column's name looks like is left out."""
+    """The column whose name fits each field; a field without such a column is left out."""
     by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
     return {
         field: next(by_name[name] for name in names if name in by_name)
@@ -39,7 +39,7 @@ def guess_columns(columns: Collection[str]) -> dict[str, str]:
 
 
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
-    """The fields that every record needs and that no column and no constant gives.
+    """The required fields that neither a column nor a constant gives.
 
     ``are_rows``: the input's rows need no id, and their media are found under other names too.
     """
@@ -52,7 +52,7 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
 
 def input_block(columns: Collection[str], fields: Iterable[str], source: str) -> list[str]:
-    """The lines of a config that give these fields: columns that seem to hold them, and what has to be filled in."""
+    """The config lines that give these fields: guessed columns, and placeholders for the user to fill in."""
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
     for field in fields:

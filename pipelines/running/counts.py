@@ -1,6 +1,7 @@
-"""The figures of a run, summed over what its records' ends tell and what its processes have noted of their requests.
+"""The figures of a run, summed over the ends of its records and the notes of its requests.
 
-Nothing is taken from the metrics of a runner, which count what was done twice twice.
+A record's end is its row in the SFT, RL or rejected set. A runner's metrics are not used: they count repeated work
+twice.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
 MEMORY = "2GB"
-"""What the sums may hold in memory; the rest of them waits on the disk."""
+"""The memory limit of the sums; the database spills the rest to disk."""
 MAX_NAMED = 5
 """How many lost or unknown records a message names."""
 _IDS = pa.schema([("id", pa.string())])
@@ -33,21 +34,21 @@ RoleStage = tuple[str, str]
 
 @dataclass(frozen=True)
 class Figures:
-    """What one pass of a DAG made of its input.
+    """The figures of one pass of a DAG over its input.
 
     Attributes:
         counts: the records that were read, and the rows of each set.
         kept: by stage, how many ends have passed it.
         side: by stage that looks at a sample, how many elements it looked at and how many of them it could judge.
-        asked: by role and stage calls, repairs and what they are worth; ``cached`` are all samples that they got.
-        answered: by role the models other than the one asked for that servers named, with the number of their replies.
+        asked: by role and stage, the calls, repairs and their worth; ``cached`` counts all samples of the calls.
+        answered: by role, the models that servers named instead of the requested one, with the number of their replies.
         taken_over: by run folder from whose cache replies were taken over, how many of them this run uses.
-        labels: by scorer the pairs of labels that two judges gave, with their numbers.
+        labels: by scorer, the pairs of labels that two judges gave, with their numbers.
         refused: whether the budget ended a record, or an element of a sample.
         forecast: sums over the ends (:func:`groundtrace.pipelines.running.forecast.forecast_text`).
-        truncated: by role and stage of which replies were cut off: how many there are of all, how many were cut off,
-            and the largest budget of tokens among these.
-        unbalanced: what the conservation law says against it; "" where every record is accounted for.
+        truncated: by role and stage with truncated replies: the number of all replies, that of truncated ones, and the
+            largest ``max_tokens`` of these.
+        unbalanced: the violation of the conservation law; "" if every record is accounted for.
     """
 
     counts: Counts
@@ -117,14 +118,14 @@ def figures_of(job: Job, samples: frozenset[str]) -> Figures:
         )
 
 
-# A record ends under its own id, or, where several have the same, under its id and number; see _unbalanced.
+# A record ends under its own id, or, if several records have the same id, under id and number; see _unbalanced.
 _KEPT = "SELECT stage, count(*) FROM (SELECT unnest(passed) AS stage FROM ends) GROUP BY 1 ORDER BY 1"
 _REJECTED = "SELECT stage, reason, count(*) FROM rejections GROUP BY 1, 2 ORDER BY 1, 2"
 _LABELS = """
 SELECT l.scorer, l.first, l.second, count(*) FROM (SELECT unnest(labels) AS l FROM ends)
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
-# Drafts carry the calls of samples that were made for the run; they count once, where the sample tells of them.
+# Drafts carry the calls of sample stages too; these count once, from the table ``side``.
 _CALLS = """
 CREATE TEMP VIEW calls AS
 SELECT c.* FROM (SELECT unnest(calls) AS c FROM ends) WHERE c.stage NOT IN (SELECT stage FROM samples)
@@ -151,7 +152,7 @@ WITH replies AS (SELECT unnest(keys) AS key, unnest(taken_from) AS run FROM call
 named AS (SELECT min(run) AS run FROM replies WHERE run != '' GROUP BY key)
 SELECT run, count(*) FROM named GROUP BY 1 ORDER BY 2 DESC, 1
 """
-# A reply that was cut off and then asked for with a larger budget is whole: another call of the same key has it.
+# A truncated reply that was requested again with more tokens is complete: another call with the same key has it.
 _TRUNCATED = """
 WITH found AS (
     SELECT role, stage, key, bool_and(list_contains(truncated, key)) AS is_truncated, max(max_tokens) AS max_tokens
@@ -219,9 +220,9 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 
 
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
-    """What the conservation law says against a job, by the ids that were read and those that stand in the shards.
+    """The violation of the conservation law: ids that were read against ids in the shards; "" if they agree.
 
-    A record ends under its own id; where several have the same, all but one end under their id and number.
+    A record ends under its own id; if several records have the same id, all but one end under id and number.
     """
     db.execute(_READ)
     db.execute(_NAMES)
@@ -235,16 +236,16 @@ def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
 
 
 def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """The first ids of a query, and that there are more."""
+    """The first ids of a query, and "…" if there are more."""
     found = [row[0] for row in db.execute(f"{query} LIMIT {MAX_NAMED + 1}").fetchall()]
     return [*map(repr, found[:MAX_NAMED]), *(["…"] if len(found) > MAX_NAMED else [])]
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """What the calls took, per role and stage.
+    """The usage of the calls, per role and stage.
 
-    Calls and their worth are those that the ends tell of; what was sent and paid is what was noted of each request,
-    once. Samples that no request of this run brought were in the cache.
+    Calls and their worth come from the ends; requests and payments come from the notes of each request, counted once.
+    Samples that no request of this run returned were in the cache.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()
@@ -261,8 +262,9 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """How far two judges agreed, by scorer (:class:`groundtrace.rewards.agreement.Agreement`); empty where there was
-    one judge.
+    """The agreement of two judges by scorer; empty if there was one judge.
+
+    The values are those of :class:`groundtrace.rewards.agreement.Agreement`.
     """
     found: dict[str, dict[str, Any]] = {}
     for scorer, pairs in sorted(labels.items()):

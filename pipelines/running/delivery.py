@@ -1,11 +1,11 @@
-"""A run folder in a store: worked on in a folder of this machine, and delivered when the run has succeeded.
+"""A run folder in a store: a run works in a local folder, which is uploaded when the run has succeeded.
 
-Where the runner's workers are on this machine too, a run's staging, its drawn images and its notes lie on its disk.
-Workers elsewhere write all of that into the store: a job's files into ``jobs/<job>/``, of which the driver brings here
-what it needs. What must outlast the machine goes to the store at once: replies into ``cache/``
-(:mod:`groundtrace.inference.cache.shared`), and what was paid into ``ledger/``, each every few seconds. At the end the
-old outputs are copied to ``previous/`` where they are to be kept, the new ones are put under their names, and
-``run.json`` is written last: while it is not there, the folder holds no finished run.
+If the runner's workers are on this machine too, a run's staging folder, drawn images and notes are on its disk. Workers
+elsewhere write all of them into the store: a job's files into ``jobs/<job>/``, from which the driver downloads those
+that it needs. What must outlast the machine is uploaded every few seconds: replies into ``cache/``
+(:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
+``previous/`` if they are to be kept, the new ones are written under their names, and ``run.json`` is written last:
+without it, the folder holds no finished run.
 """
 
 import contextlib
@@ -28,22 +28,22 @@ from groundtrace.stages.sources.base import RUN_MARKER
 SETS = ("sft", "rl", "rejected")
 MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
 _STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
-"""What of a run folder in a store is not fetched with the rest to work on it."""
+"""Parts of a run folder in a store that are not downloaded into the local folder."""
 _SHARED = (LEASE_FOLDER, LEDGER, JOBS, MEDIA, "cache", "logs")
-"""What several processes may write: other runs with the cache, and workers elsewhere whose driver was killed."""
+"""Parts that several processes may write: other runs with the cache, and remote workers whose driver was killed."""
 T = TypeVar("T")
 
 
 class DeliveryError(UserError):
-    """The folder in the store cannot be a run's."""
+    """The folder in the store cannot be used as a run folder."""
 
 
 class Delivery:
-    """The folder ``target`` in a store, and ``root``, the one on this machine that stands for it while a run lasts.
+    """The folder ``target`` in a store, and ``root``, its local working copy while a run lasts.
 
-    ``root`` is a temporary folder, which goes with this object. Raises :class:`DeliveryError` for a target that holds
-    something else than a run, and :class:`groundtrace.schemas.storage.StorageError`. Wherever the store stays away,
-    :class:`groundtrace.pipelines.running.errors.RunPaused` is raised.
+    ``root`` is a temporary folder, removed with this object. Raises :class:`DeliveryError` for a target that holds
+    something else than a run, :class:`groundtrace.schemas.storage.StorageError`, and, whenever the store is
+    unreachable, :class:`groundtrace.pipelines.running.errors.RunPaused`.
     """
 
     def __init__(self, target: RemotePath) -> None:
@@ -78,15 +78,15 @@ class Delivery:
 
     @property
     def cache_path(self) -> str:
-        """The reply cache of the run, in the store."""
+        """The run's reply cache in the store."""
         return f"{self.target}/cache/replies.sqlite"
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for this process, and keep in it what the run notes of its costs and of its failure.
+        """Hold the folder's lease, and upload the run's notes of its costs and the page of its failure.
 
-        Raises :class:`groundtrace.schemas.lease.Held` where another process holds it, and :class:`DeliveryError` where
-        one wrote it after this process had looked.
+        Raises :class:`groundtrace.schemas.lease.Held` if another process holds it, and :class:`DeliveryError` if
+        another process wrote into it after this one had read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
@@ -97,7 +97,7 @@ class Delivery:
                 yield
             finally:
                 self._ledger.end()
-                with contextlib.suppress(Lost):  # what stands there now is another's
+                with contextlib.suppress(Lost):  # the folder is another process's
                     self._lease.check()
                     self._ledger.send()
                     self._send_failure()
@@ -105,36 +105,37 @@ class Delivery:
                     _remove(folder)
 
     def bring_notes(self) -> None:
-        """Bring here what workers elsewhere have noted."""
+        """Download the notes of remote workers."""
         with _resumable():
             self._ledger.bring()
 
     def job(self, name: str) -> RemotePath:
-        """A folder in the store for a job's files, which are gone when the folder is not held any more."""
+        """A folder in the store for a job's files, removed when the lease ends."""
         self._jobs.append(self.target / JOBS / name)
         return self._jobs[-1]
 
     def made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Say which outputs stand in the store already, and where: they are copied there to the names that they get."""
+        """Register outputs that are in the store already; :meth:`deliver` copies them to their final names."""
         self._made.update(outputs)
 
     def begin(self) -> None:
-        """Say in the store which input the folder belongs to, unless it is another's until this run has succeeded, and
-        since when its replies count.
+        """Write into the store which input the folder belongs to, and since when its replies count.
+
+        A folder of another input stays that input's until this run has succeeded.
         """
         with _resumable():
-            _remove(self.target / JOBS)  # of a driver that was killed
+            _remove(self.target / JOBS)  # left by a driver that was killed
             if not (self.target / RUN_MARKER).exists():
                 (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
-            if (self.root / FRESH).exists():  # before anything is asked for under it
+            if (self.root / FRESH).exists():  # before the first request
                 (self.target / FRESH).upload(self.root / FRESH)
             (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def deliver(self, keep_previous: bool) -> None:
-        """Put the outputs of a run that succeeded in the place of the old ones; see the module.
+        """Replace the old outputs by those of a run that succeeded; see the module.
 
-        Raises :class:`groundtrace.schemas.lease.Lost` where the folder is not this process's any more; nothing is
-        changed then.
+        Raises :class:`groundtrace.schemas.lease.Lost` as soon as this process has lost the lease, and changes nothing
+        further.
         """
         with _resumable():
             self._deliver(keep_previous)
@@ -155,15 +156,17 @@ class Delivery:
         (self.target / SUMMARY).unlink(missing_ok=True)
         for name in self._mine(sorted(new - {SUMMARY})):
             self._put(name)
-        gone = {name for name in old - new if "/" in name or name in self._found}  # else it came meanwhile: the user's
+        gone = {name for name in old - new if "/" in name or name in self._found}  # else the user's
         for name in self._mine(sorted(gone - {SUMMARY})):
             (self.target / name).unlink(missing_ok=True)
         self._lease.check()
         (self.target / SUMMARY).upload(self.root / SUMMARY)
 
     def _mine(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, each while the folder is still this process's: one that was stopped for a minute between two of
-        them may wake up in the run of another. Raises :class:`groundtrace.schemas.lease.Lost`.
+        """Yields the items, and checks the lease before each.
+
+        A process that was suspended for a minute could otherwise write into another process's run. Raises
+        :class:`groundtrace.schemas.lease.Lost`.
         """
         assert self._lease is not None
         for item in items:
@@ -171,7 +174,7 @@ class Delivery:
             yield item
 
     def _outputs_here(self) -> set[str]:
-        """The files of the outputs, by their paths in the folder."""
+        """The paths of the outputs in the local folder."""
         found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
         return {name for name in found if _is_output(name)}
 
@@ -179,7 +182,7 @@ class Delivery:
         return {name for path in self.target.walked() if _is_output(name := str(path.relative_to(self.target)))}
 
     def _put(self, name: str) -> None:
-        """Put an output under its name in the store."""
+        """Write an output under its final name in the store."""
         if name in self._made:
             self._made[name].copy_to(self.target / name)
         else:
@@ -191,12 +194,12 @@ class Delivery:
 
 
 def _versions(folder: RemotePath) -> dict[str, str]:
-    """What stands in the folder, and what changes whenever it does."""
+    """The files in the folder, each with a version that changes with its content."""
     return {str(path.relative_to(folder)): stat.version for path, stat in folder.walked().items()}
 
 
 def _own(found: Mapping[str, str]) -> dict[str, str]:
-    """What of it the holder of the folder alone writes."""
+    """The files that only the holder of the lease writes."""
     return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
 
 
@@ -207,7 +210,7 @@ def _remove(folder: RemotePath) -> None:
 
 @contextlib.contextmanager
 def _resumable() -> Iterator[None]:
-    """A store that stays away pauses the run, which the same command goes on with."""
+    """Turns an unreachable store into RunPaused: the same command resumes the run."""
     try:
         yield
     except StoreUnavailable as error:
@@ -215,7 +218,7 @@ def _resumable() -> Iterator[None]:
 
 
 def _is_output(name: str) -> bool:
-    """Whether a file of a run folder, by its path in it, is of what a run writes anew and puts in place."""
+    """Whether a file, by its path in the run folder, is an output that each run replaces."""
     top, _, below = name.partition("/")
     if top in SETS:
         return below.endswith(".parquet")

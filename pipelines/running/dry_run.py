@@ -1,4 +1,4 @@
-"""A job for Dataflow that is built as a run would build it, and not submitted."""
+"""Builds a job for Dataflow as a run would, and does not submit it."""
 
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from groundtrace.pipelines.shipping.ship import shipped
 
 
 def dry_run(arguments: RunArguments) -> list[str]:
-    """Build the job; returns lines on its graph and on what would be staged. Writes nothing; only a store is read.
+    """Build the job; returns lines on its graph and on the files that would be staged.
 
-    Raises what planning a run raises.
+    Writes nothing; a store is only read. Raises the errors of planning a run.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)
@@ -39,7 +39,7 @@ def dry_run(arguments: RunArguments) -> list[str]:
 
 
 def _staged(graph: beam_runner_api_pb2.Pipeline) -> dict[str, int]:
-    """The files that the workers of a graph would be sent, with their sizes in bytes."""
+    """The files that a graph would send to its workers, with their sizes in bytes."""
     found = {}
     for environment in graph.components.environments.values():
         for artifact in environment.dependencies:

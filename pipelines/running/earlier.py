@@ -1,4 +1,4 @@
-"""How many calls a run will make, by a run or preview of the same input with the same config."""
+"""Estimates the calls of a run from an earlier run or preview of the same input with the same config."""
 
 import contextlib
 
@@ -10,8 +10,9 @@ from groundtrace.schemas.run_summary import RunSummary
 
 
 def calls_to_expect(plan: Plan) -> float | None:
-    """How many calls the whole run will make; None where no such run stands in the run folder or beside it, or where
-    the input's size is not known.
+    """The estimated calls of the whole run; None without an earlier run in the run folder or beside it.
+
+    Also None if the input's size is not known.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_calls(earlier, total, plan.recipe, plan.settings) if earlier and total else None

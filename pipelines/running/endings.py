@@ -1,6 +1,6 @@
-"""How a command ends that does not finish: the line that the user gets, the exit code, and what there is to do.
+"""How a command that fails or is stopped ends: the user's line, the exit code and the remedy.
 
-This module imports nothing that is slow, for the command line needs it whatever was asked.
+This module imports no slow module, because every command needs it.
 """
 
 import errno
@@ -15,26 +15,26 @@ from groundtrace.schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
-"""A line below what an engine in Java says: where it was in its own code."""
+"""A stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
-"""What Python, SQLite and the engines, whose errors come as text, say of a disk that takes no more."""
+"""Messages of Python, SQLite and the engines (whose errors are text) for a full disk."""
 _AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
 
 
 class RunNote(str):
-    """A note on an error (``add_note``) of what its run has cost and where it is told of; part of the user's line."""
+    """A note on an error (``add_note``): the run's cost and the place of its report; part of the user's line."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """An end before the end.
+    """How a command that does not finish ends.
 
     Attributes:
         code: the exit code of the command.
-        line: what is wrong, as the user gets it after ``beam: ``.
-        what: the same in three words, as the title of the failed run's page.
+        line: the message that the user gets after ``beam: ``.
+        what: the same in a few words, as the title of the failed run's page.
         remedy: what the user has to do.
-        is_defect: of the code or of the machine, so that a traceback helps.
+        is_defect: whether the code or the machine is at fault, so that a traceback helps.
     """
 
     code: int
@@ -45,7 +45,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """How a command ends that raises the error."""
+    """The ending of a command that raises this error."""
     if is_interrupt(error):
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
@@ -80,9 +80,9 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def line_of(error: BaseException) -> str:
-    """The line of the error's ending, with what its run has cost and where it is told of.
+    """The line of the error's ending, with the run's cost and the place of its report.
 
-    An error that shows the end of a log has several lines, and the note one of its own.
+    If the message has several lines, the note has a line of its own.
     """
     line = ending_of(error).line
     notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
@@ -90,8 +90,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _user_error(error: BaseException) -> str:
-    """What a UserError among the error and its causes says, "" where there is none. One that a worker met in the input
-    comes through Beam, which adds the step.
+    """The message of a UserError among the error and its causes; "" if there is none.
+
+    Beam adds the step to an error from a worker; the step is removed.
     """
     return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 

@@ -1,4 +1,4 @@
-"""Whether a run has failed: where a stage could not do its work, its outputs mean nothing."""
+"""Decides whether a run has failed: if a stage could not do its work, the outputs are useless."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ _STORES_ERROR = re.compile(
 )
 _WHERE = re.compile(r" \[while running '.*'\]$")
 MIN_FAILED = 5
-"""Fewer records than this are no sign of anything, but where not one call was answered."""
+"""Fewer failed records than this do not fail a run, unless not one call was answered."""
 
 
 class EndpointRefuses(UserError):
@@ -34,12 +34,12 @@ class EndpointRefuses(UserError):
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """The error to end with, where a worker ended the run because an endpoint or a store does not serve, or None.
+    """The error to end with if a worker stopped the run because an endpoint or a store failed; else None.
 
     That is :class:`EndpointRefuses` or :class:`groundtrace.schemas.storage.StorageError`, or
-    :class:`groundtrace.pipelines.running.errors.RunPaused` where the same command goes on.
+    :class:`groundtrace.pipelines.running.errors.RunPaused` if the same command resumes the run.
     """
-    seen: set[int] = set()  # a chain may lead back into itself
+    seen: set[int] = set()  # a chain of causes may be a cycle
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         if (stop := stop_in(str(each))) is not None:
@@ -53,12 +53,12 @@ def stop_of(error: BaseException) -> Exception | None:
 
 
 def _typed_text(error: BaseException) -> str:
-    """The error with its type before it, as a traceback has it: a runner may hand on no more than the text."""
+    """The error with its type in front, as in a traceback: a runner may pass on only the text."""
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 def check_records(summary: RunSummary) -> None:
-    """Raises InputError for an input without a record that can be used; what a run makes of it is no output."""
+    """Raise InputError if no record of the input can be used: a run of it has no outputs."""
     counts = summary.counts
     if not counts.input:
         raise InputError(f"{summary.input} has no records: nothing was replaced")
@@ -73,9 +73,9 @@ def check_records(summary: RunSummary) -> None:
 
 
 def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_failed: float) -> None:
-    """Raises PipelineError where a stage rejected more than this share of its records because it could not do its work.
+    """Raise PipelineError if a stage could not do its work for more than ``max_failed`` of its records.
 
-    The message says what went wrong most often, as ``rejected/`` in the staging folder has it.
+    The message names the most frequent detail in ``rejected/`` of the staging folder.
     """
     for stage in recipe.stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
@@ -92,14 +92,14 @@ def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_faile
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """What ``rejected/`` says most often of the records that a stage rejected for these reasons."""
+    """The most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons."""
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
     return most[0][0] if most else "nothing is said"
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """What ``rejected/`` says most often, by stage and reason."""
+    """The most frequent detail in ``rejected/``, by stage and reason."""
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):
         found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]
@@ -107,7 +107,7 @@ def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
 
 
 def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
-    """How often ``rejected/`` says what, on one line and cut short, by stage and reason."""
+    """How often each detail is in ``rejected/``, on one line and cut short, by stage and reason."""
     counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
         details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])

@@ -1,5 +1,7 @@
-"""Running a job and following it to its end. Where the command is stopped it is cancelled: it would go on, and be paid
-for."""
+"""Runs a job and waits for its end; cancels the job if the command is stopped.
+
+Otherwise the job would continue, and cost money.
+"""
 
 import contextlib
 import sys
@@ -20,16 +22,17 @@ from groundtrace.schemas.text import say
 MAX_SAID_CHARS = 200
 READER_ENDS_S = 5.0
 _READER = "wait_until_finish_read"
-"""What Beam calls its thread that reads the messages of a job server."""
+"""Beam's name for its thread that reads the messages of a job server."""
 _CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
-    """Run the pipeline to its end. Raises what it failed with, and KeyboardInterrupt after Ctrl-C or SIGTERM.
+    """Run the pipeline to its end. Raises its error, and KeyboardInterrupt after Ctrl-C or SIGTERM.
 
-    A job on other machines is then cancelled first, which the error's note tells of. Where its job server goes away,
-    nobody can say any more what becomes of the job: raises :class:`groundtrace.pipelines.running.errors.RunPaused`, or
-    :class:`groundtrace.pipelines.running.errors.JobIncomplete` where the server has another error of its own.
+    After a KeyboardInterrupt a job on other machines is cancelled first, and the error has a note on this. If its job
+    server becomes unreachable, the job's outcome is unknown: raises
+    :class:`groundtrace.pipelines.running.errors.RunPaused`, or
+    :class:`groundtrace.pipelines.running.errors.JobIncomplete` if the server returns another error.
     """
     if is_local:
         pipeline.run().wait_until_finish()
@@ -47,7 +50,7 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 @contextlib.contextmanager
 def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
-    """Raise what a job server's going means in place of gRPC's own error, which is a dump of several lines."""
+    """Replaces gRPC's error of a lost job server, a dump of several lines, by an error of the run."""
     before, threading.excepthook = threading.excepthook, _pass_over_server
     try:
         yield
@@ -61,13 +64,13 @@ def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
 
 
 def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
-    """Leave it to the main thread to tell of the server: Beam's thread that reads its messages meets the same error."""
+    """Ignores gRPC errors of Beam's reader thread: the main thread raises the same error."""
     if not issubclass(failed.exc_type, grpc.RpcError):
         threading.__excepthook__(failed)
 
 
 def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
-    """What the error of a call to the job server at ``endpoint`` says of the run."""
+    """The run's error for a failed call to the job server at ``endpoint``."""
     server = f"the job server at {endpoint}" if endpoint else "the job server"
     code, said = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:
@@ -79,19 +82,19 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
 
 
 def _status(error: Any) -> tuple[grpc.StatusCode, str]:
-    """The error's code and words on one line, where it is one of a call."""
+    """The status code and the message, on one line, of a gRPC error."""
     code = error.code() if callable(getattr(error, "code", None)) else None
     said = error.details() if callable(getattr(error, "details", None)) else None
     return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "nothing is said").split())[:MAX_SAID_CHARS]
 
 
 def _cancel(result: PipelineResult) -> str:
-    """Cancel the job; returns what became of that."""
+    """Cancel the job; returns the outcome in words."""
     job = _job_of(result)
     say(f"beam: cancelling {job}", file=sys.stderr)
     try:
         result.cancel()
-    except (Exception, KeyboardInterrupt) as error:  # whatever it is, the user has to hear that the job may go on
+    except (Exception, KeyboardInterrupt) as error:  # of any kind: the user must learn that the job may go on
         said = " ".join(str(error).split())[:MAX_SAID_CHARS] or type(error).__name__
         return f"{job} could not be cancelled and may go on: {said}"
     return f"{job} was cancelled"
@@ -103,7 +106,7 @@ def _job_of(result: Any) -> str:
 
 
 def _where(result: Any, options: PipelineOptions) -> str:
-    """Where Dataflow shows the job; "" for other engines."""
+    """A line with Dataflow's page of the job; "" for other engines."""
     google = options.view_as(GoogleCloudOptions)
     if not callable(getattr(result, "job_id", None)):
         return ""

@@ -1,4 +1,4 @@
-"""What the whole input would take and give, from a preview: calls, cost and yield, each with a 95 % interval."""
+"""Forecasts calls, cost and yield of the whole input from a preview, each with a 95 % interval."""
 
 import math
 import statistics
@@ -18,7 +18,7 @@ from groundtrace.stages.sources.registry import format_of
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """How many records the input holds, where that can be told without reading media; None where it cannot.
+    """How many records the input holds; None if they cannot be counted without reading media.
 
     ``limit`` keeps the first records of the whole input.
     """
@@ -43,7 +43,7 @@ class Sums:
     def predict(self, records: int) -> tuple[float, float, float]:
         """The total over ``records`` of which the ``n`` are a part, with Student's prediction interval.
 
-        From one value alone nothing is known of the spread: the interval is then from the sum seen to infinity.
+        One value does not show the spread: the interval is then from the sum seen to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -91,13 +91,14 @@ def _within(t: float, degrees: int) -> float:
 
 
 def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:
-    """What an input of ``total`` records would take and give, from the previewed ones.
+    """The forecast for an input of ``total`` records, from the previewed ones.
 
-    The calls of stages that look at a sample grow up to what the stage says, those behind a stage that draws a sample
-    up to what that many records take; every other call grows with the records.
-    Prices are those of the calls as if all were sent, so a preview from the cache forecasts the same. The interval of
-    calls and cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; with few
-    records they are wide, and say so by being wide.
+    The calls of stages that look at a sample grow up to the stage's own bound, those behind a stage that draws a sample
+    up to the calls of that many records; every other call grows with the records.
+
+    All calls are priced as if they were sent, so a preview from the cache forecasts the same. The interval of calls and
+    cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; few records give
+    wide intervals.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
@@ -134,7 +135,7 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
 
 
 def expected_calls(summary: RunSummary, total: int, recipe: Recipe, settings: Any) -> float:
-    """How many calls ``total`` records take, by those of a run with the same settings over some records."""
+    """How many calls ``total`` records take, extrapolated from a run with the same settings over some records."""
     sides = _side_calls(summary, recipe)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
@@ -144,7 +145,7 @@ def expected_calls(summary: RunSummary, total: int, recipe: Recipe, settings: An
 
 
 def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
-    """The calls that belong to the run and to no record: those of the stages that look at a sample."""
+    """The calls of the stages that look at a sample; they belong to the run and not to a record."""
     samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}
     return [
         (samples[name], usage)
@@ -155,8 +156,9 @@ def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]
 
 
 def _drawn_calls(summary: RunSummary, records: float, recipe: Recipe, settings: Any) -> list[tuple[Usage, float]]:
-    """The calls of the stages that only a sample of the records reaches, and by how much they grow when the records
-    grow by a factor.
+    """The calls of the stages behind a drawn sample, with their growth factor.
+
+    ``records`` is the factor by which the records grow.
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in recipe.stages:
@@ -172,7 +174,7 @@ def _drawn_calls(summary: RunSummary, records: float, recipe: Recipe, settings: 
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """By how much what was ``seen`` of a sample, its calls or records, grows when the records grow by a factor."""
+    """The growth factor of the ``seen`` calls or records of a sample if the records grow by the factor ``records``."""
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 
 

@@ -1,11 +1,11 @@
-"""Run folders whose replies are to be no older than a command: what ``--fresh`` asks for.
+"""The state of ``--fresh``: replies older than the command are not used.
 
 RUN/.fresh.json    since when replies of this folder count
 
-The time is part of every reply's key, so that no earlier reply is found, wherever it is kept: in the run folder, in the
-folder of ``--cache``, or in a run beside this one. It stays: later commands find what came since, with or without
-``--fresh``. The same command again goes on where a run with ``--fresh`` did not finish, or its budget ended it; behind
-a finished one it asks for everything anew.
+The time is part of every reply's cache key, so that an earlier reply is not found, wherever it is kept: in the run
+folder, in the folder of ``--cache``, or in a run beside this one. The file stays: later commands use the replies since
+that time, with or without ``--fresh``. The same command again resumes a run with ``--fresh`` that did not finish or
+that its budget ended; after a finished run it requests every reply anew.
 """
 
 import datetime
@@ -19,11 +19,11 @@ FRESH = ".fresh.json"
 
 
 class FreshnessError(UserError):
-    """The file cannot be read: nobody knows which replies of the folder count."""
+    """The file cannot be read, so it is unknown which replies of the folder count."""
 
 
 def fresh_since(root: Path) -> str:
-    """Since when the replies of the run folder count, as an ISO time; "" where all do. Raises FreshnessError."""
+    """The ISO time since when the replies of the run folder count; "" if all count. Raises FreshnessError."""
     file = root / FRESH
     try:
         return datetime.datetime.fromisoformat(json.loads(file.read_text("utf-8"))["since"]).isoformat()
@@ -36,14 +36,14 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """From now on replies count that are asked for from now on, unless a run that was begun so has not finished."""
+    """Let only replies count that are requested from this moment on, unless a run with ``--fresh`` is unfinished."""
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))
 
 
 def is_unfinished_fresh(root: Path) -> bool:
-    """Whether the run that was last begun with ``--fresh`` has not finished, or was ended by its budget."""
+    """Whether the last run with ``--fresh`` has not finished, or was ended by its budget."""
     since = fresh_since(root)
     try:
         told = json.loads((root / "run.json").read_text("utf-8"))

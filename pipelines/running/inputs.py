@@ -1,4 +1,4 @@
-"""What ``--input`` names: each input format is asked in turn."""
+"""Finds the input that ``--input`` names, by trying each input format in turn."""
 
 import difflib
 import hashlib
@@ -31,11 +31,11 @@ _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questio
 
 
 def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
-    """The input that the command line names, read as ``rows`` says; ``storage`` is how a store is reached.
+    """The input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
 
-    Raises :class:`InputError`, also for columns and a split that the input is seen not to have,
-    :class:`groundtrace.schemas.storage.StorageError` for a store that cannot be used as it is, and
-    :class:`groundtrace.pipelines.running.errors.RunPaused` for one that is away.
+    Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
+    :class:`groundtrace.schemas.storage.StorageError` for a store that cannot be used as configured, and
+    :class:`groundtrace.pipelines.running.errors.RunPaused` for a store that is unreachable.
     """
     if not name.strip():
         raise InputError("--input is empty")
@@ -52,28 +52,25 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
     found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
-    if SHAPES[rows.shape].is_expanding:  # a data set tells its number of rows, which may be more records
+    if SHAPES[rows.shape].is_expanding:  # a data set declares its number of rows, each of which may be several records
         told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(told))
     return _with_files(found, rows, storage)
 
 
 def first_rows(found: Input) -> list[Row]:
-    """The first rows of an input as they stand; none where they are not told before a run."""
+    """The first rows of an input, unchanged; empty if they cannot be read before a run."""
     rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
     return list(itertools.islice(rows, FIRST_ROWS))
 
 
 def seen_shape(found: Input) -> Shape:
-    """The shape that an input is seen to have."""
+    """The shape that the input's columns and first rows have."""
     return shape_of(found.columns, first_rows(found))
 
 
 def check_fields(found: Input, rows: RowSettings) -> None:
-    """Refuse an input that is seen to lack what every record needs: each of them would be rejected.
-
-    Raises :class:`InputError`.
-    """
+    """Raise :class:`InputError` if the input evidently lacks a required field: each record would be rejected."""
     check_questions(found, rows)
     if not found.columns:
         return
@@ -90,7 +87,7 @@ def check_fields(found: Input, rows: RowSettings) -> None:
 
 
 def check_questions(found: Input, rows: RowSettings) -> None:
-    """Refuse a folder of images alone, which no column map makes questions. Raises :class:`InputError`."""
+    """Raise :class:`InputError` for a folder of images without questions, which a column map cannot add."""
     if found.columns == {"image"} and "question" not in rows.constants:
         raise InputError(
             f"{found.name} holds images and no questions: list them in one .csv file in that folder, "
@@ -111,7 +108,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
-    """The input with the other files that its shape reads in what identifies it."""
+    """The input, with the content of the other files that its shape reads added to its fingerprint."""
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES[rows.shape].files(rows)
     for name in names:
@@ -127,7 +124,7 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
-    """Refuse columns to map or to keep that are not among those of the input; none known refuses nothing."""
+    """Raise InputError for columns to map or to keep that the input lacks; skipped if its columns are unknown."""
     names = sorted(found.columns and found.columns | SHAPES[rows.shape].gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
     for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:

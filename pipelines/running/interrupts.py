@@ -1,4 +1,4 @@
-"""Telling Ctrl-C from an error, and being stopped from being killed."""
+"""Distinguishes Ctrl-C from an error, and SIGTERM from SIGKILL."""
 
 import contextlib
 import signal
@@ -8,15 +8,15 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
-"""A terminal that is closed, and `timeout`, send their signal twice: so soon after the first it is no second stop."""
+"""A closed terminal and `timeout` send their signal twice: within this time, both are one stop."""
 
 
 def is_interrupt(error: BaseException | None) -> bool:
     """Whether the error is a KeyboardInterrupt or was raised because of one.
 
-    Beam raises a RuntimeError in place of one that a stage gets, and modules an ImportError of one while they load.
+    Beam replaces one in a stage by a RuntimeError, and a module that is being loaded by an ImportError.
     """
-    seen: set[int] = set()  # a chain may lead back into itself
+    seen: set[int] = set()  # a chain of causes may be a cycle
     while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):
         seen.add(id(error))
         error = error.__cause__ or error.__context__
@@ -25,15 +25,15 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def stopped_like_an_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt meanwhile, so that what stands in temporary folders is removed.
+    """SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
-    Only in a main thread, and each only where it has not been given another meaning: nohup has SIGHUP ignored.
+    This holds only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = _interrupting()
     try:
         before = {number: signal.signal(number, stop) for number in plain}
-    except ValueError:  # not the main thread, which alone may say
+    except ValueError:  # not the main thread: only that can set handlers
         yield
         return
     try:
@@ -44,7 +44,7 @@ def stopped_like_an_interrupt() -> Iterator[None]:
 
 
 def _interrupting() -> Callable[[int, FrameType | None], None]:
-    """A handler that raises KeyboardInterrupt, once for signals that are one stop."""
+    """A handler that raises KeyboardInterrupt once for all signals within :data:`SAME_STOP_S`."""
     last_s = float("-inf")
 
     def come(_: int, __: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What a job on other machines needs, looked at before anything is planned: Beam would try for minutes."""
+"""Checks a job for other machines before it is planned: Beam would retry for minutes."""
 
 import os
 import re
@@ -22,16 +22,16 @@ from groundtrace.pipelines.running.workers import runner_name
 from groundtrace.schemas.extras import require_extra
 
 CONNECT_S, ANSWER_S = 1.0, 5.0
-"""How long a job server may take to accept a connection, and then to answer on it."""
+"""Timeouts for a job server to accept a connection, and then to answer on it."""
 _BUCKET = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
 _STORES = ("gs://", "s3://")
 
 
 def check_job(options: PipelineOptions) -> None:
-    """Refuse options with which no job could be run; each in one line and within seconds.
+    """Check the options of a job; each error has one line and comes within seconds.
 
     Raises :class:`groundtrace.pipelines.running.runner.OptionError`, and
-    :class:`groundtrace.schemas.extras.MissingExtra` for Dataflow where its packages are missing.
+    :class:`groundtrace.schemas.extras.MissingExtra` for Dataflow if its packages are missing.
     """
     runner = runner_name(options)
     _check_locations(options)
@@ -91,7 +91,7 @@ def _check_job_server(options: PipelineOptions, runner: str) -> None:
 
 
 def _check_endpoint(endpoint: str) -> None:
-    """Refuse a job server that does not accept a connection, or is none."""
+    """Raise OptionError if no job server answers at the endpoint."""
     host, colon, port = endpoint.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise OptionError(f"--job_endpoint={endpoint} must be HOST:PORT, such as localhost:8099")
@@ -108,7 +108,7 @@ def _check_endpoint(endpoint: str) -> None:
 
 
 def _check_java(options: PipelineOptions, runner: str) -> None:
-    """Refuse a job server of our own start that cannot start."""
+    """Raise OptionError if the job server that Beam would start itself cannot start: no jar or no Java."""
     spark = options.view_as(SparkRunnerOptions)
     flink = options.view_as(FlinkRunnerOptions)
     is_spark = runner == "sparkrunner"

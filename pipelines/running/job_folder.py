@@ -1,4 +1,4 @@
-"""The folder of a job's files: on this machine, or in a store where workers elsewhere write them."""
+"""The folder of a job's files: on this machine, or in a store if remote workers write them."""
 
 import contextlib
 import hashlib
@@ -12,23 +12,25 @@ from groundtrace.schemas.remote_path import RemotePath, Stat
 from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS
 
 BROUGHT_AT_ONCE = 8
-"""How many files are brought from a store at a time."""
+"""How many files are downloaded at a time."""
 
 
 @dataclass(frozen=True)
 class JobFolder:
-    """A job's folder here, and, where its workers are elsewhere, the one in a store that they write into."""
+    """A job's local folder, and, for remote workers, the folder in a store that they write into."""
 
     here: Path
     remote: RemotePath | None = None
 
     @property
     def name(self) -> str:
-        """The folder as the workers know it."""
+        """The path of the folder for the workers."""
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """What the job has left, here. Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete`, and
+        """The job's outcome; its files are first downloaded if they are in a store.
+
+        Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete`, and
         :class:`groundtrace.schemas.storage.StorageError` and OSError for a store that cannot be read.
         """
         if self.remote is not None:
@@ -36,13 +38,13 @@ class JobFolder:
         return read_job(self.here)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """The shards of the job in the store, by the names that they are to have; none for a job on this machine."""
+        """The job's shards in the store, by their final names; empty for a job on this machine."""
         if self.remote is None:
             return {}
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
 
     def _bring(self, remote: RemotePath) -> None:
-        """Bring here what a manifest in the store names, and which records were read."""
+        """Download the lists of records read, the manifests, and the files that the manifests name."""
         found = {str(path.relative_to(remote)): stat for path, stat in remote.walked().items()}
         begun = (f"{RECORDS}/", MANIFEST)
         self._bring_all(remote, {name: stat for name, stat in found.items() if name.startswith(begun)})
@@ -62,7 +64,7 @@ class JobFolder:
 
 
 def _drop_unless(path: Path, sha256: str) -> None:
-    """Remove a file that is not what its manifest says: it then counts as missing."""
+    """Remove a file whose checksum differs from its manifest's: it then counts as missing."""
     with contextlib.suppress(FileNotFoundError):
         with path.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() == sha256:

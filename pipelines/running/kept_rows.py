@@ -1,4 +1,4 @@
-"""A run that keeps no rows never takes the place of rows: whatever the reason was, what is there is worth more."""
+"""Prevents a run that keeps no rows from replacing the rows of a finished run."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class NothingKept(UserError):
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Why a run kept no rows, and what to do; "" where it kept some or had no records."""
+    """Why a run kept no rows, and what to do; "" if it kept some or had no records."""
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""
@@ -31,7 +31,7 @@ def why_no_rows(summary: RunSummary) -> str:
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:
-    """Raises :class:`NothingKept` for a run without rows where the folder ``root`` holds some.
+    """Raise :class:`NothingKept` for a run without rows if the folder ``root`` holds some.
 
     ``output`` is the folder as the user named it.
     """
@@ -52,9 +52,9 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
 
 
 def _rows_in(root: Path) -> str:
-    """The training rows that stand in a run folder, in words; "" where there are none.
+    """The training rows in a run folder, in words; "" if there are none.
 
-    Where no ``run.json`` can be read, those of the shards count. In a store a folder without one holds no finished run.
+    If no ``run.json`` can be read, the rows of the shards count. In a store a folder without one holds no finished run.
     """
     try:
         held = read_summary(root, checked=False)
@@ -66,7 +66,7 @@ def _rows_in(root: Path) -> str:
 
 
 def _rows_of(shard: Path) -> int:
-    """The rows of a shard; 1 where it cannot be read, for there may be some."""
+    """The rows of a shard; 1 if it cannot be read, because it may hold some."""
     try:
         return pq.read_metadata(shard).num_rows
     except (OSError, pa.ArrowException):

@@ -1,4 +1,4 @@
-"""What a run that is stopped waits for before it ends: replies that are on their way, which are paid for."""
+"""Before a stopped run ends, waits for its in-flight replies, which are paid for."""
 
 import contextlib
 import os
@@ -12,16 +12,16 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.text import say
 
 LAST_REPLIES_S = 20.0
-"""How long they are waited for. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""
+"""How long a stopped run waits. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""
 SILENT_S = 1.0
-"""Workers that have nothing under way end sooner, and nobody has to hear of it."""
+"""Workers without in-flight requests end sooner, and the user gets no message."""
 CLOSE_S = 2.0
 STOP_FILE = "stop"
 LOOK_EVERY_S = 0.1
 
 
 def await_last_replies(models: ModelsSettings) -> None:
-    """Let this process send nothing more, and wait for what is on its way."""
+    """Send no more requests from this process, and wait for its in-flight replies."""
     if runtime().drain(models, 0.0):
         _tell()
         runtime().drain(models, LAST_REPLIES_S)
@@ -42,7 +42,7 @@ def await_workers(folder: Path) -> None:
 
 
 def _tell() -> None:
-    with contextlib.suppress(OSError):  # a terminal that was closed, which is a reason to be stopped
+    with contextlib.suppress(OSError):  # the terminal may be closed, which also stops a run
         say(
             f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for replies that are on their way "
             "(Ctrl-C ends at once)",
@@ -51,7 +51,7 @@ def _tell() -> None:
 
 
 def _is_alive(path: Path) -> bool:
-    """Whether the process that the file is named by runs."""
+    """Whether the process whose id is the file's name is running and has not removed the file."""
     try:
         os.kill(int(path.name), 0)
     except ProcessLookupError:
@@ -60,7 +60,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """In a worker: notes in the folder that this process has not ended yet, until its last replies have come."""
+    """In a worker: marks in the folder that this process is running, until its last replies have come."""
 
     def __init__(self, folder: Path) -> None:
         self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())
@@ -69,7 +69,7 @@ class LastReplies:
             self._mine.touch()
 
     def look(self) -> None:
-        """Begin to wait for them where the run is stopped."""
+        """Begin to wait for the last replies if the run is stopped."""
         if self._ending is None and self._stop.exists():
             self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
             self._ending.start()

@@ -1,4 +1,4 @@
-"""Groundtrace called from Python: a run, a preview, a look into a run, and the verification of one response.
+"""Groundtrace called from Python: a run, a preview, and the verification of one response.
 
 These are the functions behind ``import groundtrace``. A user's mistake raises
 :class:`groundtrace.schemas.errors.UserError`.
@@ -40,9 +40,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.RunArguments`, such as ``config``,
     ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
     ``beam_options``. Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, for an endpoint that
-    does not serve, and for a run that keeps no rows where a finished one has some and ``replace`` is not set,
-    :class:`groundtrace.pipelines.running.errors.RunPaused` where a server stayed away and the same call goes on later,
-    and :class:`groundtrace.pipelines.running.errors.ConservationError` for a run whose counts differ.
+    does not serve, and for a run that would replace a finished one's rows by none if ``replace`` is not set,
+    :class:`groundtrace.pipelines.running.errors.RunPaused` if a server is unreachable (the same call resumes the run),
+    and :class:`groundtrace.pipelines.running.errors.ConservationError` if records were lost or invented.
     """
     execute(RunArguments(pipeline, input, output, **arguments))
     return open_run(output)
@@ -71,7 +71,7 @@ def verify(
     scorers: Sequence[Scorer] = SCORERS,
     cache: str | None = None,
 ) -> Trace:
-    """Verify one response against its media, with the verifier that curates and rewards.
+    """Verify one response against its media, with the verifier of the pipelines and the rewards.
 
     Args:
         question: what was asked.
@@ -80,9 +80,9 @@ def verify(
         answer: the gold answer.
         answer_type: how answers are written and graded (:mod:`groundtrace.schemas.answers.registry`).
         choices: of a multiple-choice question.
-        entities: the visible things that the question speaks of, () where there are none. Without them what is counted
-            is read off the question; for other questions a response that points at nothing cannot be verified.
-        endpoints: by name, and ``roles``, which of them plays which role; the embedded engine by default.
+        entities: the visible things that the question names, () if there are none. If None, counted things are read
+            from the question; for other questions a response that points at nothing cannot be verified.
+        endpoints: by name; ``roles`` maps each role to an endpoint; the embedded engine by default.
         gate: weights and threshold of Argos Eq. 9.
         scorers: those that may run.
         cache: a folder for the replies; by default they are kept for this call only.

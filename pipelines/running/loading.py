@@ -1,4 +1,4 @@
-"""From the name that a command line gives to the recipe: a bundled one, or a file of one's own in any folder."""
+"""Loads the recipe that a command line names: a bundled one, or a user's file in any folder."""
 
 import contextlib
 import importlib
@@ -22,10 +22,10 @@ class PipelineError(UserError):
 
 
 def load_recipe(name: str) -> Recipe:
-    """The recipe that ``name`` stands for: a bundled one by name or file, or a file of one's own.
+    """The recipe of this name: a bundled one by name or file, or a user's file.
 
-    A file of one's own may import modules beside it and use prompts from a folder ``prompts`` beside it.
-    Raises :class:`PipelineError`.
+    A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
+    :class:`PipelineError`.
     """
     module = adopt_file(str(recipe_file(name)))
     recipe = getattr(module, "RECIPE", None)
@@ -51,12 +51,12 @@ def bundled_names() -> list[str]:
 
 
 def is_bundled(file: Path) -> bool:
-    """Whether the file, named without links, stands among the bundled pipelines."""
+    """Whether the file, a path without links, is one of the bundled pipelines."""
     return file.parent == _BUNDLED
 
 
 def _line_of(file: Path, error: BaseException) -> str:
-    """Where in a file an error arose while it was imported; "" where that is not known, or the error says it."""
+    """The line of a file whose import failed, in words; "" if it is unknown, or the error's message has it."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
@@ -68,7 +68,7 @@ def _is_ours(module: str) -> bool:
 
 @contextlib.contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Imports within it leave no ``__pycache__``."""
+    """Imports in the body write no ``__pycache__``."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -77,11 +77,11 @@ def _no_bytecode() -> Iterator[None]:
 
 
 def adopt_file(path: str) -> ModuleType:
-    """The module of a pipeline file, with its folder made known for imports and its prompts for loading.
+    """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
-    Worker processes call it too, so that what a pipeline's stages refer to is found there under the same names.
-    Nothing is written into the folder of a file of one's own: Python, too, keeps no bytecode of a script that it runs.
-    Raises :class:`PipelineError` when the file cannot be imported, or its name is taken by another module.
+    Worker processes call this too, so that a pipeline's stages have the same module names there. Nothing is written
+    into the folder of a user's file: Python, too, keeps no bytecode of a script that it runs. Raises
+    :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)
     if is_bundled(file):
@@ -103,7 +103,7 @@ def adopt_file(path: str) -> ModuleType:
     try:
         with _no_bytecode():
             return importlib.import_module(file.stem)
-    except (Exception, SystemExit) as error:  # whatever the user's code raises; a sys.exit(0) is no run that is done
+    except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
         sys.modules.pop(file.stem, None)
         said = str(error) if isinstance(error, SyntaxError | ImportError) else f"{type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and _is_ours(error.name or ""):

@@ -1,7 +1,7 @@
-"""Worker processes on this machine, which end with their run, and a run that ends with its workers.
+"""Worker processes on this machine that end with their run, and a run that ends if a worker is killed.
 
-Beam's own runner waits for ever for the reply of a process that was killed, such as one that took too much memory; and
-the workers of a command that was killed go on with their calls for minutes.
+Beam's own runner waits for ever for a process that was killed, such as one that used too much memory; and the workers
+of a command that was killed continue their calls for minutes.
 """
 
 import atexit
@@ -26,19 +26,20 @@ from groundtrace.pipelines.running.last_replies import LastReplies, await_worker
 
 LOOK_EVERY_S = 0.5
 _THREAD = "run_worker"
-"""How Beam names the threads that wait for a worker process; one raises where its process failed."""
+"""Beam's name for the threads that wait for a worker process; such a thread raises if its process failed."""
 
 
 class WorkersRunner(FnApiRunner):
-    """Beam's runner with processes of ``python -c code``.
+    """Beam's runner with worker processes ``python -c code``.
 
-    Raises :class:`groundtrace.pipelines.running.errors.RunPaused` where one of them has ended before its work.
+    Raises :class:`groundtrace.pipelines.running.errors.RunPaused` if one of them ends before its work is done.
     """
 
     def __init__(self, python: str, code: str, **more: Any) -> None:
         self._wanted = tempfile.TemporaryDirectory(prefix="groundtrace-workers-")
-        # Modules are looked for where this process does, and nowhere else. What stops a command is the parent's from
-        # the start. SIGTERM is not ignored but passed over: a program that is started here would ignore it too.
+        # Workers import from this process's paths only, and only the parent handles the signals that stop a command.
+        # SIGTERM and SIGHUP get an empty handler instead of SIG_IGN, which the programs that a worker starts would
+        # inherit.
         where = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)"
         where += "; [signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGHUP)]"
         where += f"; sys.path[:] = {sys.path!r}"
@@ -49,8 +50,8 @@ class WorkersRunner(FnApiRunner):
         self._is_at_work = False
 
     def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
-        """As Beam's; where that stops, the workers do too."""
-        if threading.current_thread() is not threading.main_thread():  # which alone can be waked
+        """Beam's method, which raises RunPaused if a worker is killed."""
+        if threading.current_thread() is not threading.main_thread():  # which alone handles signals
             return super().run_pipeline(*arguments, **more)
         said_before, threading.excepthook = threading.excepthook, self._tell
         handled_before = signal.signal(signal.SIGUSR1, self._stop)
@@ -62,13 +63,13 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """Beam puts into this all that the workers do, and not that it waits for their end afterwards."""
+        """Wraps all that the workers do, but not Beam's wait for their end; ends the workers if a run stops."""
         with super().maybe_profile():
             self._is_at_work = True
             try:
                 yield
             except RunPaused:
-                self._wanted.cleanup()  # or Beam would wait for what they have begun
+                self._wanted.cleanup()  # otherwise Beam would wait for the work that they have begun
                 raise
             except KeyboardInterrupt:
                 try:
@@ -81,7 +82,7 @@ class WorkersRunner(FnApiRunner):
 
     def _tell(self, failed: threading.ExceptHookArgs) -> None:
         if not Path(self._wanted.name).is_dir():
-            return  # Beam's threads find the connections of the workers broken, which were told to end
+            return  # the workers were told to end, so Beam's threads lose their connections
         if failed.thread is None or failed.thread.name != _THREAD:
             threading.__excepthook__(failed)
         elif self._is_at_work:
@@ -99,16 +100,17 @@ class WorkersRunner(FnApiRunner):
 def leave() -> None:
     """End this worker process when its work is done.
 
-    It closes what it has open, but leaves its memory to the system: freeing every object takes a second, and Beam waits
-    for one worker after the other.
+    Runs the exit handlers, but leaves the memory to the system: freeing every object takes a second, and Beam waits for
+    one worker after the other.
     """
     atexit._run_exitfuncs()
     os._exit(0)
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """In a worker: end this process when its parent has, or when the folder ``wanted`` is gone. Before its parent
-    removes that, it waits for the last replies of this process.
+    """In a worker: end this process when its parent has ended, or when the folder ``wanted`` is gone.
+
+    Before the parent removes the folder, it waits for the last replies of this process.
     """
     last = LastReplies(Path(wanted))
 

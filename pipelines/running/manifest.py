@@ -1,7 +1,7 @@
-"""What a job has left: its manifest, and with it which of the files in its folder count.
+"""The outcome of a job: its manifest, and the files in its folder that the manifest names.
 
-Runners may run a part of a job twice, lose it in the middle, or say that a job is done of which nothing ran. Only what
-a manifest names is a job's outcome.
+Runners may run a part of a job twice, lose it in the middle, or report a job as done of which nothing ran. Files that a
+manifest does not name are ignored.
 """
 
 import contextlib
@@ -28,21 +28,21 @@ class Job:
     side: tuple[dict[str, Any], ...]
 
     def files(self, name: str) -> list[Path]:
-        """The shards of a set, as they were written."""
+        """The shards of a set, under the names that they were written with."""
         return [self.folder / name / entry.file for entry in self.shards if entry.set == name]
 
     @property
     def ends(self) -> list[Path]:
-        """What the ends tell, a file for each shard."""
+        """The tables of ends, one file for each shard."""
         return [self.folder / ENDS / entry.ends for entry in self.shards]
 
     @property
     def records(self) -> list[Path]:
-        """Which records were read; several files may name the same."""
+        """The lists of records that were read; several files may name the same record."""
         return sorted((self.folder / RECORDS).glob("*.parquet"))
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
-        """Give the shards and artifacts their final names in ``staging``; returns what ``run.json`` says of each."""
+        """Move the shards and artifacts to their final names in ``staging``; returns their entries in ``run.json``."""
         told: dict[str, FileEntry] = {}
         for entry in self.shards:
             (staging / entry.set).mkdir(exist_ok=True)
@@ -56,10 +56,10 @@ class Job:
 
 
 def read_job(folder: Path) -> Job:
-    """What the job that wrote into ``folder`` has left.
+    """The outcome of the job that wrote into ``folder``.
 
-    A job whose last step ran twice has left several manifests that say the same of different files: the first that is
-    whole counts. Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete` when there is none.
+    A job whose last step ran twice has several manifests with the same content for different files: the first complete
+    one counts. Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete` if there is none.
     """
     wrong = "it left no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
@@ -71,13 +71,13 @@ def read_job(folder: Path) -> Job:
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """What each manifest in the folder tells that is not cut short."""
+    """The jobs of all manifests in the folder that are not cut short."""
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]
 
 
 def _job_of(path: Path) -> Job | None:
-    """The job that a manifest tells of; None for one that is cut short."""
+    """The job that a manifest describes; None if it is cut short."""
     with contextlib.suppress(ValueError):
         lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
         if lines and lines[-1] == {"lines": len(lines) - 1}:
@@ -91,7 +91,7 @@ def _job_of(path: Path) -> Job | None:
 
 
 def _missing(job: Job) -> str:
-    """What a job lacks of what its manifest names; "" where all is there."""
+    """Which file of a job's manifest is missing or incomplete; "" if all are complete."""
     for entry in job.shards:
         path = job.folder / entry.set / entry.file
         if not path.is_file() or path.stat().st_size != entry.size_bytes:

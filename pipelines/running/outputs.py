@@ -1,9 +1,9 @@
-"""Writing a run's ends: from what a DAG returns to the files of its job, which the driver checks and takes over.
+"""Writes a run's ends, which a DAG returns, into the files of its job; the driver checks and takes them over.
 
 JOB/<set>/        shards, under names of the attempt that wrote each
-JOB/ends/         beside each shard what its ends tell (:mod:`groundtrace.stages.plumbing.told`)
+JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.told`)
 JOB/records/      which records were read, by number and id
-JOB/manifest-*    written when all of these are whole: an entry for each shard, the artifacts, the calls of samples
+JOB/manifest-*    written when all of these are complete: an entry for each shard, the artifacts, the calls of samples
 """
 
 from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Write what ends and what is told of it into the folder ``job``; the manifest last."""
+    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest last."""
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):
@@ -69,7 +69,7 @@ def write_ends(
 
 
 class _NoteRecords(beam.DoFn):
-    """Writes number and id of each record that was read; where a runner reads twice, they stand there twice."""
+    """Writes number and id of each record that was read; twice if a runner reads the record twice."""
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder
@@ -121,6 +121,6 @@ def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
 
 
 def _media_bytes(draft: Draft) -> int:
-    """What a row's media take: the originals' files and what was drawn over them."""
+    """The size of a row's media in bytes: the originals' files and the overlays drawn on them."""
     images = [image for medium in draft.question.media for image in medium.frames or (medium,)]
     return sum(image.size_bytes for image in (*images, *draft.overlays))

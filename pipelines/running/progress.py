@@ -1,7 +1,7 @@
-"""The live view of a local run: stages, what they have done, what the run has taken, its errors and the time left.
+"""The live view of a local run: the stages' progress, the run's tokens and cost, its errors and the time left.
 
-In a terminal a table that redraws itself; otherwise a line every few seconds when the figures have changed. Workers in
-processes of their own and remote ones count stages there: of those only what the run has taken is shown.
+In a terminal a table that redraws itself; otherwise a line every few seconds if the figures have changed. Worker
+processes and remote workers count their stages themselves: of those only tokens and cost are shown.
 """
 
 import contextlib
@@ -28,9 +28,9 @@ LINE_EVERY_S = 5.0
 LOOK_EVERY_S = 0.5
 RATE_OVER_S = 60.0
 MIN_RATE_OVER_S = 5.0
-"""Over how many seconds, and at least, the rate of calls is taken that the time left is told by."""
+"""The longest and the shortest time over which the rate of calls is measured, from which the time left is estimated."""
 StagesBefore = Mapping[str, str]
-"""The name of the stage whose kept records are those that a stage will see."""
+"""For each stage, the stage before it, whose kept records are its input."""
 
 
 @contextlib.contextmanager
@@ -39,10 +39,9 @@ def show_progress(
 ) -> Iterator[None]:
     """Show the board on stderr while the body runs, and its last state when it ends.
 
-    ``part`` says, before each line and above the table, which part of the run this is ("" when it has but one). What
-    the run's processes wait for, and what they take, stands in the folder ``notes``
-    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is told where it is known how many calls
-    it makes.
+    ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only
+    one). The run's processes note in the folder ``notes`` what they wait for and what they use
+    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if ``expected_calls`` is known.
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
@@ -57,7 +56,7 @@ def show_progress(
 
 
 class RunView:
-    """What is shown of a run. ``expected_calls`` is how many it makes in all, None where nobody knows."""
+    """The view of a run. ``expected_calls`` is how many calls it makes in all, None if unknown."""
 
     def __init__(self, recipe: Recipe, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
         self.part = part
@@ -66,13 +65,13 @@ class RunView:
         self._calls: deque[tuple[float, int]] = deque()
 
     def drawn(self) -> Group:
-        """The table, with what the run has taken below it."""
+        """The table, with tokens, cost, the time left and the waits below it."""
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """The present state in one line; empty while there is nothing to tell."""
+        """The present state in one line; empty before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
         if not stages and so_far.requests:
@@ -100,7 +99,7 @@ def _redraw(stop: threading.Event, view: RunView) -> None:
 
 
 def _print_lines(stop: threading.Event, view: RunView) -> None:
-    """Print what has changed every few seconds, and at once when the run begins to wait or goes on."""
+    """Print changed figures every few seconds, and at once when the run begins to wait or continues."""
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
         ended = stop.wait(LOOK_EVERY_S)
@@ -119,19 +118,19 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(recipe: Recipe) -> StagesBefore:
-    """For each stage that takes just what the stage before it keeps, that stage."""
+    """For each stage whose input is exactly what the stage before it keeps, that stage before."""
     passed = [stage for stage in recipe.stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """How many elements the stage will see, where the stage before it tells."""
+    """How many elements the stage will see; None if the stage before it is not known."""
     known = stages.get(before.get(stage, ""))
     return known.kept if known else None
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Seconds left at the rate of the last seconds; None while it cannot be told."""
+    """Seconds left at the rate of the last seconds; None if unknown."""
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:
         return None
@@ -139,8 +138,9 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
 
 
 def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
-    """Seconds until the run has made all ``expected`` calls, at the rate of those in ``calls``: pairs of a time in
-    seconds and how many were made by then. None while that cannot be told.
+    """Seconds until the run has made all ``expected`` calls; None if unknown.
+
+    The rate is that of ``calls``: pairs of a time in seconds and how many calls were made by then.
     """
     (began_s, first), (now_s, made) = calls[0], calls[-1]
     if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
@@ -157,7 +157,7 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(so_far: SoFar) -> str:
-    """What the run has taken, and the tries that failed; empty where there is nothing of either."""
+    """The run's tokens, cost and failed tries; empty if there are none."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
     taken = [", ".join(parts)] if parts else []
@@ -183,9 +183,9 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """The board in one line, empty before the first stage: the first stage that waits for replies, or else the latest.
+    """The board in one line: the first stage that waits for replies, or else the latest; empty without stages.
 
-    Those behind one that waits have done all that reached them, which says nothing of how far the run is.
+    Stages behind a waiting stage have done all that reached them, which does not show how far the run is.
     """
     if not stages:
         return ""

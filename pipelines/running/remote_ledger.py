@@ -1,7 +1,7 @@
-"""The ledger of a run folder in a store, and its copy on this machine: each has what was noted in the other.
+"""Copies the ledger of a run folder between a store and this machine, in both directions.
 
-The driver writes its sums here, and workers on this machine their notes; workers elsewhere note into the store
-(:mod:`groundtrace.inference.flow.note_files`). What is deleted on the side where it was written is deleted on the
+The driver writes its sums here, and workers on this machine their notes; workers elsewhere write notes into the store
+(:mod:`groundtrace.inference.flow.note_files`). A file that is deleted on the side that wrote it is deleted on the
 other.
 """
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteLedger:
-    """``ledger/`` of the run folder ``target`` in a store, and of ``root`` on this machine."""
+    """Copies ``ledger/`` between the run folder ``target`` in a store and ``root`` on this machine."""
 
     def __init__(self, target: RemotePath, root: Path) -> None:
         self._target, self._root = target, root
@@ -30,12 +30,12 @@ class RemoteLedger:
         self._thread: threading.Thread | None = None
 
     def bring(self) -> None:
-        """Bring here what others have noted in the store since the last time. Raises OSError where it is away."""
+        """Download what others have noted in the store since the last time. Raises OSError if it is unreachable."""
         with self._lock:
             there = {str(path.relative_to(self._target)): stat for path, stat in self._there().items()}
             for name, stat in there.items():
                 if name not in self._sent and self._brought.get(name) != stat:
-                    with contextlib.suppress(FileNotFoundError):  # such as a note that was taken back meanwhile
+                    with contextlib.suppress(FileNotFoundError):  # such as a note that was deleted meanwhile
                         fetch(self._target / name, stat.st_size, self._root / name)
                         self._brought[name] = stat
             for name in self._brought.keys() - there.keys():
@@ -43,7 +43,7 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Put into the store what was noted here, and delete there what is here no more. Raises OSError."""
+        """Upload what was noted here, and delete there what was deleted here. Raises OSError."""
         with self._lock:
             here = self._here()
             for name, stamp in here.items():
@@ -57,13 +57,13 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Bring and send every :data:`COPY_EVERY_S` seconds from now on."""
+        """Start a thread that brings and sends every :data:`COPY_EVERY_S` seconds."""
         self._ended.clear()
         self._thread = threading.Thread(target=self._keep_copying, name="ledger", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Copy no more; what was noted last is left to :meth:`send`."""
+        """Stop copying; :meth:`send` uploads what was noted last."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -73,13 +73,13 @@ class RemoteLedger:
             try:
                 self.bring()
                 self.send()
-            except Exception as error:  # whatever the store says: it is tried again, and the last time raises
+            except Exception as error:  # any error: copying is retried, and the last :meth:`send` raises
                 _log.warning("the ledger of %s could not be copied, trying on: %s", self._target, error)
 
     def _here(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}
         for path in sorted((self._root / LEDGER).rglob("*")):
-            with contextlib.suppress(FileNotFoundError):  # a note that was taken back meanwhile
+            with contextlib.suppress(FileNotFoundError):  # a note that was deleted since
                 if path.is_file() and not path.name.startswith("."):
                     stat = path.stat()
                     found[path.relative_to(self._root).as_posix()] = stat.st_size, stat.st_mtime_ns

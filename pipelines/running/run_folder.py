@@ -1,4 +1,4 @@
-"""The run folder: who may write it, what it belongs to, and how new outputs replace old ones in one step.
+"""The run folder: its lock, the input that it belongs to, and how new outputs replace old ones in one step.
 
 RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
 RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
@@ -36,10 +36,9 @@ SETS = ("sft", "rl", "rejected")
 SPOOL = "spool"
 MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
-"""In the staging folder: where outputs go that are being replaced, the mark that all are there, and the mark that they
-are to be kept."""
+"""In the staging folder: the replaced outputs, the mark that all were moved there, and the mark to keep them."""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
-"""What every run may write; a recipe's artifacts stand beside them, named in ``run.json``."""
+"""Names that every run may write; a recipe's artifacts are beside them, named in ``run.json``."""
 
 
 class RunFolderError(UserError):
@@ -48,50 +47,52 @@ class RunFolderError(UserError):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The layout of one run's folder; that of one in a store is on this machine, and is delivered at the end."""
+    """The layout of a run folder; one in a store has a local copy, which is delivered at the end."""
 
     root: Path
     delivery: Delivery | None = None
 
     @property
     def staging(self) -> Path:
-        """Where outputs are written before they replace the old ones."""
+        """The folder in which outputs are written before they replace the old ones."""
         return self.root / ".staging"
 
     @property
     def previous(self) -> Path:
-        """The outputs that the last run with another outcome replaced."""
+        """The old outputs that the last run with a different result replaced."""
         return self.root / "previous"
 
     @property
     def name(self) -> str:
-        """The folder as the user knows it."""
+        """The folder's path or URL for the user."""
         return str(self.delivery or self.root)
 
     @property
     def cache_path(self) -> Path:
-        """The reply cache of this run, where the folder is on a disk."""
+        """The reply cache of this run if the folder is on a disk."""
         return self.root / "cache" / "replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[RunFolder, ...]":
-        """The run folders beside this one that are the same input's and have a reply cache, the newest first.
+        """The run folders beside this one that have the same input and a reply cache, the newest first.
 
-        A run finds in them what its preview has paid for.
+        A run finds in them the replies that its preview has paid for.
         """
         found: list[tuple[float, RunFolder]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
             folder = RunFolder(marker.parent)
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not ours, or none that can be read
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not a run folder, or unreadable
                 if folder != self and json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint:
                     found.append((folder.cache_path.stat().st_mtime, folder))
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Make the folder this input's, and clear what an interrupted run left. With ``fresh`` no earlier reply counts.
-        Raises :class:`RunFolderError` and :class:`groundtrace.pipelines.running.freshness.FreshnessError`.
+        """Claim the folder for this input, and clear what an interrupted run left.
 
-        With ``resume`` False another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
-        before. Cached replies stay: they are found by content.
+        With ``fresh`` no earlier reply counts.
+
+        If ``resume`` is False, another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
+        before. Cached replies stay: they are found by content. Raises :class:`RunFolderError` and
+        :class:`groundtrace.pipelines.running.freshness.FreshnessError`.
         """
         self.check(fingerprint, resume)
         try:
@@ -116,13 +117,13 @@ class RunFolder:
             self.delivery.begin()
 
     def clear_staging(self) -> None:
-        """Remove what was staged; nothing of the folder's outputs."""
+        """Remove the staged files; the folder's outputs stay."""
         for path in self.staging.iterdir():
             if path.name != RUN_MARKER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
-        """Refuse a folder that is not a run folder, or that is another input's; touches nothing."""
+        """Raise RunFolderError if it is not a run folder or, with ``resume``, another input's; changes nothing."""
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
@@ -148,12 +149,12 @@ class RunFolder:
             )
 
     def _is_others(self, fingerprint: str) -> bool:
-        """Whether the folder is another input's."""
+        """Whether the folder belongs to another input."""
         marker = self.root / RUN_MARKER
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
-        """The names of the outputs that stand in the folder, ``run.json`` last; artifacts are those it tells of."""
+        """The names of the outputs in the folder, ``run.json`` last; it names the artifacts."""
         told = self.root / "run.json"
         try:
             summary = json.loads((told if told.exists() else self.staging / _REPLACED / told.name).read_text("utf-8"))
@@ -167,7 +168,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process.
 
-        Raises :class:`RunFolderError`, in a store :class:`groundtrace.schemas.lease.Held`, when another holds it.
+        Raises :class:`RunFolderError`, in a store :class:`groundtrace.schemas.lease.Held`, if another process holds it.
         """
         with contextlib.ExitStack() as stack:
             if self.delivery is not None:
@@ -176,22 +177,22 @@ class RunFolder:
             yield
 
     def bring_notes(self) -> None:
-        """Bring here what workers elsewhere have noted of their requests, where the folder is in a store."""
+        """Download the notes of remote workers on their requests if the folder is in a store."""
         if self.delivery is not None:
             self.delivery.bring_notes()
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
-        """The name by which workers know a path of this folder, ``elsewhere`` being those that see no disk of ours."""
+        """A path of this folder as the workers see it; ``elsewhere``: they see no disk of this machine."""
         if elsewhere and self.delivery is not None:
             return str(self.delivery.target / path.relative_to(self.root).as_posix())
         return str(path)
 
     @contextlib.contextmanager
     def job(self, elsewhere: bool = False) -> Iterator[JobFolder]:
-        """A folder for the files of one job, removed behind it; ``spool`` in it is for what crosses its shuffles.
+        """A folder for the files of one job, removed afterwards; ``spool`` in it holds the data of its shuffles.
 
-        No other job has it: what is left of one that was given up can write nothing that counts. That of workers
-        ``elsewhere`` stands in the store where this folder does, until the run's end.
+        Each job has its own, so that what an abandoned job still writes does not count. For workers ``elsewhere`` it is
+        in the store if this folder is, and stays until the run's end.
         """
         folder = self.staging / f"job-{uuid.uuid4().hex}"
         for name in (*SETS, ENDS, RECORDS, SPOOL):
@@ -202,16 +203,16 @@ class RunFolder:
             shutil.rmtree(folder, ignore_errors=True)
 
     def take_over(self, folder: JobFolder, job: Job) -> dict[str, FileEntry]:
-        """Stage what a job has made under the names that it is to have; returns what ``run.json`` says of each."""
+        """Stage a job's outputs under their final names; returns their entries in ``run.json``."""
         if self.delivery is not None:
             self.delivery.made(folder.shards(job))
         return job.take_over(self.staging)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Put the staged outputs in place of the old ones; ``run.json`` last, as the sign of a whole run.
+        """Replace the old outputs by the staged ones; ``run.json`` last, as the mark of a complete run.
 
-        ``keep_previous`` keeps the old ones in RUN/previous. What a process that is killed meanwhile leaves undone, the
-        next :meth:`prepare` does: all outputs of one of the two runs stand on the disk at any time.
+        ``keep_previous`` keeps the old ones in RUN/previous. If the process is killed meanwhile, the next
+        :meth:`prepare` finishes the commit: all outputs of one of the two runs are on the disk at any time.
         """
         if keep_previous:
             (self.staging / _KEEP).touch()
@@ -221,7 +222,7 @@ class RunFolder:
             self.delivery.deliver(keep_previous)
 
     def _finish_commit(self) -> None:
-        """Do what is left of a commit, if one was begun."""
+        """Finish a commit that was begun."""
         replaced, moved, keep = (self.staging / name for name in _COMMITTING)
         if not replaced.is_dir():
             return
@@ -232,7 +233,7 @@ class RunFolder:
         staged = (path.name for path in self.staging.iterdir() if path.name not in _COMMITTING)
         for name in sorted(staged, key="run.json".__eq__):
             if name not in STAGED:
-                (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json tells of any more
+                (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json names
             (self.staging / name).rename(self.root / name)
         if keep.exists():
             shutil.rmtree(self.previous, ignore_errors=True)
@@ -241,28 +242,28 @@ class RunFolder:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file in a folder without a marker is there because a run began to claim the folder."""
+    """Whether a file in a folder without a marker comes from a run that began to claim the folder."""
     return name == ".lock" or is_unfinished(name)
 
 
 def local_path(name: str) -> Path:
-    """The path that a command line names, with a leading ``~`` expanded where the shell has left it."""
+    """The path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
     try:
         return Path(name).expanduser()
-    except RuntimeError:  # there is no such user: a name like any other
+    except RuntimeError:  # an unknown user: an ordinary name
         return Path(name)
 
 
 def real_path(name: str) -> Path:
-    """The same without links. Those that lead back to themselves stay, and nothing can be written there."""
+    """The path without links. Links in a cycle stay, and nothing can be written there."""
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them
 
 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
     """The run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`RunFolderError` for a path that no folder can have, :class:`groundtrace.schemas.storage.StorageError`
-    for a URL that cannot be used, and :class:`groundtrace.pipelines.running.delivery.DeliveryError` for one that holds
+    Raises :class:`RunFolderError` for an impossible path, :class:`groundtrace.schemas.storage.StorageError` for a URL
+    that cannot be used, and :class:`groundtrace.pipelines.running.delivery.DeliveryError` for a URL that holds
     something else than a run.
     """
     target = place(name, storage)
@@ -273,7 +274,7 @@ def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
 
 
 def _root_on_disk(name: str) -> Path:
-    """The path of a run folder on a disk. Raises :class:`RunFolderError` for a name that none can have."""
+    """The path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
     scheme, colon, rest = name.partition(":")
     if not name:
         raise RunFolderError("--output is empty: name a folder")

@@ -1,4 +1,4 @@
-"""Which Beam runner a run uses, with which options."""
+"""Parses the Beam options of a run and chooses its runner."""
 
 import argparse
 import difflib
@@ -20,11 +20,11 @@ from groundtrace.stages.plumbing.options import Options
 
 
 class OptionError(UserError, ValueError):
-    """An option of the run that cannot be used, such as one that no Beam option class knows."""
+    """An option of the run that cannot be used, such as one that no Beam option class defines."""
 
 
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
-    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or fail over."""
+    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or crash on."""
     if any("\n" in flag.strip() for flag in flags):
         raise OptionError("a Beam option has several lines: where $(…) gives the options, write it without quotes")
     flags = _with_word(flags)
@@ -56,7 +56,7 @@ def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
 
 
 def _with_word(flags: Sequence[str]) -> list[str]:
-    """The flags with a value for a bare ``--dry_run``, which Beam would refuse, or take the next option for."""
+    """The flags with ``=True`` after a bare ``--dry_run``: Beam would refuse it, or take the next option as value."""
     ended = [*flags, "--"]
     return [
         "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag
@@ -65,27 +65,27 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
-    """The portable runner on this machine, unless the options name one (None: Beam takes it from the options).
+    """The portable runner on this machine; None if the options name a runner, which Beam then creates.
 
-    Beam's own default would first try to download a runner binary. It would not tell its worker processes on this
-    machine the pipeline's options, such as those of a file system, nor know what ``recipe_file`` brings: its stages,
-    its prompts, and what it adds to our registries.
+    Beam's own default would first try to download a runner binary. It would not pass to its worker processes on this
+    machine the pipeline's options, such as those of a file system, nor the contents of ``recipe_file``: its stages, its
+    prompts, and its additions to our registries.
     """
     if options.view_as(StandardOptions).runner:
         return None
     direct = options.view_as(DirectOptions)
     if direct.direct_running_mode != "multi_processing":
         return FnApiRunner()
-    direct.direct_running_mode = "in_memory"  # or Beam would put its own worker command in place of this one
+    direct.direct_running_mode = "in_memory"  # otherwise Beam would use its own worker command
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
     told = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
     return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(told))
 
 
 def _worker_code(recipe_file: Path | None) -> str:
-    """What a worker process on this machine runs."""
+    """The Python code that a worker process on this machine runs."""
     lines: list[str] = []
-    quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: what ends the run comes back as an error
+    quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
     if quiet:
         lines += ["import logging, os, sys", "logging.disable()"]
     if recipe_file is not None:
@@ -104,7 +104,7 @@ def _worker_code(recipe_file: Path | None) -> str:
 
 
 class _Tolerant:
-    """Adds arguments to a parser; Beam declares a few options twice."""
+    """Adds arguments to a parser, and skips those that it has: Beam declares a few options twice."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser

@@ -1,6 +1,4 @@
-"""A look at the records of an input, the first of a large one: read, checked and their media decoded as a run does it,
-without models.
-"""
+"""Reads, checks and decodes the first records of an input as a run does it, without models."""
 
 import itertools
 import tempfile
@@ -26,13 +24,13 @@ from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
 
 MAX_RECORDS = 5000
-"""Of a larger input the first so many are read."""
+"""Only the first so many records of a larger input are read."""
 MIN_RECORDS = 50
-"""So many are read however long it takes."""
+"""At least so many records are read, however long it takes."""
 MAX_LOOK_S = 60.0
-"""After this time no further record is read: the media may be large or far away."""
+"""After this time no further record is read: the media may be large or remote."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
-"""Reasons whose details name a file each, and are one problem."""
+"""Reasons whose details each name a file; all such files count as one problem."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sample:
-    """What the records are: how many were read, the questions that they give, and why the others give none."""
+    """The sampled records: how many were read, the questions that they give, and why the others give none."""
 
     read: int
     drafts: tuple[Draft, ...]
@@ -57,10 +55,10 @@ class Sample:
 def sample_records(
     sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
 ) -> Sample:
-    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`; what their
-    media are drawn into is a folder that is removed again.
+    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`.
 
-    ``video`` None takes no clips. Raises what reading the input raises.
+    Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. Raises the errors of reading
+    the input.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()

@@ -1,6 +1,4 @@
-"""What a run has taken so far: the sums of what its processes note while it lasts
-(:mod:`groundtrace.inference.flow.notes`).
-"""
+"""The running totals of a run: the sums of its processes' notes (:mod:`groundtrace.inference.flow.notes`)."""
 
 import contextlib
 import json
@@ -17,9 +15,9 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 @dataclass
 class SoFar:
-    """Requests, tokens and dollars that a run has taken, the tries that failed, and what the last of them said.
+    """A run's requests, tokens and dollars so far, its failed tries, and the message of the last of them.
 
-    ``rate_limited`` are the failed tries that a server answered with HTTP 429.
+    ``rate_limited`` counts the failed tries that a server answered with HTTP 429.
     """
 
     requests: int = 0
@@ -31,7 +29,7 @@ class SoFar:
 
 
 class NotesReader:
-    """Sums up the notes in the folder ``root`` ("" for a run that notes nothing); each line is read once."""
+    """Sums up the notes in the folder ``root`` ("" for a run without notes); each line is read once."""
 
     def __init__(self, root: str) -> None:
         self._root = Path(root) if root else None
@@ -39,7 +37,7 @@ class NotesReader:
         self._sums = SoFar()
 
     def read(self) -> SoFar:
-        """The sums up to now."""
+        """The sums so far."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests
@@ -53,7 +51,7 @@ class NotesReader:
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
-        """The notes in the whole lines that were added since the last look; none of a line that a full disk cut."""
+        """The notes in the complete lines added since the last call, without lines that a full disk cut."""
         with path.open("rb") as file:
             file.seek(self._read_bytes.get(path, 0))
             whole = file.read().rpartition(b"\n")

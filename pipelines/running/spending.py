@@ -1,10 +1,10 @@
-"""What a run folder has cost, in all runs that wrote or were to write it, the failed, stopped and killed ones too.
+"""The cost of a run folder over all its runs, also those that failed, were stopped or were killed.
 
-RUN/ledger/<run>/        what the processes of a run note while it lasts (:mod:`groundtrace.inference.flow.notes`)
-RUN/ledger/<run>.json    the sum, once it has ended
+RUN/ledger/<run>/        the notes of a run's processes while it lasts (:mod:`groundtrace.inference.flow.notes`)
+RUN/ledger/<run>.json    the sum, once the run has ended
 
-The notes of a run that did not finish stay until the next one: its workers may go on for a while, and note what they
-pay in files that they have open.
+The notes of a run that did not finish stay until the next one: its workers may go on for a while, and note their
+payments in files that they have open.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from groundtrace.schemas.run_summary import PaidFigures
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"
-"""Stands among notes that were summed up and are still there: whatever else is there, all of them are."""
+"""The file that marks notes as complete although their sum is written: they stay, and late ones are added."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """What one run took; ``outcome`` is how it ended: ``done``, the name of its error, or ``killed``."""
+    """The cost of one run; ``outcome`` is how it ended: ``done``, the name of its error, or ``killed``."""
 
     outcome: str
     requests: int
@@ -37,7 +37,7 @@ class _Sum:
 
 
 class Spending:
-    """The costs of all runs of the run folder ``root``. ``gather`` brings notes there that were written elsewhere."""
+    """The costs of all runs of the run folder ``root``. ``gather`` downloads notes that were written elsewhere."""
 
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
         self._folder, self._gather = root / "ledger", gather
@@ -46,9 +46,9 @@ class Spending:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """A new run, and the folder for its notes. Its sum is written however the body ends.
+        """Start a run, and yield the folder for its notes. Its sum is written however the body ends.
 
-        Raises what ``gather`` raises; the notes then stay, and the next run sums them up.
+        Raises the errors of ``gather``; the notes then stay, and the next run sums them up.
         """
         self._sum_up_ended()
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
@@ -67,7 +67,7 @@ class Spending:
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
-        """The sums of all runs, the present one with what it has noted so far."""
+        """The sums of all runs, including the notes so far of the present one."""
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:
@@ -80,13 +80,13 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Whether notes are there, and all of their run, so that they tell more than its sum."""
+        """Whether the folder holds all notes of its run, which then replace the written sum."""
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:
         """Sum up the runs before this one, and remove their notes."""
         for notes in [path for path in self._folder.glob("*") if path.is_dir()]:
-            if self._has_all(notes):  # else a worker of a run that had been summed up has noted on
+            if self._has_all(notes):  # else only a late worker's notes, after the sum was written
                 self._sum_up(notes, self._outcome(notes))
             shutil.rmtree(notes, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Telling of a run that does not finish: a page in its folder, and a note of what it has cost on the error."""
+"""Reports a run that does not finish: a page in its folder, and a note of its cost on the error."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ class Made:
 
 @contextlib.contextmanager
 def telling(plan: Plan, spending: Spending, output: str) -> Iterator[Made]:
-    """Where the body raises, write RUN/failed.html and say on the error what the run has cost and where the page is.
+    """If the body raises, write RUN/failed.html, and add a note with the run's cost and the page's path to the error.
 
-    ``output`` is the run folder as the user named it. The error goes on as it is.
+    ``output`` is the run folder as the user named it. The error is raised again.
     """
     made = Made()
     try:
@@ -38,7 +38,7 @@ def telling(plan: Plan, spending: Spending, output: str) -> Iterator[Made]:
 
 
 def _told(error: BaseException, plan: Plan, spending: Spending, output: str, summary: RunSummary | None) -> RunNote:
-    """Write the page; returns what the user's line says of the run's costs and of the page."""
+    """Write the page; returns the note with the run's cost and the page's path."""
     ending, root = ending_of(error), plan.folder.root
     paid = cost_of(spending.latest)
     with contextlib.suppress(FreshnessError):
@@ -57,14 +57,14 @@ def _told(error: BaseException, plan: Plan, spending: Spending, output: str, sum
         )
         write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
         page = f"report: {joined(output, FAILED_PAGE)}"
-    except Exception as broken:  # whatever is wrong with the page, the user is to hear why the run failed
+    except Exception as broken:  # any error: the user must still learn why the run failed
         said = " ".join(str(broken).split()) or type(broken).__name__
         page = f"no report of it could be written: {said}"
     return RunNote("; ".join([*paid, page]))
 
 
 def cost_of(paid: PaidFigures | None) -> list[str]:
-    """What a run has paid, for a person; nothing where it took neither money nor tokens."""
+    """What a run has paid, for a person; empty if it used neither money nor tokens."""
     if paid is None or not (paid.usd or paid.tokens):
         return []
     return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

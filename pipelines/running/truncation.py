@@ -1,4 +1,4 @@
-"""The replies of a run that were cut off, with the settings that give them room."""
+"""The truncated replies of a run, with the settings that allow longer ones."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -13,10 +13,10 @@ _SETTING = "max_tokens"
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """By role and stage, what :attr:`groundtrace.pipelines.running.counts.Figures.truncated` has found.
+    """The truncated replies by role and stage, from :attr:`groundtrace.pipelines.running.counts.Figures.truncated`.
 
-    An endpoint's ``max_tokens_limit`` helps always. The stage's own ``max_tokens`` helps where the replies were asked
-    for with no more than that: those that must be read were asked for again with more.
+    A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps if the
+    replies were requested with no more than that: replies that must be parsed were requested again with more.
     """
     told: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():
@@ -28,7 +28,7 @@ def truncated_replies(
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
-    """The section of the config that a stage has, and the ``max_tokens`` in it; "" and None where there is none."""
+    """The config section of a stage and its ``max_tokens``; "" and None without a section."""
     described = plan.recipe.stage(stage)
     kind: type | None = None if described is None else described.settings
     for each in fields(plan.settings):

@@ -1,7 +1,7 @@
 """The plan of a run with a target: how many questions each wave draws.
 
-A wave runs the whole DAG on the questions whose ids hash below a threshold; each wave's threshold includes those
-before, whose replies come from the cache. All sizes are functions of counts only.
+A wave runs the whole DAG on the questions whose ids hash below a threshold, including those of the waves before, whose
+replies come from the cache. All sizes depend on counts only.
 """
 
 from collections.abc import Mapping
@@ -20,29 +20,29 @@ _HASH_BITS = 64
 
 @dataclass(frozen=True)
 class Wave:
-    """What one wave gave: its figures, and its files in the staging folder."""
+    """The result of one wave: its figures, and its files in the staging folder."""
 
     figures: Figures
     files: Mapping[str, FileEntry] = field(default_factory=dict)
 
     @property
     def questions(self) -> int:
-        """How many questions there were,"""
+        """The number of questions."""
         return self.figures.seen(DRAW.name)
 
     @property
     def drawn(self) -> int:
-        """of which so many were drawn."""
+        """The number of questions that the wave drew."""
         return self.figures.passed(DRAW.name)
 
     @property
     def accepted(self) -> int:
-        """Its SFT rows with those beyond the target."""
+        """The number of SFT rows, including those beyond the target."""
         counts = self.figures.counts
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
     def summary(self) -> dict[str, Any]:
-        """What run.json says of it."""
+        """The wave's entry in run.json."""
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
 
@@ -68,7 +68,7 @@ def next_share(target: int, accepted: int, drawn: int, questions: int, share: fl
 
 
 def threshold(share: float) -> str:
-    """The hash below which that share of all ids lies, as :class:`groundtrace.stages.draw_questions.Draw` takes it."""
+    """The hash below which this share of all ids is, for :class:`groundtrace.stages.draw_questions.Draw`."""
     if share >= 1:
         return ""
     return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

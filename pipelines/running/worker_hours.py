@@ -1,4 +1,4 @@
-"""What a run takes in workers: hours of one core, from what our benchmarks have measured.
+"""The worker time of a run, in hours of one core, from our benchmarks.
 
 | constant | command | date |
 |---|---|---|
@@ -14,17 +14,17 @@ RECORD_S = (1 / 104.9, 1 / 11.2)
 CALL_S = (1.1e-3, 2.2e-3)
 """Seconds of a core for a call: text, and with an image of 60 KB."""
 START_S = 64.0
-"""Seconds until a worker that has to install our requirements begins to work; an image of one's own saves them."""
+"""Seconds until a worker that has to install our requirements begins to work; a custom image saves them."""
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """The fewest and the most hours of one core that so many records and calls take, without waiting for servers."""
+    """The fewest and the most hours of one core for so many records and calls, without waiting for servers."""
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 
 
 def workers_text(records: float, calls: float) -> str:
-    """The line of a forecast."""
+    """The line of a forecast on workers."""
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "

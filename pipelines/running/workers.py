@@ -1,4 +1,4 @@
-"""Where a run's workers are, by its Beam options, and what those that see no disk of this machine need."""
+"""Where a run's workers are, from its Beam options, and checks for workers that see no disk of this machine."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,11 +13,11 @@ LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
 """Their workers see no folder of this machine. Those of other engines may."""
 _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
-"""The option that says where a runner's workers are, unless a job server has been named."""
+"""The option with the place of a runner's workers, if no job server is named."""
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """The runner that the options name, in lower case and without its module; "" for that of this machine.
+    """The runner that the options name, in lower case and without its module; "" for the one on this machine.
 
     Beam takes ``Dataflow`` for ``DataflowRunner``; its runner for tests sends the same job to the same service.
     """
@@ -32,7 +32,7 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runner_line(options: PipelineOptions) -> str:
-    """The runner that a run takes, and where its workers are or who is asked for them: a line for the user."""
+    """The user's line on the runner and its workers: their number, or the place or server where they run."""
     named = options.view_as(StandardOptions).runner
     if is_local(options):
         direct = options.view_as(DirectOptions)
@@ -46,14 +46,14 @@ def runner_line(options: PipelineOptions) -> str:
 
 
 def see_no_disk(options: PipelineOptions) -> bool:
-    """Whether it is certain that the workers see no folder of this machine."""
+    """Whether the workers certainly see no folder of this machine."""
     return runner_name(options) in CLOUD_RUNNERS
 
 
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
-    """Refuse folders of this machine for workers that see none; ``named`` are options and the places they name.
+    """Refuse folders of this machine for workers that see none; ``named`` are options with their values.
 
-    What is neither here nor a URL, such as the id of a data set of the Hub, passes. Raises
+    A name that is neither a local path nor a URL, such as the id of a data set of the Hub, passes. Raises
     :class:`groundtrace.pipelines.running.runner.OptionError`.
     """
     for option, name in named:

@@ -1,1 +1,1 @@
-"""How code gets to workers on other machines: as wheels, made for the run and staged with its job."""
+"""Ships code to workers on other machines: as wheels, made for the run and staged with its job."""

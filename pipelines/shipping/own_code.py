@@ -1,4 +1,4 @@
-"""The wheel of Groundtrace for workers: the very code that runs here, from a checkout or from what is installed."""
+"""The wheel of Groundtrace for workers: exactly the code that runs here, from a checkout or an installation."""
 
 import importlib.metadata
 import os
@@ -15,16 +15,16 @@ from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
-"""What a worker has by being one; in the version of the job, which must not be changed under it."""
+"""Packages that every worker has, in the job's version, which must not be changed."""
 TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
-"""Extras that bring torch, gigabytes a worker. Where a run needs one, its workers are an image that holds it."""
+"""Extras that install torch, gigabytes for each worker. A run that needs one uses a worker image with it."""
 
 
 def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write the wheel into ``folder`` and return its path.
 
-    What it requires is what the code requires, without ``apache-beam``, and what the ``extras`` bring that are not too
-    heavy, in the versions that are installed here: a worker reads pixels with the same library.
+    Its requirements are those of the code without ``apache-beam``, and those of the ``extras`` that are not too heavy,
+    in the versions that are installed here: a worker then reads pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)
@@ -39,7 +39,7 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
 
 
 def _project(home: Path) -> dict | None:
-    """What the checkout's pyproject.toml says; None where the code does not stand in a checkout of its own."""
+    """The content of the checkout's pyproject.toml; None if the code is not in a checkout of its own."""
     try:
         project = tomllib.loads((home / "pyproject.toml").read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError):
@@ -48,7 +48,7 @@ def _project(home: Path) -> dict | None:
 
 
 def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
-    """The modules of a checkout, those behind its links too, and the files of ``package-data``."""
+    """The modules of a checkout, also through its links, and the files of ``package-data``."""
     for folder, _, names in os.walk(home / NAME, followlinks=True):
         yield from (Path(folder, name) for name in names if name.endswith(".py"))
     for package, patterns in data.items():
@@ -57,7 +57,7 @@ def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
 
 
 def _from_installed(folder: Path, extras: Collection[str]) -> Path:
-    """The wheel made again from the files that one has installed."""
+    """The wheel, rebuilt from the installed files."""
     installed = importlib.metadata.distribution(NAME)
     files = {
         str(file): Path(str(file.locate())).read_bytes()
@@ -79,7 +79,7 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 
 
 def _as_installed(requires: Sequence[str]) -> list[str]:
-    """The requirements pinned to what is installed here; as they are where nothing is."""
+    """The requirements, pinned to the installed versions; unchanged if a package is not installed."""
     pinned = {}
     for line in requires:
         needed = Requirement(line)

@@ -1,9 +1,8 @@
-"""The wheel of a recipe in a folder of its user's: the file, the modules and the prompts beside it.
+"""The wheel of a user's recipe: the file, and the modules and prompts beside it.
 
-It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files as they stood in their folder. Importing it
-does on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`), so that each
-thing is found under the name that it has here. Their folder is the last on the path: a ``utils.py`` of theirs replaces
-nothing.
+It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. Importing it does
+on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`), so that all names
+are the same as here. Their folder is the last on the path: their ``utils.py`` does not replace another module.
 """
 
 import os
@@ -33,7 +32,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     """Write the wheel of the recipe in the file ``recipe``, which has been loaded; None for a bundled one.
 
     Returns its path, and the module that a worker has to import. Raises
-    :class:`groundtrace.pipelines.running.loading.PipelineError` where far too much stands beside the recipe.
+    :class:`groundtrace.pipelines.running.loading.PipelineError` if the files beside the recipe are too large.
     """
     if is_bundled(recipe):
         return None
@@ -53,7 +52,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
 
 
 def belongs_to(module: str, folder: Path) -> bool:
-    """Whether a module that has been imported stands in the folder."""
+    """Whether an imported module is in the folder."""
     origin = getattr(sys.modules.get(module), "__file__", None)
     return origin is not None and Path(origin).resolve().is_relative_to(folder)
 
@@ -64,7 +63,7 @@ def _record_modules(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """What a recipe can import, or load as a prompt, from its folder; nothing else of it, and no hidden file."""
+    """The files in its folder that a recipe can import, or load as a prompt, without hidden ones."""
     yield from sorted(folder.glob("prompts/*.yaml"))
     modules = set(folder.glob("*.py"))
     for package in folder.glob("*/__init__.py"):
@@ -72,7 +71,7 @@ def _files(folder: Path) -> Iterator[Path]:
             folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
             modules.update(Path(root) / name for name in names if not name.startswith(".") and name[-4:] != ".pyc")
     imported = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    for file in map(Path, filter(None, imported)):  # of folders without __init__.py
+    for file in map(Path, filter(None, imported)):  # also from folders without __init__.py
         if file.suffix == ".py" and file.is_relative_to(folder) and "site-packages" not in file.parts:
             modules.add(file)
     yield from sorted(modules)

@@ -1,4 +1,4 @@
-"""What is staged with a job, so that its workers have our code, the recipe's own and what both require."""
+"""Stages our code, the recipe's own and their requirements with a job for its workers."""
 
 import contextlib
 import tempfile
@@ -13,20 +13,20 @@ from groundtrace.pipelines.shipping.own_code import NAME, write_own_wheel
 from groundtrace.pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
 
 _PLAIN_IMAGES = ("apache/beam_python", "docker.io/apache/beam_python", "gcr.io/cloud-dataflow/v1beta3/beam_python")
-"""Beam's own images of workers. Any other is one that its user has made, and has Groundtrace in it."""
+"""Beam's own worker images. Any other image is the user's, and contains Groundtrace."""
 
 
 @contextlib.contextmanager
 def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()) -> Iterator[None]:
-    """Add to the options what the workers of a job need; what is staged stands on the disk while the body runs.
+    """Add to the options what the workers of a job need; the staged files are on the disk while the body runs.
 
-    The user's own ``--extra_package`` and ``--requirements_file`` stay. A wheel of Groundtrace among them takes the
-    place of ours. Nothing is added for workers on this machine.
+    The user's own ``--extra_package`` and ``--requirements_file`` stay. A wheel of Groundtrace among them replaces
+    ours. Options for workers on this machine stay unchanged.
 
     Args:
         options: of the job; changed.
         recipe: the file of the recipe that has been loaded.
-        extras: of ours that the run needs.
+        extras: the extras of our package that the run needs.
     """
     if not goes_elsewhere(options):
         yield
@@ -51,12 +51,12 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Whether the job's workers are other processes than this one and those that it starts."""
+    """Whether the job's workers are neither this process nor started by it."""
     return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Whether the options name an image of the user's for the workers, which holds all but the recipe's own code."""
+    """Whether the options name a worker image of the user's, which contains all but the recipe's own code."""
     portable = options.view_as(PortableOptions)
     image = options.view_as(WorkerOptions).sdk_container_image
     if image is None and portable.environment_type in (None, "DOCKER"):

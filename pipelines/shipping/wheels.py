@@ -1,7 +1,7 @@
-"""Writing a wheel: the same bytes and the same name for the same content, so that what is staged can be found again.
+"""Writes a wheel: the same bytes and the same name for the same content, so that staged files can be found again.
 
-A pure wheel is a zip with three more files (PEP 427). It is written here, and not by a build backend, because one would
-have to be downloaded at each run, would run the code of a user's folder, and cannot build from what is installed.
+A pure wheel is a zip with three more files (PEP 427). It is written here, and not by a build backend, because a backend
+would have to be downloaded at each run, would run the code of a user's folder, and cannot build from an installation.
 """
 
 import base64
@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first date of a zip: the files' own would change its bytes
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest date of a zip: the files' own dates would change its bytes
 DIGEST_CHARS = 12
 
 
@@ -22,10 +22,10 @@ def write_wheel(
     Args:
         folder: where the wheel is written.
         name: the distribution's name, in the form that file names have (lower case, ``_``).
-        version: its version. A digest of all that the wheel holds follows it, as a local part, so that a worker which
-            has another content of the same version installs this one.
-        files: what it holds, by path in the wheel.
-        requires: what it needs, as lines of ``Requires-Dist``.
+        version: its version. A digest of the content is appended as a local part, so that a worker with another content
+            of the same version installs this one.
+        files: its files, by path in the wheel.
+        requires: its requirements, as lines of ``Requires-Dist``.
     """
     told = "".join(f"Requires-Dist: {each}\n" for each in requires)
     version = f"{version}+{digest_of({**files, 'METADATA': told.encode()})}"
@@ -43,7 +43,7 @@ def write_wheel(
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """The beginning of a SHA-256 over names and contents."""
+    """The first characters of a SHA-256 over names and contents."""
     sums = hashlib.sha256()
     for path, content in sorted(files.items()):
         sums.update(f"{path}\0{len(content)}\0".encode())

@@ -1,6 +1,6 @@
 """What an answer type is: how its answer is asked for, checked in the input, and graded.
 
-Each type stands in a file of its own beside this one; :mod:`groundtrace.schemas.answers.registry` names them all.
+Each type has a file of its own beside this one; :mod:`groundtrace.schemas.answers.registry` names them all.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Grade:
 
     Attributes:
         value: 1.0 right, 0.0 wrong, None unscored.
-        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day
-            too), ``list``, ``maths``, ``text``; or why none did: ``judge`` (semantic equivalence has to be judged),
-            ``boxes`` (scored by overlap), ``gold`` (unusable gold).
+        method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day too),
+            ``list``, ``maths``, ``text``; or the reason without a rule: ``judge`` (semantic equivalence has to be
+            judged), ``boxes`` (scored by overlap), ``gold`` (unusable gold).
         reason: one line for people.
     """
 
@@ -36,8 +36,8 @@ class Gold:
 
     Attributes:
         answer: the answer as the record gives it.
-        chosen: the text of the choice that the answer is; None where the record has no choices.
-        boxes: the record's gold boxes; None where it has none.
+        chosen: the text of the choice that the answer matches; None if the record has no choices.
+        boxes: the record's gold boxes; None if it has none.
     """
 
     answer: str
@@ -50,8 +50,11 @@ class InvalidGold(ValueError):
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
-"""Grades (predicted, gold, choices). Every text is legible and the gold usable
-(:mod:`groundtrace.schemas.answers.grading`); ``predicted`` is None where there is no answer. Never raises."""
+"""Grades (predicted, gold, choices). Never raises.
+
+Every text is legible and the gold usable (:mod:`groundtrace.schemas.answers.grading`); ``predicted`` is None if there
+is no answer.
+"""
 
 
 def as_written(gold: Gold) -> str:
@@ -60,7 +63,7 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Returns False: records are of this type only where they say so."""
+    """Returns False: records have this type only if they name it."""
     return False
 
 
@@ -69,17 +72,18 @@ class AnswerType:
     """One type of answer.
 
     Attributes:
-        name: what records and shards call it in ``answer_type``.
-        form: the sentence by which a prompt asks for it; a model reads it.
+        name: the name in the field ``answer_type`` of records and shards.
+        form: the sentence with which a prompt asks for the answer; a model reads it.
         grade: grades a predicted answer by rules.
         check_gold: returns a record's gold answer in the type's normal form; raises InvalidGold.
-        is_evident: whether a record that names no type is of this one, by its answer and choices. The first type of
-            the registry for which it is true wins.
-        keeps_choices: its questions are asked with their choices; any other type is asked freely.
-        is_number: its answer is a number, which a count can be checked against where the gold is one plain number.
-        needs_judge: whether only a judge can grade answers in other words than a gold answer (with its choices).
-        is_boxes: the answer is the question's gold boxes. Its text is neither checked nor read, and questions with
-            other boxes are other questions.
+        is_evident: whether the answer and choices of a record that names no type show this type. The first type of the
+            registry for which it is true wins.
+        keeps_choices: whether its questions are asked with their choices; questions of other types are asked without
+            them.
+        is_number: whether its answer is a number; a count can be checked against it if the gold is one plain number.
+        needs_judge: whether only a judge can grade paraphrases of a gold answer (with its choices).
+        is_boxes: whether the answer is the question's gold boxes. The answer's text is neither checked nor read, and
+            questions with other boxes are other questions.
     """
 
     name: str

@@ -1,10 +1,10 @@
 """Which options of a multiple-choice question an answer names: by letter or by text.
 
-A letter counts only where it stands as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog").
-What follows a label is an explanation and adds nothing ("B, since the cat is smaller"), unless it is made of nothing
-but further labels and options: "A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. Where the options are
-letters themselves (``['A)', 'B)', 'C)']``, or shuffled), a letter means the option that reads so; the letter of a
-position counts only as long as no option contradicts it.
+A letter counts only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label is
+an explanation and is ignored ("B, since the cat is smaller"), unless it consists only of further labels and options:
+"A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. If the options are letters themselves (``['A)', 'B)',
+'C)']``, or shuffled), a letter means the option with this letter as its text; the letter of a position counts only if
+no option contradicts it.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Named:
     """The options that an answer names.
 
     Attributes:
-        indices: positions of the options named; empty for none, several where the answer doesn't decide.
+        indices: positions of the options named; empty for none, several if the answer does not decide.
         is_mention: the one option was only mentioned within a sentence, which may also deny it.
-        denied: positions of the options that the answer says are wrong, where it names none.
+        denied: positions of the options that the answer calls wrong, if it names no option.
     """
 
     indices: frozenset[int]
@@ -85,10 +85,10 @@ class Named:
 
 
 def normalise_text(text: str) -> str:
-    """Returns text that is compared as a whole: NFKC, casefold, no articles, punctuation or invisible marks, single
-    blanks.
+    """Returns a text normalised for comparison as a whole.
 
-    Signs, points and slashes stay where they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
+    NFKC and casefold are applied; articles, punctuation and invisible marks are removed, and blanks are single. Signs,
+    points and slashes stay if they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
     """
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
@@ -102,15 +102,15 @@ def normalise_text(text: str) -> str:
         binds = char in "-.:/" and index + 1 < len(text) and text[index + 1].isdigit()
         kept.append(char if binds else " ")
     *words, last = "".join(kept).split() or [""]
-    # A last word is no article: "vitamin A", "plan A".
+    # A last word is not an article: "vitamin A", "plan A".
     return " ".join([*(word for word in words if word not in _ARTICLES), last])
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
     """Returns the options that an answer of bounded length names; never raises.
 
-    An exact text wins over a label, a label over a loosely equal text, that over a mention. "A and B" names
-    two options, unless one option reads so.
+    An exact text has precedence over a label, a label over a loosely equal text, and this over a mention. "A and B"
+    names two options, unless it is the text of one option.
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", unled(unwrapped(without_markup(plain))))
@@ -144,14 +144,14 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> Named:
-    """What is named after the clause that denies an option ("A is wrong, so B"), or none but the denied one."""
+    """The options named after the clause that denies one ("A is wrong, so B"); otherwise only the denied ones."""
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else Named(frozenset())
     return named if named.indices else Named(frozenset(), denied=denied)
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" are no letters."""
+    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" do not count."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
@@ -188,7 +188,7 @@ def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """What each label letter stands for; see the module."""
+    """The position of the option that each label letter means; see the module."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -201,7 +201,7 @@ def _letters(choices: tuple[str, ...]) -> dict[str, int]:
 
 
 def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> bool:
-    """Whether a text says of one option, by its letter, that it is not the answer ("B is wrong", "(B) cannot be")."""
+    """Whether a text denies one option by its letter ("B is wrong", "(B) cannot be")."""
     labelled = _LABEL_FIRST.match(text)
     if labelled is None or labelled.group(1).upper() not in letters:
         return False
@@ -228,7 +228,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
         others = {letters[letter] for letter in _OTHER_LABEL.findall(rest) if letter in letters}
         texts = _matching(rest, choices, _tight) or _matching(rest, choices, normalise_text)
         texts = texts or _listed(rest, choices, letters)
-        # A rest that repeats the option's own text says nothing new, whatever letters it holds.
+        # A rest that repeats the option's own text adds no option, even if it contains letters.
         return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
     closed = _TEXT_AND_LETTER.fullmatch(text)
     if closed is not None and closed.group(2) in letters:
@@ -245,7 +245,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """The options of a text that holds nothing but labels, options and joining words; none for any other text."""
+    """The options in a text that consists only of labels, options and joining words; empty for any other text."""
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
@@ -257,8 +257,11 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The option on the same side where two are yes and no; else those equal as single numbers (without tolerance), or
-    as mathematical expressions."""
+    """The options with the same meaning as the text.
+
+    If two options are yes and no, that is the option on the same side; else the options that are equal as single
+    numbers (without tolerance), or as mathematical expressions.
+    """
     side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
     if side is not None and sides.count(True) == sides.count(False) == 1:
         return frozenset({sides.index(side)})
@@ -266,18 +269,18 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
     if equal:
         return equal
     if whole_quantity(text) is not None and any(map(whole_quantity, choices)):
-        return frozenset()  # maths looks at no units
+        return frozenset()  # maths ignores units
     if not is_maths(text) and not any(map(is_maths, choices)):
         return frozenset()
     return frozenset(i for i, choice in enumerate(choices) if compare_maths(choice, text) is MathsMatch.EQUAL)
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The one option that is the number of a short answer, in the same unit where both have one; bounds are none."""
+    """The one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()
-    # Where an option says "None of these", "none" is not the number 0.
+    # If an option says "None of these", "none" is not the number 0.
     number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
     number = number or read_numerals(chain).single
     if number is None:
@@ -301,5 +304,5 @@ def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _is_part(form: str, others: Iterable[str]) -> bool:
-    """Whether the form is a proper part of one of the others."""
+    """Whether the form is a proper part of another form."""
     return any(form != other and form in other for other in others)

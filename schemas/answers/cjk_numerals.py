@@ -1,7 +1,7 @@
 """Chinese and Japanese numerals in answers, as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
 
-A numeral counts only where it is one: it ends the text, or something that is counted follows it (三只猫). In other
-words (三角形, 一样) it stays as it is, and so does what may be one of two numbers (三四个: three or four).
+A numeral is converted only if it ends the text, or if a counted thing follows it (三只猫). In other words (三角形,
+一样) it stays as it is, and so does a numeral that may be one of two numbers (三四个: three or four).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_arabic_digits(text: str) -> str:
 
 
 def value_of_numeral(numeral: str) -> int | None:
-    """Returns the value of a numeral: 一百二十, 两万五千, 二〇二一; None for what is not one number (三四)."""
+    """Returns the value of a numeral: 一百二十, 两万五千, 二〇二一; None for a text that is not one number (三四)."""
     if all(char in _DIGITS for char in numeral):
         is_one = len(numeral) == 1 or len(numeral) == 4 or any(char in "〇零" for char in numeral)
         return int("".join(str(_worth(char)) for char in numeral)) if is_one else None

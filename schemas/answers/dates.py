@@ -54,7 +54,7 @@ _BETWEEN = re.compile(r"(?:\s|,|\bat\b|\bon\b|(?<=\d)t(?=\d))*")
 
 @dataclass(frozen=True)
 class DateFields:
-    """A date, a time of day or both; a field that isn't given is None."""
+    """A date, a time of day or both; a field that is not given is None."""
 
     year: int | None = None
     month: int | None = None
@@ -90,7 +90,7 @@ def read_date(text: str) -> Written | None:
 
 
 def same_date(predicted: Written, gold: Written) -> bool | None:
-    """Whether two are the same; None where that can't be decided. See the module."""
+    """Whether two dates or times are the same; None if that cannot be decided. See the module."""
     if predicted.spelling == gold.spelling:
         return True
     if len(predicted.readings) == len(gold.readings) == 1 and predicted.readings == gold.readings:
@@ -116,7 +116,7 @@ def _together(day: Written, time: Written) -> Written:
 
 
 def _without_links(text: str) -> str:
-    """Text without the commas and words that stand between a date and a time."""
+    """Text without the commas and words between a date and a time."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
@@ -137,7 +137,7 @@ def _times(text: str) -> list[tuple[Written, str]]:
 
 
 def _time(match: re.Match[str]) -> Written | None:
-    """The readings of a time: an hour from 1 to 12 without am or pm may be either."""
+    """The readings of a time: an hour from 1 to 12 without am or pm has both."""
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
     second = int(part["second"]) if part.get("second") else None
@@ -153,7 +153,7 @@ def _time(match: re.Match[str]) -> Written | None:
 
 
 def _date(text: str) -> Written | None:
-    """The readings of a date; None where it isn't one, or where its weekday is another."""
+    """The readings of a date; None if the text is not a date, or its weekday is wrong."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
     written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)

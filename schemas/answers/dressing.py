@@ -1,6 +1,6 @@
-"""Numbers as they are dressed in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
+"""The notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
 
-:func:`undress` writes them plainly, before numbers and quantities are read.
+:func:`undress` rewrites it in plain form before numbers and quantities are read.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _SHORT_SCALES = (
     ("(?:[bB]|bn)", "billion"),
     ("(?:T|tn)", "trillion"),
 )
-"""After an amount of money."""
+"""Short scale words after an amount of money."""
 _ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
-"""After any number, without a blank and outside formulas; "5m" and "5 K" are rather metres and kelvins."""
+"""Short scale words after any number, without a blank and outside formulas; "5m" is 5 metres, "5 K" 5 kelvins."""
 
 
 def _european(found: re.Match[str]) -> str:
-    """A number whose thousands are separated by points, and its decimals by a comma."""
+    """A number with points between its thousands and a decimal comma, with a decimal point instead."""
     return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
 
 

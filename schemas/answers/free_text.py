@@ -1,6 +1,6 @@
-"""Free text: graded by what the gold reads as (a date, a quantity, a formula, yes or no, a number, a list, words).
+"""Free text: graded by the kind of the gold (a date, a quantity, a formula, yes or no, a number, a list, words).
 
-The rules are those of :mod:`groundtrace.schemas.answers.rules`; where none can tell, the judge is asked.
+The rules are those of :mod:`groundtrace.schemas.answers.rules`; if no rule can decide, the judge is asked.
 """
 
 import re
@@ -34,7 +34,7 @@ def _is_plain_number(gold: str) -> bool:
 
 
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
-    """Yes or no and plain numbers, where the gold of a text question is one."""
+    """The grade if the gold of a text question is yes or no, or a plain number; else None."""
     if is_polar(gold):
         return grade_polar(predicted, gold)
     if len(gold) > MAX_CHARS:
@@ -42,12 +42,12 @@ def _grade_plain(predicted: str, gold: str) -> Grade | None:
     if _is_plain_number(gold):
         return grade_number(predicted, gold)
     grade = grade_number(predicted, gold) if is_number_in_words(gold) else None
-    # "A few" may be what is meant by "three": what names no number is not certainly wrong where the gold is a word.
+    # "A few" may mean "three": if the gold is a word, an answer without a number is not certainly wrong.
     return None if grade is None or grade.reason == NO_NUMBER else grade
 
 
 LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_assignments, grade_maths, _grade_plain, grade_tuple, grade_list)
-"""What comes after dates and quantities, for free text as for numbers."""
+"""The rules after those for dates and quantities, for free text as for numbers."""
 
 _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LATER_RULES)
 
@@ -62,7 +62,7 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
-    """Whether a gold answer reads as nothing that rules can grade, so that other words for it are for a judge."""
+    """Whether no rule can grade answers against the gold, so that paraphrases of it need a judge."""
     if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
         return False
     return not (_is_plain_number(gold) or is_number_in_words(gold[:MAX_CHARS]))

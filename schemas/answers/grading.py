@@ -1,16 +1,16 @@
 """Grading a final answer against the gold answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
 
-A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can tell; a missing
-or unreadable prediction against a gold that rules can grade is wrong, never unscored. Nothing here raises on any text,
-and nothing calls a model: Argos' case (iii), semantic equivalence, is the method "judge".
+A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can decide; a
+missing or unreadable prediction against a gold that rules can grade is wrong, never unscored. Functions here never
+raise on any text, and never call a model: Argos' case (iii), semantic equivalence, is the method "judge".
 
-What a right answer is, each type says in its own file (:mod:`groundtrace.schemas.answers.registry`); numbers and text
-share :mod:`groundtrace.schemas.answers.rules` and :mod:`groundtrace.schemas.answers.number_rules`. Where a judge may be
-asked, 0 is given only where it is sure. Before a type sees them, the prediction, the gold and the choices lose
-invisible characters (zero-width ones), fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits
-(三个 is 3个); look-alikes from other scripts (a Cyrillic А) are other letters and name nothing. The prediction also
-loses the markup that encloses all of it (:mod:`groundtrace.schemas.answers.wrapping`): neither ``$…$`` nor
-``\\text{…}`` nor a full stop changes a grade.
+Each type defines right answers in its own file (:mod:`groundtrace.schemas.answers.registry`); numbers and text share
+:mod:`groundtrace.schemas.answers.rules` and :mod:`groundtrace.schemas.answers.number_rules`. If a judge may be asked,
+rules grade 0 only when that is certain. Before grading, invisible (zero-width) characters are removed from prediction,
+gold and choices, fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits (三个 is 3个); look-alikes
+from other scripts (a Cyrillic А) are other letters, which name no option. Markup that encloses the whole prediction is
+removed too (:mod:`groundtrace.schemas.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a
+grade.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     """Grades a final answer; never raises.
 
     Args:
-        predicted: the final answer (:attr:`groundtrace.schemas.responses.response.Response.answer`), None where there
-            is none.
-        gold: the gold answer; for ``mcq`` the text of one choice, or its letter where no choice reads so.
+        predicted: the final answer (:attr:`groundtrace.schemas.responses.response.Response.answer`), None if there is
+            none.
+        gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
         answer_type: a name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`; any other is graded as text.
-        choices: the options of a multiple-choice question. Without them a gold letter is met by that letter,
-            as where the options stand in the question only, and any other gold is graded as text.
+        choices: the options of a multiple-choice question. Without them (the options may be in the question's text
+            only) a gold letter is matched by that letter, and any other gold is graded as text.
     """
     kind = answer_type_named(answer_type)
     if kind.is_boxes:
@@ -61,7 +61,7 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
 
 
 def _fault(gold: str) -> str | None:
-    """Why a gold answer cannot be used, or None. A form feed is what an unescaped "\\frac" leaves."""
+    """Why a gold answer cannot be used, or None. An unescaped "\\frac" leaves a form feed."""
     if not gold.strip():
         return "gold is empty"
     if damage := DAMAGE.search(gold):

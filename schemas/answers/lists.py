@@ -1,10 +1,9 @@
 """Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
-The order of an enumeration does not matter, but each item counts as often as it is named; that of a sequence does.
-Items are the same as texts (:func:`groundtrace.schemas.answers.choices.normalise_text`) or as exact numbers; there is
-no tolerance. A difference is certain only between short plain items none of which contains another, so that "dark red"
-for "red", or an item inside a sentence, is left to a judge. An answer that joins its items by "or" lists alternatives,
-not items.
+The order matters in a sequence but not in an enumeration, where each item counts as often as it is named. Items are
+equal as texts (:func:`groundtrace.schemas.answers.choices.normalise_text`) or as exact numbers, without tolerance. A
+difference is certain only between short plain items that do not contain each other: a judge decides on "dark red" for
+"red", or an item inside a sentence. An answer that joins its items by "or" lists alternatives, not items.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Whether the brackets say that it is an interval."""
+        """Whether the brackets mark an interval."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -53,7 +52,7 @@ Item = str | Fraction | AnswerTuple
 
 @dataclass(frozen=True)
 class AnswerList:
-    """Items of an answer, in order; ``is_sequence`` where arrows say that the order counts."""
+    """Items of an answer, in order; ``is_sequence``: arrows join them, so that the order counts."""
 
     items: tuple[Item, ...]
     is_sequence: bool
@@ -71,7 +70,7 @@ def read_list(text: str) -> AnswerList | None:
 
 
 def same_list(predicted: str, gold: AnswerList) -> bool | None:
-    """Whether an answer lists the same items; None where that can't be decided."""
+    """Whether an answer lists the same items; None if that cannot be decided."""
     given = _read(predicted, True)
     if given is None:
         return None
@@ -98,10 +97,10 @@ def read_tuple(text: str) -> AnswerTuple | None:
 
 
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
-    """Whether an answer is the gold tuple or interval; None where that can't be decided.
+    """Whether an answer is the gold tuple or interval; None if that cannot be decided.
 
     In a pair, round and square brackets may mean an open and a closed interval, or the same point; without brackets a
-    pair may be a list, whose order is no matter.
+    pair may be a list, whose order does not matter.
     """
     if predicted is None:
         return None if not gold.brackets else False
@@ -135,7 +134,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """The parts of a text; what separates the numbers of a point does not separate points."""
+    """The parts of a text; separators inside a point do not split it."""
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):
@@ -173,7 +172,7 @@ def _is_within(short: str, long: str) -> bool:
 
 
 def _is_short(words: str) -> bool:
-    """At most three words of letters with case (or digits beside them)."""
+    """Whether a text has at most three words, all of letters with case or digits."""
     if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
         return False
     return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))

@@ -1,9 +1,9 @@
 """Comparing mathematical answers with math-verify, within bounds.
 
-math-verify (0.9) stops a runaway computation with a signal, which works on the main thread only; it is called
-without timeouts here, so whatever could run away is refused beforehand: long text, deep nesting, towers of
-powers, large exponents and factorials, sums, integrals, products that multiply out to very many terms, many functions
-of symbols. ``verify`` is asymmetric and is always given (gold, answer).
+math-verify (0.9) stops a runaway computation with a signal, which works on the main thread only; it is called without
+timeouts here, so expressions that could run away are refused beforehand: long text, deep nesting, towers of powers,
+large exponents and factorials, sums, integrals, products that multiply out to very many terms, many functions of
+symbols. ``verify`` is asymmetric and is always given (gold, answer).
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ _MAX_DIGITS = 30
 _MAX_POWER = 1000
 _MAX_SYMBOLIC_POWER = 20
 _MAX_TERMS = 300
-"""Of a product that is multiplied out: ``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` 1,771: minutes."""
+"""Most terms of a product that is multiplied out.
+
+``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` 1,771, which takes minutes.
+"""
 _MAX_FUNCTIONS = 4
-"""Of symbols: to compare a sum of 38 sines took more than ten seconds, and one of six functions four."""
+"""Most functions of symbols: comparing sums of 38 sines took more than ten seconds, and of six functions four."""
 _MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6
-"""By symbols, of which a common denominator is made, and sets joined or cut."""
+"""Most divisions by symbols, which need a common denominator, and most unions and cuts of sets."""
 
 _IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|[√π∞∪≤≥]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
 _LEAD = re.compile(
@@ -112,9 +115,9 @@ def is_maths(text: str) -> bool:
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Whether two answers are mathematically equal. Never raises.
 
-    Equal spelling is enough, apart from spaces and dollar signs, so that answers of several parts can be right.
-    Otherwise each side must be one expression, perhaps with a unit (and the prediction with prose around
-    ``$…$``). A ratio a:b is read as a/b. There is no tolerance beyond six decimals.
+    Equal spelling is enough (spaces and dollar signs aside), so that answers with several parts can be right. Otherwise
+    each side must be one expression, perhaps with a unit (and the prediction with prose around ``$…$``). A ratio a:b is
+    read as a/b. There is no tolerance beyond six decimals.
     """
     if len(gold) > MAX_CHARS:
         return MathsMatch.GOLD_UNREADABLE
@@ -144,7 +147,7 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 
 def _spelling(text: str) -> str:
-    """The text without what never changes a formula's meaning; spaces between digits stay."""
+    """The text without characters that never change a formula's meaning; spaces between digits stay."""
     text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
@@ -179,7 +182,7 @@ def _one_expression(text: str) -> str | None:
 
 
 def _is_cheap(latex: str) -> bool:
-    """Whether evaluating and comparing the expression will certainly end soon."""
+    """Whether the expression can certainly be evaluated and compared in a short time."""
     if _REFUSED.search(latex) or re.search(rf"\d{{{_MAX_DIGITS + 1}}}", latex):
         return False
     depth = deepest = 0
@@ -204,7 +207,7 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _terms(latex: str) -> int:
-    """How many terms an expression has at most once it is multiplied out, over a common denominator."""
+    """The most terms that an expression can have when multiplied out over a common denominator."""
     sums, products, denominator, done = [0], [1], 1, 0
     is_below = False
     for step in _STEP.finditer(latex):
@@ -231,7 +234,7 @@ def _terms(latex: str) -> int:
 
 
 def _is_tower(latex: str, at: int) -> bool:
-    """Whether the exponent that begins at the offset holds or is followed by another power of a number."""
+    """Whether the exponent at the offset contains another power of a number, or is followed by one."""
     while at < len(latex) and latex[at] == " ":
         at += 1
     end = at + 1
@@ -257,7 +260,7 @@ def _group_end(latex: str, at: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
-    """The sympy readings of one expression; strings, which math-verify adds as a fallback, are left out."""
+    """The sympy readings of one expression, without the strings that math-verify adds as a fallback."""
     # Loading sympy takes half a second: only runs with mathematical answers need it.
     from math_verify import LatexExtractionConfig, parse
 

@@ -1,9 +1,9 @@
-"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text
-(:mod:`groundtrace.schemas.answers.choices`).
+"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text.
 
-Naming several options is wrong, even with the right one among them; naming none ("the correct one") is wrong, unless
-it may mean one in other words (:mod:`groundtrace.schemas.answers.option_hints`): that, and one option within a
-sentence, is for the judge.
+:mod:`groundtrace.schemas.answers.choices` finds the options that an answer names. Naming several options is wrong, even
+with the right one among them; naming none ("the correct one") is wrong, unless the answer may mean an option in other
+words (:mod:`groundtrace.schemas.answers.option_hints`). A judge decides on such an answer, and on one option within a
+sentence.
 """
 
 import re
@@ -21,11 +21,11 @@ _NEGATION = re.compile(
     r"|pas|nicht|kein\w*|falsch|faux|fausse|falso|falsa|não)\b|n['’]t\b|[不错誤]",
     re.IGNORECASE,
 )
-"""In the languages whose answers are read (:mod:`groundtrace.schemas.answers.wrapping`)."""
+"""Negations in the languages whose answers are read (:mod:`groundtrace.schemas.answers.wrapping`)."""
 
 
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
-    """Without choices a gold letter implies options, as where they stand in the question; another gold is text."""
+    """Without choices a gold letter implies options (they may be in the question); another gold is graded as text."""
     choices = choices or implied_letters(gold)
     if choices:
         return _grade_choice(predicted, gold, choices)
@@ -33,7 +33,7 @@ def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) ->
 
 
 def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) -> Grade:
-    """Options with the same text as the gold are the gold."""
+    """Grades against the given options; all options with the gold's text are right."""
     right = gold_options(gold, choices)
     if not right:
         return Grade(None, "gold", f"gold {gold[:40]!r} is not one of the choices")
@@ -56,7 +56,7 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
 
 
 def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
-    """An answer that names no option by letter or text: wrong where it cannot mean one."""
+    """Grades an answer that names no option by letter or text: wrong if it cannot mean one."""
     letters = inner_letters(predicted, choices)
     if not denied and len(letters) == 1 and _NEGATION.search(predicted):
         denied = letters

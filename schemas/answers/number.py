@@ -1,4 +1,4 @@
-"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas where the gold is one.
+"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas if the gold is one.
 
 The rules are those of :mod:`groundtrace.schemas.answers.number_rules` and :mod:`groundtrace.schemas.answers.rules`. A
 gold of any form that they can grade is accepted; a plain number loses its separators.
@@ -33,7 +33,7 @@ def plain_number(text: str) -> str | None:
 
 
 def value_of(text: str) -> decimal.Decimal | None:
-    """Returns the value of a plain number; None for other text and for an exponent beyond what can be held."""
+    """Returns the value of a plain number; None for other text and for an exponent that is out of range."""
     number = plain_number(text)
     try:
         return None if number is None else decimal.Decimal(number)
@@ -48,7 +48,7 @@ def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -
 
 
 def is_gradable(gold: str) -> bool:
-    """Whether rules can grade answers against a gold that is no plain number: a fraction, a range, one with a unit."""
+    """Whether rules can grade answers against a gold that is not a plain number, such as a fraction or a range."""
     if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
         return False
     return any(rule("?", gold) is not None for rule in _NUMBER_RULES) or (
@@ -57,7 +57,7 @@ def is_gradable(gold: str) -> bool:
 
 
 def _check(gold: Gold) -> str:
-    """The number without separators; what else can be graded (3/4, 10-15, 5 km, $2\\pi$), as it is written."""
+    """The number without separators; another gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
     number = plain_number(gold.answer)
     if number is not None:
         return number

@@ -1,18 +1,18 @@
 """The rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
 
-- numbers (Argos Eq. 7-8): 5 % of the gold where both sides are decimal, exact otherwise, fractions too
+- numbers (Argos Eq. 7-8): 5 % of the gold if both sides are decimal, else exact, also fractions
   (:func:`groundtrace.schemas.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong, but
-  where others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; a
-  bound or a denial of the right number ("more than 5", "not 5", "5+") is for the judge. Of a chain of equations ("2 + 3
-  = 5") the last side counts, and "2 + 3" alone comes to 5; "third" is 3, and "none" is 0. Words without a number
-  ("several", "VII") are for the judge, but for those that refuse to answer.
-- numbers with a unit: compared in the gold's unit (:mod:`groundtrace.schemas.answers.units`), however it is spelt;
-  another dimension or currency is wrong. A bare number counts as given in the gold's unit. Where the gold has no unit,
-  the prediction's unit isn't looked at: gold "5" is met by "5 %" and "5 cm", but an ordinal by no quantity ("2 seconds"
-  is not "2nd"). A percentage is met by its value ("80 %" and "0.8" are the same, in both directions), and by its number
-  without the sign, but "2 %" is not "200 %". Where the gold has a sign, words for a direction ("down 4 %") are for the
-  judge; where it names what is counted, so are other things ("3 oranges" for "3 apples").
-- ranges and bounds: as a whole (:mod:`groundtrace.schemas.answers.spans`).
+  if others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; the
+  judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+"). The last side of a chain of
+  equations ("2 + 3 = 5") counts, and "2 + 3" alone is 5; "third" is 3, and "none" is 0. The judge decides on words
+  without a number ("several", "VII"), except refusals to answer.
+- numbers with a unit: compared in the gold's unit (:mod:`groundtrace.schemas.answers.units`), in any spelling; another
+  dimension or currency is wrong. A bare number is taken in the gold's unit. If the gold has no unit, the prediction's
+  unit is ignored: "5 %" and "5 cm" match the gold "5", but a quantity never matches an ordinal ("2 seconds" is not
+  "2nd"). A percentage is matched by its value ("80 %" and "0.8" are the same, in both directions), and by its number
+  without the sign, but "2 %" is not "200 %". If the gold has a sign, the judge decides on words for a direction ("down
+  4 %"); if it names what is counted, also on other things ("3 oranges" for "3 apples").
+- ranges and bounds: compared as a whole (:mod:`groundtrace.schemas.answers.spans`).
 - two numbers that are one answer (3:2, 4 out of 10): :mod:`groundtrace.schemas.answers.pairs`.
 """
 
@@ -48,12 +48,12 @@ from groundtrace.schemas.answers.spans import may_be_within, read_span, same_spa
 from groundtrace.schemas.answers.wrapping import bare
 
 GOLDS_KEPT = 256
-"""A group of responses is graded against one gold: what is read in it is kept for the next of them."""
+"""The cache size for parsed golds: a group of responses is graded against one gold."""
 NO_NUMBER = "no number"
-"""The reason of a grade for an answer in which no number stands."""
+"""The reason of a grade for an answer without a number."""
 
 _VAGUE = re.compile(r"\b(?:some|many|much|few|several|lots?|plenty|not\s+(?:none|zero|nothing)|last)\b", re.IGNORECASE)
-"""What neither 0 nor 1 can be."""
+"""Words that mean neither 0 nor 1."""
 _NOTHING = re.compile(r"\s*(?:no|none|nobody|nothing|neither|never|nil)\b", re.IGNORECASE)
 _BESIDE = re.compile(r"\b(?:and|or|to|between|from|either|both|about|around|maybe|perhaps|then|[a-z]\s*=)(?!\w)", re.I)
 _ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
@@ -98,7 +98,7 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Numbers by Argos Eq. 7-8; None where the gold is not a single number or an ordinal."""
+    """Numbers by Argos Eq. 7-8; None if the gold is not a single number or an ordinal."""
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
         return None
@@ -135,7 +135,7 @@ def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Gra
 
 
 def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
-    """An expression against a number: by what it comes to."""
+    """Grades an expression by its value against a number."""
     match = compare_maths(gold, predicted)
     if match is MathsMatch.GOLD_UNREADABLE:
         match = compare_maths(str(wanted.value), predicted)
@@ -148,7 +148,7 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
 
 
 def _undecided(predicted: str, reading: Reading, wanted: Numeral) -> Grade:
-    """An answer that names no number or several."""
+    """Grades an answer that names no number or several."""
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
     if not reading.numerals:
@@ -192,19 +192,19 @@ def _holds(reading: Reading, wanted: Numeral) -> bool:
 
 
 def _unscaled(numeral: Numeral) -> Numeral:
-    """The number as its digits alone would read."""
+    """The number without its scale word."""
     return replace(numeral, value=numeral.value / numeral.scale, scale=1)
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Right, unless the words deny the number or make it a bound."""
+    """The grade "right", unless the words deny the number or make it a bound."""
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
     return Grade(1.0, "numeric", reason)
 
 
 def _is_other_direction(predicted: str, gold: str) -> bool:
-    """Whether the gold has a sign and the answer words for one."""
+    """Whether the gold has a sign and the answer has words for a direction."""
     return _SIGNED.match(gold) is not None and _DIRECTION.search(predicted) is not None
 
 
@@ -224,7 +224,7 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """A number with a unit by Eq. 7-8, in the gold's unit; None where the gold isn't one."""
+    """A number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
     compared = compare_quantity(bare(predicted), gold)
     if compared is None:
         return None
@@ -236,7 +236,7 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Ranges and bounds; None where the gold is neither."""
+    """Ranges and bounds; None if the gold is neither."""
     wanted = _gold_span(gold)
     if wanted is None:
         return None
@@ -246,7 +246,7 @@ def grade_span(predicted: str, gold: str) -> Grade | None:
     if given is not None:
         same = same or same_span(given, wanted)
     elif number is not None and same is None:
-        # Of "555-1234" nobody knows whether it is a range.
+        # "555-1234" may be a range or not.
         is_spelt_alike = re.sub(r"\D", "", text) == re.sub(r"\D", "", gold)
         is_open = is_spelt_alike or number.numeral.is_fraction or may_be_within(number, wanted)
         same = None if is_open else False

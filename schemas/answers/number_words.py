@@ -1,6 +1,6 @@
-"""Numbers in English words: cardinals, fractions, and what counts as a whole answer only (ordinals, "none").
+"""Numbers in English words: cardinals, fractions, and words that count only as a whole answer (ordinals, "none").
 
-"One" after a determiner is a pronoun ("the correct one"), so it names no number. Words are read in lower case.
+"One" after a determiner is a pronoun ("the correct one"), so it is not a number. Words are read in lower case.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORDS = {word: n for n, word in enumerate(_SMALL)} | {word: n * 10 for n, word i
 SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 SCALES |= {"lakh": 10**5, "lakhs": 10**5, "crore": 10**7, "crores": 10**7}
 _TIMES = {"once": 1, "twice": 2, "thrice": 3, "dozen": 12}
-"""Numbers as whole answers only."""
+"""Words that are numbers only as whole answers."""
 _PARTS = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4, "fourths": 4,
     "fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "seventh": 7, "sevenths": 7, "eighth": 8, "eighths": 8,
@@ -51,8 +51,9 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Returns the number of an answer that is an ordinal ("third", "the 3rd row"), a number of times ("twice") or says
-    that there are none, as a whole; None for any other text.
+    """Returns the number of an answer that is an ordinal, a number of times or a "none", as a whole; else None.
+
+    Examples: "third", "the 3rd row", "twice", "there are none".
     """
     words = " ".join(text.casefold().replace("-", " ").split()).rstrip(".!。")
     if len(words) > 100:
@@ -90,8 +91,9 @@ def _is_cardinal(text: str) -> bool:
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Returns the numbers of a text in words ("minus two hundred and five", "two thirds"), in order, each with the
-    offsets of its first character and after its last.
+    """Returns the numbers of a text in words, in order, each with its start and end offset.
+
+    Examples: "minus two hundred and five", "two thirds". The end offset is after the last character.
     """
     text = _ONE.sub(lambda found: " " * len(found.group()), text.lower())
     spans = list(_LETTERS.finditer(text))
@@ -109,7 +111,7 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number or fraction that begins at one word and the index after it; that index is ``at`` for none."""
+    """The number or fraction that begins at one word and the index after it; that index is ``at`` if there is none."""
     if words[at] == "half":
         of = at + 1 + (words[at + 1 : at + 2] == ["a"])
         return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
@@ -145,7 +147,7 @@ def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
-    """The whole number that begins at one word and the index after it; that index is ``at`` where none begins."""
+    """The whole number that begins at one word and the index after it; that index is ``at`` if none begins."""
     total = current = 0
     start = at
     while at < len(words):

@@ -3,9 +3,9 @@
 A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos
 (Eq. 7-8) depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
-Decimal digits of any script count; letters that look like digits do not. A scale word multiplies ("5 million"
-is 5,000,000, "two dozen" is 24). Number words count where there are no digits, and beside digits only as an
-alternative to them ("five or 6" names two numbers). "The correct one" names no number.
+Decimal digits of any script count; letters that look like digits do not. A scale word multiplies ("5 million" is
+5,000,000, "two dozen" is 24). Number words count if there are no digits, and beside digits only as an alternative to
+them ("five or 6" names two numbers). "The correct one" does not name a number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NUMERAL = re.compile(
     r"|(?P<bare>\.\d{1,40}))"
     r"(?!\d|\.\d|,\d{3}(?!\d)|\s?/\s?\d|\s?:\s?\d|(?<=[12]\d\d0)'?s\b)"
 )
-"""The years of a decade ("1990s") are no number."""
+"""Matches a number in digits; the years of a decade ("1990s") do not match."""
 _PERCENT = re.compile(r"\s{0,2}(?:%|(?:(?:of\s+)?(?:an?|one|1)\s+)?per\s?cent\b)", re.IGNORECASE)
 _LETTERS = re.compile(r"[A-Za-z]+")
 _ONE_LETTER_UNITS = frozenset("mgshlLNJWVACFK")
@@ -85,8 +85,8 @@ class Numeral:
         value: its exact value, without any percent sign.
         is_decimal: written with a decimal point: a "float" to Argos.
         is_percent: a percent sign or word follows.
-        scale: what a scale word multiplied the written number by to give the value; 1 without one.
-        last_place: of a decimal, what one is worth in its last written place; 0 for other numbers.
+        scale: the factor of a scale word in the value; 1 without one.
+        last_place: the worth of one unit in a decimal's last written place; 0 for other numbers.
         is_fraction: written as a fraction, in digits or words, and not whole.
     """
 
@@ -107,7 +107,7 @@ class Reading:
 
     @property
     def single(self) -> Numeral | None:
-        """The number, if the text names one value (perhaps repeatedly) and does not calculate."""
+        """The number if the text names one value (perhaps repeatedly) and does not calculate; else None."""
         if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
             return None
         return self.numerals[0]
@@ -120,7 +120,7 @@ def read_numerals(text: str) -> Reading:
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> Reading:
-    """The numbers of a text; recent ones are kept, since the answers of a group are often the same."""
+    """The numbers of a text, cached, since the answers of a group are often the same."""
     text = undress(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -144,7 +144,7 @@ def is_qualified(text: str) -> bool:
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Returns the numbers in digits of an undressed text, each with its offset and the one after it and its scale."""
+    """Returns the numbers in digits of an undressed text, each with its start and its end (after its scale word)."""
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
         scaled = _SCALE.match(plain, match.end())
@@ -165,14 +165,14 @@ def is_whole_number(text: str) -> bool:
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
-    """Argos Eq. 7-8 where both are decimal, equality otherwise.
+    """Argos Eq. 7-8 if both are decimal, else equality.
 
-    |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Argos divides
-    by max(|g|, 1), by which every two numbers below 0.05 would be the same (1.6e-19 and 6e-23); 0 is met by 0 only.
-    Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its last place
-    (2/3 is 0.67).
-    Of two sides one of which has a percent sign, the numbers are compared without it (2 and 2 %), except that a share
-    below 1 is met by its value alone (0.02 is 2 %, not 0.02 %). "2 %" has the value 0.02 too, and 1.25 is 125 %.
+    |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Deviation:
+    Argos divides by max(|g|, 1), so that any two numbers below 0.05 would be the same (1.6e-19 and 6e-23). Only 0
+    matches 0. Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its
+    last place (2/3 is 0.67). If one side has a percent sign, the numbers are compared without it (2 and 2 %), except
+    that only its value matches a share below 1 (0.02 is 2 %, not 0.02 %). "2 %" also has the value 0.02, and 1.25 is
+    125 %.
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
@@ -194,7 +194,7 @@ def same_value(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _is_near(predicted: Numeral, gold: Numeral) -> bool:
-    """Whether two numbers are the same; percent signs are not looked at."""
+    """Whether two numbers are the same; percent signs are ignored."""
     if predicted.value == gold.value:
         return True
     if predicted.is_decimal and gold.is_decimal:
@@ -234,7 +234,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Returns the number of an answer that is an ordinal or says that there are none; None for any other text."""
+    """Returns the number of an answer that is an ordinal or means "none"; None for any other text."""
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
 
@@ -254,9 +254,9 @@ def with_digits(text: str) -> str:
 
 
 def last_side(text: str) -> str:
-    """Returns the last side of a chain of equations ("2 + 3 = 5"), or the text where it is not one chain.
+    """Returns the last side of a chain of equations ("2 + 3 = 5"), or the text if it is not one chain.
 
-    Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not one.
+    Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not a chain.
     """
     if len(text) > MAX_CHARS or _NO_CHAIN.search(text):
         return text
@@ -265,7 +265,7 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Returns the text with the comma of its only number ("3,5") as a point, where the gold is a decimal."""
+    """Returns the text with the comma of its only number ("3,5") as a point, if the gold is a decimal."""
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text
     return _DECIMAL_COMMA.sub(r"\1.\2", text)

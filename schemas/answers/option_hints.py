@@ -1,8 +1,8 @@
-"""What an answer that names no option by letter or text may still mean by it, so that a judge has to say.
+"""Whether an answer that names no option by letter or text may still mean one, so that a judge has to decide.
 
-A telling part ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six o'clock" for "6:00"),
-a place ("the second option"), a word for all or none of the options. A word that every
-option holds tells nothing ("vitamin").
+Hints are a telling part ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six o'clock"
+for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
+("vitamin") is not a hint.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def may_name(answer: str, choices: tuple[str, ...]) -> bool:
 
 
 def has_collective(choices: tuple[str, ...]) -> bool:
-    """Whether an option stands for all or none of the others ("All of the above")."""
+    """Whether an option means all or none of the others ("All of the above")."""
     return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
 
 
@@ -55,7 +55,7 @@ def _names_a_place(answer: str, count: int) -> bool:
 
 
 def _shares_a_telling_word(answer: str, choices: tuple[str, ...]) -> bool:
-    """Whether a word of the answer, or another form of it, is in some of the options and not in all."""
+    """Whether a word of the answer, or another form of it, is in some of the options but not in all."""
     options = [_words(choice) for choice in choices]
     for word in _words(answer):
         holders = sum(any(_is_form(word, other) for other in option) for option in options)
@@ -70,7 +70,7 @@ def _words(text: str) -> set[str]:
 
 
 def _is_form(one: str, other: str) -> bool:
-    """Whether two words are the same, or of one stem: increases, increasing."""
+    """Whether two words are the same or have one stem: increases, increasing."""
     if one == other:
         return True
     stem = max(_MIN_STEM, min(len(one), len(other)) - 3)
@@ -78,9 +78,9 @@ def _is_form(one: str, other: str) -> bool:
 
 
 def _is_another_form(answer: str, choice: str) -> bool:
-    """Whether an option that is a number, a quantity, a time or a range is met by the answer, or may be."""
+    """Whether the answer matches, or may match, an option that is a number, a quantity, a time or a range."""
     one, other = read_numerals(answer).single, read_numerals(choice).single
     if one is not None and other is not None and is_whole_number(choice):
-        # Options have no tolerance, but a fraction may be rounded.
+        # Options are compared without tolerance, but a fraction may be rounded.
         return same_value(one, other) or (other.is_fraction and same_number(one, other))
     return not _is_free(choice) and grade_text(answer, choice).value != 0.0

@@ -11,7 +11,7 @@ from groundtrace.schemas.answers.numerals import Numeral, read_numerals, same_nu
 from groundtrace.schemas.answers.wrapping import bare
 
 MAX_CHARS = 80
-"""Longer text is no pair."""
+"""Longer text is not a pair."""
 
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 _PATTERNS = tuple(
@@ -34,7 +34,7 @@ class Pair:
 
     @property
     def value(self) -> Fraction:
-        """What the two come to: an area for a size, a quotient otherwise. ``other`` is not 0."""
+        """The value of the pair: an area for a size, a quotient otherwise. ``other`` is not 0."""
         return self.one * self.other if self.kind == "size" else self.one / self.other
 
 
@@ -51,8 +51,8 @@ def read_pair(text: str) -> Pair | None:
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
     """Ratios, shares and sizes; None for any other gold.
 
-    A pair in other terms (6:4 for 3:2) is the same where only a number can be meant: where the type is a number, and in
-    a formula. Scores and times are for the judge, and so is the value of a pair ("20 %" for "1 in 5").
+    A pair in other terms (6:4 for 3:2) is the same if only a number can be meant: if the type is a number, and in a
+    formula. The judge decides on scores and times, and on the value of a pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):
@@ -69,7 +69,7 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """An answer that is no such pair: a number that neither is its value nor its first part is wrong."""
+    """Grades an answer that is not such a pair: a number that is neither its value nor its first part is wrong."""
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):
         return Grade(None, "judge", f"not a {wanted.kind}, but may mean it")

@@ -20,8 +20,8 @@ Years = tuple[int, int]
 def read_period(text: str) -> frozenset[Years]:
     """Returns the periods that a whole text may mean; none for other text. Never raises.
 
-    "The 1800s" are a decade or a century, "the '90s" those of three centuries. "90s" alone may be 90 seconds, which is
-    for the caller to know.
+    "The 1800s" are a decade or a century, "the '90s" those of three centuries. "90s" alone may be 90 seconds, which the
+    caller has to decide.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -45,12 +45,12 @@ def is_bare_tens(text: str) -> bool:
 
 
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
-    """Whether two periods are the same; None where they may be."""
+    """Whether two periods are the same; None if they may be."""
     if len(gold) == 1 and predicted == gold:
         return True
     return None if predicted & gold else False
 
 
 def holds_year(gold: frozenset[Years], year: int) -> bool:
-    """Whether a year lies within a period; its first year is what the period's digits are, and is not meant by it."""
+    """Whether a year is within a period but not its first year, which has the digits of the period and is not meant."""
     return any(start < year < end for start, end in gold)

@@ -1,4 +1,4 @@
-"""Which side an answer takes: yes (true) or no (false); and whether it takes back what it says."""
+"""Which side an answer takes: yes (true) or no (false); and whether it corrects itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from groundtrace.schemas.answers.wrapping import unled
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
-"""The words that take a side wherever they lead or end an answer, in lower case; those that a gold answer may be."""
+"""The words for a side, in lower case: at the start or end of an answer they decide; a gold is one of them."""
 
 _LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)
 _YES = re.findall(
@@ -21,7 +21,7 @@ _NO = re.findall(
     "是错误的 假 没有 いいえ いや 아니요 아니오",
 )
 _ALONE = _LEADING | dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
-"""What takes a side as a whole clause only: "correct", but not "the correct one" or "on the right"."""
+"""Words for a side only as a whole clause: "correct", but not "the correct one" or "on the right"."""
 
 _NEGATED = re.compile(
     r"\b(?:not|isn['’]t|n['’]t)\s+(?:(true|false)\b|(yes|no|correct|right|incorrect|wrong)(?=\s*(?:[.,;:!?。，！)]|$)))"
@@ -54,7 +54,7 @@ _DENIAL = re.compile(
     r"|(?:it|that|this|there|they|he|she)\s+(?:is|are|was|were|does|do|did|has|have)(?:\s+not|n['’]t))\W*",
     re.IGNORECASE,
 )
-"""Whole answers that say no in other words."""
+"""Whole answers that mean no in other words."""
 _STATEMENT = re.compile(
     r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|shows?|contains?|refuted|supported|rejected|confirmed|definitely|absolutely|certainly|indeed|sure"
     r"|surely|of\s+course|undoubtedly|undeniably|obviously|clearly|exactly|doubt|question|think\s+so|not|both\s+are)\b|['’]s\s"
@@ -73,7 +73,7 @@ def is_taken_back(answer: str) -> bool:
 def may_take_side(text: str, side: bool) -> bool:
     """Whether an answer that states neither yes nor no may mean that side: "It does", "Not at all", "No, wait, yes".
 
-    Both words, a hedge, a refusal and a mere noun ("Norway", "on the right") take none.
+    False for both words, a hedge, a refusal and a mere noun ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))
@@ -85,7 +85,7 @@ def may_take_side(text: str, side: bool) -> bool:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether an answer refuses to answer or answers nothing: "no idea", "I cannot tell", "the correct one"."""
+    """Whether an answer refuses to answer or has no content: "no idea", "I cannot tell", "the correct one"."""
     return _REFUSAL.search(text) is not None
 
 

@@ -1,9 +1,9 @@
 """Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
 
 The comparison is that of Argos Eq. 7-8 (:func:`groundtrace.schemas.answers.numerals.same_number`) after converting
-exactly. A bare number counts as given in the gold's unit; another dimension or currency is another quantity. Where a
-unit is unknown, where two dimensions may mean the same ("20 degrees", months and days), or where a conversion that
-people round comes within the tolerance, nothing is decided.
+exactly. A bare number is taken in the gold's unit; another dimension or currency is another quantity. The comparison is
+undecided if a unit is unknown, if two dimensions may mean the same ("20 degrees", months and days), or if a conversion
+that people round is within the tolerance.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether an answer is the gold quantity (None where that can't be decided), and one line why."""
+    """Whether an answer is the gold quantity (None if that cannot be decided), and the reason in one line."""
 
     same: bool | None
     reason: str
@@ -109,7 +109,7 @@ def whole_quantity(text: str) -> Quantity | None:
 
 
 def same_exactly(one: Quantity, other: Quantity) -> bool | None:
-    """Whether two quantities with units are exactly the same; None where one has no unit."""
+    """Whether two quantities with units are exactly the same; None if one has no unit."""
     if one.unit is None or other.unit is None:
         return None
     return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
@@ -133,10 +133,10 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compares an answer, without its leading phrase, with a gold quantity; None where the gold isn't one.
+    """Compares an answer, without its leading phrase, with a gold quantity; None if the gold is not one.
 
-    All quantities of the answer must be the gold ("12 cm (0.12 m)"). Several different ones are wrong, but where all
-    those of the gold's dimension are right ("the 3 sides are 12 cm long") nothing is decided. Never raises.
+    All quantities of the answer must be the gold ("12 cm (0.12 m)"). Several different ones are wrong, but if all those
+    of the gold's dimension are right ("the 3 sides are 12 cm long") the result is undecided. Never raises.
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -178,7 +178,7 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """A calculation against a quantity: maths does not look at units, so with another unit nothing is decided."""
+    """Compares a calculation with a quantity: maths ignores units, so with another unit the result is undecided."""
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
     is_angle = "°" in gold or "circ" in gold or "degree" in gold
@@ -190,7 +190,7 @@ def _compare_expression(predicted: str, gold: str) -> Comparison:
 
 
 def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
-    """Whether two quantities are the same, or None where a unit is unknown or a conversion may have been rounded."""
+    """Whether two quantities are the same, or None if a unit is unknown or a conversion may have been rounded."""
     if given.unit is None:
         same = same_number(given.numeral, wanted.numeral)
         if not same and given.numeral.scale != wanted.numeral.scale == 1:
@@ -199,7 +199,7 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
         is_unknown = given.word and given.word.lower() not in _NO_UNITS
         return None if same and is_unknown and not _is_pound(given.word, unit) else same
     if may_be_same_dimension(given.unit, unit):
-        # "20 degrees" for 20 °C is as good as a bare number; whether a gold of 20 degrees is a temperature, none knows.
+        # "20 degrees" for 20 °C is as good as a bare number; a gold of 20 degrees may be a temperature or an angle.
         is_temperature = unit.dimension[0][0] == "temperature"
         return True if is_temperature and same_number(given.numeral, wanted.numeral) else None
     value = convert(given.numeral.value, given.unit, unit)
@@ -215,7 +215,7 @@ def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
 
 
 def _is_pound(word: str, unit: Unit) -> bool:
-    """Whether "pounds", which may be money or mass, are those of the gold quantity."""
+    """Whether the word "pounds", money or mass, fits the unit of the gold quantity."""
     return word.lower() in {"pound", "pounds"} and (unit.currencies == {"GBP"} or unit == unit_at("lb", 0)[0])
 
 

@@ -1,18 +1,19 @@
-"""The rules by which answers that are numbers or text are graded, one function for each thing that a gold can be.
+"""The rules that grade answers that are numbers or text, one function for each kind of gold.
 
-Each takes the predicted answer and the gold, and returns None where the gold is not of its kind, so that the next rule
-is tried. Where a rule cannot tell, its grade is unscored with the method "judge".
+Each takes the predicted answer and the gold, and returns None if the gold is not of its kind, so that the next rule is
+tried. If a rule cannot decide, its grade is unscored with the method "judge".
 
 - numbers, quantities, ranges and ratios: :mod:`groundtrace.schemas.answers.number_rules`.
-- decades and centuries: :mod:`groundtrace.schemas.answers.periods`; a year within one is for the judge.
-- dates and times of day: by their fields; ambiguous ones (03/04/2021) are for the judge
+- decades and centuries: :mod:`groundtrace.schemas.answers.periods`; the judge decides on a year within one.
+- dates and times of day: by their fields; the judge decides on ambiguous ones (03/04/2021)
   (:mod:`groundtrace.schemas.answers.dates`).
 - mathematics: by math-verify (:mod:`groundtrace.schemas.answers.maths`).
-- tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. Numbers without brackets in another
-  order are for the judge.
+- tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. The judge decides on numbers without
+  brackets in another order.
 - lists: any order but every item as often as in the gold; arrows make the order count
   (:mod:`groundtrace.schemas.answers.lists`).
-- other text (Argos Eq. 6): equal words are right; others may mean the same (sofa and couch), which is for the judge.
+- other text (Argos Eq. 6): equal words are right; on others the judge decides, since they may mean the same (sofa and
+  couch).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from groundtrace.schemas.answers.spans import read_span
 from groundtrace.schemas.answers.wrapping import bare, without_markup
 
 Rule = Callable[[str, str], Grade | None]
-"""Grades (predicted, gold), or returns None where the gold is not of the rule's kind. Never raises."""
+"""Grades (predicted, gold), or returns None if the gold is not of the rule's kind. Never raises."""
 
 _PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
 _AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
@@ -67,7 +68,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Returns the method that a gold answer calls for, to be named where there is no answer to grade."""
+    """Returns the method that fits a gold answer, to be reported if there is no answer to grade."""
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
     if read_span(gold) is not None:
@@ -80,7 +81,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Decades and centuries; None where the gold is neither."""
+    """Decades and centuries; None if the gold is neither."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -98,7 +99,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Dates and times of day; None where the gold is neither."""
+    """Dates and times of day; None if the gold is neither."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -112,7 +113,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Formulas by math-verify; None where the gold isn't one."""
+    """Formulas by math-verify; None if the gold is not one."""
     if not _gold_is_maths(gold):
         return None
     words = bare(predicted)
@@ -129,12 +130,12 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether words, and not only symbols, are what maths cannot read: they may name the gold."""
+    """Whether a text that maths cannot read has words and not only symbols: they may name the gold."""
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Tuples and intervals of numbers, exactly; without brackets they may be a list, so another order may do."""
+    """Tuples and intervals of numbers, exactly; without brackets they may be a list, so another order may be right."""
     wanted, given = read_tuple(gold), read_tuple(bare(predicted))
     if wanted is None or (given is None and not wanted.brackets):
         return None
@@ -147,7 +148,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Lists; None where the gold isn't one or two lists may still mean the same."""
+    """Lists; None if the gold is not one, or if two lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare(predicted), listed)
     if same and may_be_interval(bare(predicted), gold):
@@ -156,7 +157,7 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Values of several names, by name; values without names are for the judge. None where the gold is no such list."""
+    """Values of several names, by name; the judge decides on values without names. None for any other gold."""
     wanted = _gold_assignments(gold)
     if wanted is None:
         return None
@@ -172,14 +173,15 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Lists with arrows, which maths would take for formulas."""
+    """Lists with arrows, which maths would treat as formulas."""
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
 
 
 def _compare_words(predicted: str, gold: str) -> Grade:
-    """Whole comparison of words: equal ones are right, the right ones among alternatives ("white or black") are wrong,
-    and whether others mean the same only a judge can tell.
+    """Compares words as a whole: equal ones are right; on others only a judge can decide.
+
+    The gold among alternatives ("white or black") is wrong.
     """
     if predicted.strip() == gold.strip():
         return Grade(1.0, "text", "same text")

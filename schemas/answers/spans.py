@@ -1,7 +1,7 @@
 """Ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
-A range is one answer of two numbers; neither of them is it, and a number between them may be meant by it, which is for
-a judge. The two numbers have one unit, wherever it is written; a range without a unit counts as given in the gold's.
+A range is one answer of two numbers: one of them alone is wrong, and a judge decides on a number between them. Both
+numbers have one unit, wherever it is written; a range without a unit is taken in the gold's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from groundtrace.schemas.answers.quantities import Quantity, quantity_or_number
 from groundtrace.schemas.answers.units import convert
 
 MAX_CHARS = 80
-"""Longer text is no range."""
+"""Longer text is not a range."""
 
 _JOINTS = re.compile(r"(?<![eE^{])\s*[-‐‑‒–—−~]\s*|\s+(?:to|through|thru|until|till|and|or)\s+", re.IGNORECASE)
 _LEAD = re.compile(r"(?:(between)|(?:ranging\s+)?from)\s+", re.IGNORECASE)
@@ -60,7 +60,7 @@ def read_span(text: str) -> Span | None:
 
 
 def same_span(predicted: Span, gold: Span) -> bool | None:
-    """Whether two are the same; None where they may be ("more than 4" and "at least 5")."""
+    """Whether two spans are the same; None if they may be ("more than 4" and "at least 5")."""
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
     is_same = all(_same(one, other) for one, other in zip(predicted.sides, gold.sides, strict=True))
@@ -69,7 +69,7 @@ def same_span(predicted: Span, gold: Span) -> bool | None:
 
 
 def may_be_within(number: Quantity, gold: Span) -> bool:
-    """Whether one number may be meant by a range (it lies strictly within), a bound or alternatives (it is of them)."""
+    """Whether a span may mean the number: strictly within a range, within a bound, or one of two alternatives."""
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)
     values = [value for side in gold.sides if (value := _value_in(number, side)) is not None]
@@ -82,7 +82,7 @@ def may_be_within(number: Quantity, gold: Span) -> bool:
 
 
 def _range(text: str) -> Span | None:
-    """Two numbers that one joint joins; a hyphen or "to" joins them in rising order."""
+    """Two numbers joined by a hyphen or a word; a hyphen or "to" joins them in rising order."""
     lead = _LEAD.match(text)
     rest = text if lead is None else text[lead.end() :]
     for joint in _JOINTS.finditer(rest):
@@ -101,14 +101,14 @@ def _range(text: str) -> Span | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """The side in the other's unit where it has none of its own: "10-15 years"."""
+    """The side in the other's unit if it has none of its own: "10-15 years"."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """The lower side in the other's millions where it has none of its own: "7-8 million"."""
+    """The lower side with the other's scale word if it has none of its own: "7-8 million"."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low
@@ -116,7 +116,7 @@ def _with_scale(low: Quantity, high: Quantity) -> Quantity:
 
 
 def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
-    """The number in the side's unit; None for another dimension. Without a unit on either side it is as it is."""
+    """The number in the side's unit; None for another dimension. It is unchanged if either side has no unit."""
     if number.unit is None or side.unit is None:
         return number.numeral.value
     return convert(number.numeral.value, number.unit, side.unit)

@@ -102,7 +102,7 @@ _DOUBTFUL = (
     frozenset({"degree", "temperature"}),
     frozenset({"month", "s"}),
 )
-"""Dimensions between which a quantity may still be the same, so that only a judge can tell."""
+"""Pairs of dimensions in which quantities may still be the same, so that only a judge can decide."""
 
 _NAME = r"(?:°\s?[CF]\b|°|%|US\$|[ACS]\$|[$€£¥₹]|[A-Za-zμΩ]+|[元块円])"
 _FACTOR = re.compile(
@@ -123,7 +123,7 @@ class Unit:
         dimension: base units and their powers, sorted; a currency has the base unit "money".
         worth: base units in one.
         offset: what is added to the value in base units; 0 except for temperatures.
-        currencies: the currencies that the sign may stand for; empty for other units.
+        currencies: the currencies that the sign may mean; empty for other units.
     """
 
     dimension: tuple[tuple[str, int], ...]
@@ -133,7 +133,7 @@ class Unit:
 
 
 def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
-    """Returns a value in another unit of the same dimension (or currency); None where the dimensions differ."""
+    """Returns a value in another unit of the same dimension (or currency); None if the dimensions differ."""
     if unit == wanted:
         return value
     if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
@@ -148,14 +148,14 @@ def may_be_same_dimension(one: Unit, other: Unit) -> bool:
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Whether converting between two units takes more than moving the decimal point, so that people round."""
+    """Whether a conversion does more than move the decimal point, so that people round it."""
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
 
 
 def is_whole_conversion(one: Unit, other: Unit) -> bool:
-    """Whether one unit is a whole number of the other, so that whole numbers of them are not rounded (feet, inches)."""
+    """Whether one unit is a whole number of the other (feet, inches), so that whole numbers need no rounding."""
     ratio = one.worth / other.worth
     return one.offset == other.offset and min(ratio.numerator, ratio.denominator) == 1
 
@@ -178,7 +178,7 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """One unit with its power and the offset after it; None where no word stands."""
+    """One unit with its power and the offset after it; None if there is no word."""
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -212,7 +212,7 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """The unit of a name. Capitals (KG, Hours) are read as the usual case where only one unit has that name."""
+    """The unit of a name. Capitals (KG, Hours) are read in the usual case if only one unit has that name."""
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
     return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
@@ -220,7 +220,7 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Units by exact name, and by case-folded name where only one unit has it."""
+    """Units by exact name, and by case-folded name if only one unit has it."""
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))

@@ -1,7 +1,7 @@
-"""What stands around an answer and is no part of it: markup, quotes, a full stop, and a phrase such as "The answer is".
+"""Removes the wrapping of an answer: markup, quotes, a full stop, and a phrase such as "The answer is".
 
 The phrases are read in English, Chinese, Japanese, Korean, Spanish, Portuguese, French, German and Italian. A phrase is
-taken away only as a whole and only in front, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not".
+removed only as a whole and only in front, so that a denial ("La respuesta no es B", "答案不是B") keeps its "not".
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def legible(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    r"""Returns the text with the content of ``\text{…}``, ``\textbf{…}`` and the like in their place."""
+    r"""Returns the text with ``\text{…}``, ``\textbf{…}`` and the like replaced by their content."""
     for _ in range(_MAX_LAYERS):
         text, replaced = _MARKUP.subn(r"\1", text)
         if not replaced:
@@ -102,7 +102,7 @@ def without_markup(text: str) -> str:
 def unwrapped(text: str) -> str:
     r"""Returns the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
 
-    ``$3m$`` keeps its dollar signs: its letter is a symbol there, and would be a unit without them.
+    ``$3m$`` keeps its dollar signs: without them its symbol ``m`` would be a unit.
     """
     for _ in range(2 * _MAX_LAYERS):
         inner = _STOP.sub("", text.strip())
@@ -132,12 +132,12 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare(text: str) -> str:
-    """Returns the text without leading phrases and without what encloses all that is left."""
+    """Returns the text without leading phrases, and without the wrapping of the rest."""
     return unwrapped(unled(text))
 
 
 def unled(text: str) -> str:
-    """Returns the text without leading phrases such as "So the answer is" and the words that close them elsewhere."""
+    """Returns the text without the phrase around the answer, such as "So the answer is" or a closing "です"."""
     text = text.strip()
     for _ in range(_MAX_LAYERS):
         rest = next((text[found.end() :] for lead in _LEADS if (found := lead.match(text)) and found.end()), text)

@@ -1,4 +1,4 @@
-"""What the text around a tag ties it to: a moment of a clip, or one of several images."""
+"""Finds what the text around a tag refers to: a moment of a clip, or one of several images."""
 
 import re
 from bisect import bisect_left
@@ -14,7 +14,7 @@ _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
 class Mark(Protocol):
-    """A stretch of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
+    """A piece of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
 
     @property
     def start(self) -> int:
@@ -38,8 +38,8 @@ M = TypeVar("M", bound=Mark)
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
     """Returns for each tag the mark that the text ties to it, if any; both are in order.
 
-    That is the mark that leads to the tag (``[F3 @ t=1.66s] at …``); else the one right behind it (``… in frame 3``);
-    else the nearest one before it in its sentence, at most 300 characters away; else the one right behind the list of
+    In this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly behind it (``… in frame
+    3``); the nearest mark before it in its sentence, at most 300 characters away; the mark directly behind the list of
     tags that it is part of. Linear in ``len(text)``.
     """
     starts = [mark.start for mark in marks]
@@ -64,7 +64,7 @@ def _is_list_gap(between: str) -> bool:
 
 
 def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
-    """Whether the mark belongs to the tag right before it: "in" or a bracket joins them."""
+    """Whether the mark belongs to the tag directly before it: "in" or a bracket joins them."""
     if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
     between = text[tag.end : mark.start]

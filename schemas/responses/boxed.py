@@ -13,8 +13,8 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 def last_boxed(text: str) -> str | None:
     """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
 
-    None where there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is
-    unwrapped. Linear in ``len(text)``.
+    None if there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is unwrapped.
+    Linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)
     boxed = _last_latex_box(text if within is None else within)
@@ -61,8 +61,9 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Returns the contents of all complete boxes of a text, of the forms that :func:`last_boxed` reads; of boxes in one
-    another the innermost. Linear in ``len(text)`` but for a sort.
+    """Returns the contents of all complete boxes of a text, of the innermost one if boxes are nested.
+
+    The forms are those of :func:`last_boxed`. Linear in ``len(text)`` except for a sort.
     """
     found = sorted([*_latex_boxes(text), *_marked_boxes(text)])
     inside = itertools.pairwise(found)
@@ -71,7 +72,7 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """The complete boxes of the other forms, as those of :func:`_latex_boxes`; an end closes the last begin."""
+    """The complete boxes of the other forms, with the offsets of :func:`_latex_boxes`; an end closes the last begin."""
     opened: dict[str, re.Match[str]] = {}
     for mark in _BOX_MARK.finditer(text):
         if mark.group() in (_GLM_BEGIN, _BOXED_BEGIN):

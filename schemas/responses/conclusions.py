@@ -1,9 +1,9 @@
-"""What a reasoning concludes in so many words, and whether that is the gold answer.
+"""The explicit conclusions of a reasoning, and whether they are the gold answer.
 
-Read are the plain forms: "the answer is X" (and its like in other languages), "the statement is false", "so yes",
-"option B is right", and for questions that count "so there are 5", "5 in total", "that makes 5". All else is left to a
-judge. What is said under a condition ("if the answer were 5") is not a conclusion; nor is a part of a count ("so there
-are 2 circles in the left box", "there are 3 more").
+Plain forms are read: "the answer is X" (also in other languages), "the statement is false", "so yes", "option B is
+right", and for questions that count "so there are 5", "5 in total", "that makes 5". A judge decides on all others. A
+conditional statement ("if the answer were 5") is not a conclusion; nor is a part of a count ("so there are 2 circles in
+the left box", "there are 3 more").
 """
 
 import re
@@ -65,7 +65,7 @@ _ELSEWHERE = re.compile(
     r"\b(?:la|esta) (?:afirmación|frase|descripción)",
     re.IGNORECASE,
 )
-"""The statement, in German, French and Spanish."""
+"""Phrases for the statement, in German, French and Spanish."""
 _VERDICT_ELSEWHERE = re.compile(
     r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
     r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"
@@ -75,7 +75,7 @@ _VERDICT_ELSEWHERE = re.compile(
     r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
     re.IGNORECASE,
 )
-"""What follows it where it is called true or false, such as "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
+"""The verdict behind the statement, such as "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
 _BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
 _SIDE_ELSEWHERE = re.compile(
     r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
@@ -106,7 +106,7 @@ _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scra
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A conclusion as it stands in a text, its offsets there, and whether it is the gold answer."""
+    """A conclusion as written in a text, its offsets there, and whether it is the gold answer."""
 
     start: int
     end: int
@@ -115,11 +115,10 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Returns a conclusion of the reasoning that is not the question's gold answer, as it stands there; None where each
-    one that can be read agrees.
+    """Returns a conclusion of the reasoning, as written, that is not the gold answer; None if all readable ones agree.
 
-    ``reasoning`` is prose, with labels in place of tags. What is taken back later ("wait, …") and then said right
-    does not count. Never raises.
+    ``reasoning`` is prose, with labels in place of tags. A conclusion that is corrected later ("wait, …", then the
+    right one) does not count. Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:
@@ -147,7 +146,7 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """The conclusion that an answer is said to be right, or not to be; none where only a judge could grade it."""
+    """The conclusion that an answer is right, or that it is not; empty if only a judge could grade the answer."""
     plain = _BESIDE.sub("", said).strip(" ,") or said
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(said, question):
@@ -157,7 +156,7 @@ def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -
 
 
 def _names_another(said: str, question: Question) -> bool:
-    """Whether words that are not the gold answer are another one, and do not hold the gold answer too."""
+    """Whether words that are not the gold answer are another answer, and do not contain the gold answer too."""
     gold, numerals = read_numerals(question.answer).single, read_numerals(said).numerals
     if question.choices:
         return bool(named_options(said, question.choices).indices)
@@ -172,7 +171,7 @@ def _answers(text: str, question: Question) -> Iterator[Conclusion]:
     for match in _ANSWER.finditer(text):
         said = next(part for part in match.groupdict().values() if part)
         denied = _DENIED.match(said)
-        # That some other answer is wrong says nothing.
+        # The statement that another answer is wrong is not a conclusion.
         for each in _graded(said[denied.end() :] if denied else said, match, question, bool(denied)):
             if not (denied and each.right):
                 yield each
@@ -229,8 +228,9 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Counts of what is asked for: those of the whole, the last of the others, and what is more than the gold answer,
-    since a count that runs along never is.
+    """Counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
+
+    A running count is never above the gold answer.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

@@ -1,4 +1,4 @@
-"""Which of several images a text points into: tags do not say it, so the words around them must."""
+"""Finds which of several images a text points into: the tags do not contain it, so the words around them must."""
 
 import re
 from bisect import bisect_right
@@ -17,7 +17,7 @@ _MENTION = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 INSTRUCTION = "Where you point into another picture than the first, say which one: picture 2, picture 3."
-"""What a model is told when it is shown several images."""
+"""The instruction to a model that is shown several images."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Mention:
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
-    That is the one named beside the tag (:func:`groundtrace.schemas.responses.anchors.anchor_tags`), else the one named
-    last before it, else the first. An image that is named may not exist ("the image 3 dogs" names none). Never raises;
-    linear in ``len(text)``.
+    That is the image named beside the tag (:func:`groundtrace.schemas.responses.anchors.anchor_tags`), else the image
+    named last before it, else the first. A named image may not exist ("the image 3 dogs" does not name one). Never
+    raises; linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -49,8 +49,7 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
     """Returns all points and boxes of a text on several still images, each with its image; coordinates are as written.
 
-    An image that is named and does not exist is kept as stated: there is nothing to look at, so its points score 0.
-    Never raises.
+    The index of a named image that does not exist is kept: its points score 0. Never raises.
     """
     tags = scan_tags(text)
     points: list[Point] = []
@@ -63,7 +62,7 @@ def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
 
 
 def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
-    """The mentions outside of tags, whose labels may name images too."""
+    """The mentions outside of tags; labels inside tags may name images too, and are skipped."""
     ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
     start, end = next(ends)
     for found in _MENTION.finditer(text):

@@ -1,8 +1,8 @@
-"""Media placeholders and special tokens in text that somebody else wrote.
+"""Removes media placeholders and special tokens from text of models and data sets.
 
 A placeholder such as ``<image 2>`` either marks the medium's place in the message and is removed, or it is a word of a
-sentence ("is it larger in <image 2>?") and is replaced by what a reader would say: "picture 2". If it were kept, the
-next program would take it for one more image.
+sentence ("is it larger in <image 2>?") and is replaced by words: "picture 2". If it were kept, the next program would
+treat it as one more image.
 """
 
 import re
@@ -36,14 +36,14 @@ _REMNANTS = (PLACEHOLDER, TOKEN)
 
 
 def has_remnants(text: str) -> bool:
-    """Whether a placeholder or a special token (:mod:`groundtrace.schemas.control_text`) stands in the text."""
+    """Whether the text contains a placeholder or a special token (:mod:`groundtrace.schemas.control_text`)."""
     return any(remnant.search(text) for remnant in _REMNANTS)
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    Where removing one forms another from the text around it, a blank breaks that one up, so that none is left.
+    If removing one forms another from the text around it, a blank breaks that one up, so that none is left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):
@@ -53,16 +53,19 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 
 
 def as_written(text: str, media_count: int = 1) -> str:
-    """Returns a model's reply as the text that it is: without the tokens that end it and the marks of a boxed answer of
-    GLM's in an answer section, with placeholders in words. Other special tokens stay, for the form to refuse."""
+    """Returns a model's reply without its end tokens, with placeholders in words.
+
+    GLM's marks of a boxed answer in an answer section are removed too. Other special tokens stay, so that the check of
+    the form rejects them.
+    """
     text = _GLM_BOX.sub(r"\1\2\3", without_end(text))
     return without_placeholders(text, media_count)
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Returns the text with placeholders removed where they stand alone, and put into words inside sentences.
+    """Returns the text with placeholders removed if they stand alone, and replaced by words inside sentences.
 
-    A number is kept; one without a number is the only image, or of ``media_count`` images the next.
+    A number is kept; a placeholder without a number is the only image, or the next of ``media_count`` images.
     """
     unnumbered = count(1)
 
@@ -75,7 +78,7 @@ def without_placeholders(text: str, media_count: int = 1) -> str:
 
 
 def _gap(run: re.Match[str]) -> str:
-    """A blank where the texts before and after the tokens would run together."""
+    """A blank if the texts before and after the tokens would run together, else ""."""
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""
 
@@ -103,7 +106,7 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
-    """The words, with a capital where they begin a sentence, apart from letters that touched the placeholder."""
+    """The words, with a capital at the start of a sentence, and with blanks between them and adjacent letters."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]

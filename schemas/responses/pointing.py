@@ -1,9 +1,9 @@
 """Replies of pointing models: Molmo 1 and Molmo 2.
 
-Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2
-``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image
-index or seconds. Both say in words that there is nothing to point at. Coordinates stay as written
-(``molmo100``, ``molmo1000``); :func:`groundtrace.schemas.coordinates.to_px` converts them.
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2 ``<points
+coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image index or seconds. Both
+use words if there is nothing to point at. Coordinates stay as written (``molmo100``, ``molmo1000``);
+:func:`groundtrace.schemas.coordinates.to_px` converts them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RawPoint:
         label: the object that the tag names.
         x: horizontal position in the model's own frame.
         y: vertical position in the model's own frame.
-        anchor: Molmo 2's F: the 1-based image index, or of a video the time in seconds. None for Molmo 1.
+        anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
         object_id: Molmo 2's running id, or None.
     """
 
@@ -63,13 +63,13 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """The model says that there is nothing to point at; ``statement`` are its words."""
+    """The model says that there is nothing to point at; ``statement`` is its text."""
 
     statement: str
 
 
 def says_none(text: str) -> bool:
-    """Whether a reply is nothing but a short statement that there is nothing of the kind."""
+    """Whether a reply is only a short statement that there is no such thing."""
     statement = text.strip()
     return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
 
@@ -97,7 +97,7 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def _check_tags(text: str) -> None:
-    """Raises UnparsablePointing for point tags that would be read in part only."""
+    """Raise UnparsablePointing for point tags that could be read only in part."""
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     if len(tags) < len(_TAG.findall(text)):
         raise UnparsablePointing(f"a malformed tag in {text.strip()[:80]!r}")

@@ -1,7 +1,7 @@
 """The answer of a response in prose, for policies that were never trained to mark theirs.
 
-Traces and rollouts mark their final answer (:func:`groundtrace.schemas.responses.response.parse_response`); where a
-policy that was only asked a question does not, what it says after its thinking is its answer all the same.
+Traces and rollouts mark their final answer (:func:`groundtrace.schemas.responses.response.parse_response`); if a policy
+that was only asked a question does not, its words after its thinking are its answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from groundtrace.schemas.responses.response import outside_think, parse_response
 from groundtrace.schemas.responses.tags import scan_tags
 
 MAX_CHARS = 300
-"""Longer prose is an answer only where a sentence says so."""
+"""Longer prose is an answer only if a sentence states the answer."""
 
 _SECTIONS = re.compile(r"<judge\s*>.*?</judge\s*>|</?(?:answer|judge)\s*>", re.IGNORECASE | re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\w{2}\.)\s+|(?<=[)\]}\"'*\d]\.)\s+|(?<=[。！？])\s*|\n+")
@@ -30,11 +30,11 @@ _MAX_READ_CHARS = 4000
 
 
 def stated_answer(text: str) -> str | None:
-    """Returns the final answer of a response: the one that it marks, else what its prose states. Never raises.
+    """Returns the final answer of a response: the marked one, else the one in its prose. Never raises.
 
-    Outside the thinking, it is what follows the last "the answer is"; else the last sentence, where it concludes ("So
-    the total is 5."); else all of the prose, where it is short. None for a longer text without either, and for a
-    response that ends within its thinking.
+    Outside the thinking, it is the text after the last "the answer is"; else the last sentence if it concludes ("So the
+    total is 5."); else all of the prose if it is short. None for a longer text without either, and for a response that
+    ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:
@@ -51,7 +51,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """The text with the labels of points and boxes in the place of their tags, and without the marks of sections."""
+    """The text with the tags of points and boxes replaced by their labels, and without the marks of sections."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(text):

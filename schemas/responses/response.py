@@ -1,10 +1,10 @@
 """Reading a policy's or teacher's response: sections, final answer, points and boxes.
 
-Forms read: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of
-SAIL-RL (``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and base models that
-end in a line ``Answer: X``. Nothing here raises on any text, and every function is linear in its length.
+Forms read: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of SAIL-RL
+(``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and base models that end in a line
+``Answer: X``. No function here raises on any text, and all are linear in its length.
 
-The final answer is looked for outside ``<think>`` only, in this order:
+The final answer is searched for outside ``<think>`` only, in this order:
 
 1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (braces nest),
    else ``<boxed>``, else its whole content;
@@ -14,8 +14,8 @@ The final answer is looked for outside ``<think>`` only, in this order:
 
 Of several boxes the last one counts, so that listing candidates gains nothing.
 
-A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: it has no parts. Nothing that a model is asked for is
-as long, and whoever scores it would wait.
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: it has no parts. No requested response is as long,
+and scoring it would take too long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from groundtrace.schemas.responses.boxed import last_boxed
 from groundtrace.schemas.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
 
 MAX_RESPONSE_CHARS = 200_000
-"""Of a response that is read; 32,000 tokens of English are about 130,000."""
+"""The longest response that is read; 32,000 tokens of English are about 130,000 characters."""
 _SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
 _ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
 _MAX_ANSWER_LINE_CHARS = 2000
@@ -41,16 +41,15 @@ class Response:
     """The parts of a response.
 
     Attributes:
-        think: text of the think blocks, trimmed, several joined by a blank line; "" where they are blank,
-            None where there are none. An unclosed block runs to the end; a lone closing tag closes a block
-            that the chat template opened before the text.
+        think: text of the think blocks, trimmed, several joined by a blank line; "" if they are blank, None if there
+            are none. An unclosed block runs to the end; a lone closing tag closes a block that the chat template opened
+            before the text.
         judge: trimmed text of the first complete ``<judge>`` outside think, or None.
         answer: the final answer, trimmed, or None; see the module.
         points: all points in the text, as written, in order.
         boxes: all boxes in the text, as written, in order.
-        has_format: the text is one optional judge, one think and one answer block that is not blank, in this
-            order and with nothing but blanks around them; after a judge a boxed answer may stand in place of
-            the block.
+        has_format: the text is one optional judge, one think and one answer block that is not blank, in this order and
+            with nothing but blanks around them; after a judge a boxed answer may replace the block.
     """
 
     think: str | None
@@ -91,10 +90,10 @@ def parse_response(text: str) -> Response:
 
 
 def closed_answer(text: str) -> str | None:
-    """Returns the final answer of a text that was cut off: that of its last answer section, where this is closed and
-    no other section begins behind it. Never raises; linear in ``len(text)``.
+    """Returns the final answer of a truncated text: that of its last answer section.
 
-    None else: a box or a line may be a candidate that the rest of the text would have taken back.
+    None unless this section is closed and no other section begins behind it: a box or a line may be a candidate that
+    the rest of the text would have corrected. Never raises; linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -226,7 +225,7 @@ def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
 
 
 def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
-    """The section tags that lie in none of the ordered spans."""
+    """The section tags outside all of the ordered spans."""
     kept: list[re.Match[str]] = []
     index = 0
     for mark in marks:
@@ -269,14 +268,14 @@ def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str |
 
 
 def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
-    """Whether the sections are exactly as :attr:`Response.has_format` says."""
+    """Whether the sections are exactly as in :attr:`Response.has_format`."""
     order = [mark.group(1) + mark.group(2).lower() for mark in marks]
     judged = order[:2] == ["judge", "/judge"]
     sections = order[2:] if judged else order
     boxed_tail = judged and sections == ["think", "/think"]
     if not boxed_tail and sections != ["think", "/think", "answer", "/answer"]:
         return False
-    # Between one section's end and the next one's beginning, and before the first, only blanks may stand.
+    # Only blanks may be between one section's end and the next one's beginning, and before the first section.
     edges = [0, *(mark.end() for mark in marks[1::2])]
     starts = [mark.start() for mark in marks[::2]]
     if any(text[end:start].strip() for end, start in zip(edges, starts, strict=False)):

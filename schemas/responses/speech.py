@@ -1,6 +1,6 @@
-"""Rewriting the tags of a response between original pixels, in which shards hold them, and a model's own frame.
+"""Rewrites the tags of a response between original pixels, as in shards, and a model's own frame.
 
-Tags do not say which image they are on; where there are several, the words around them do
+Tags do not name their image; if there are several, the words around them do
 (:mod:`groundtrace.schemas.responses.image_mentions`). The frames of a clip have one size.
 """
 
@@ -35,10 +35,10 @@ class Speech:
     rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """A text in original pixels as the model would write it; ``sizes`` are width and height of each still image,
-        or of the frames of a clip.
+        """A text in original pixels, rewritten as the model would write it.
 
-        Raises OutOfFrame for a position outside its image, or in an image that is not there.
+        ``sizes`` are width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a position
+        outside its image, or in an image that does not exist.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -52,8 +52,10 @@ class Speech:
         return _rewrite(text, sizes, pair, corners)
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
-        """The reverse: what the model wrote, in original pixels. A tag with a position outside its frame is no point or
-        box of the image and is broken up, so that no scorer takes it for one.
+        """The reverse: a text of the model, in original pixels.
+
+        A tag with a position outside its frame is not a point or box of the image; it is broken up, so that no scorer
+        reads it as one.
         """
         return _rewrite(
             text,
@@ -71,7 +73,7 @@ def _rewrite(
     corners: Callable[[Corners, Size], Corners],
     is_lenient: bool = False,
 ) -> str:
-    """The text with the positions of its point and box tags replaced, everything else as it is."""
+    """The text with the positions of its point and box tags replaced, everything else unchanged."""
     pieces: list[str] = []
     done = 0
     tags = scan_tags(text)

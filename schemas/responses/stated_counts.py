@@ -1,9 +1,9 @@
-"""Counts that a reasoning states, for questions that ask how many.
+"""Finds the counts that a reasoning states, for questions that ask how many.
 
-A sentence is read for what it claims: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5",
-"they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". Of
-"5 or 6" and "between 5 and 6" both are claimed, so that one of them is wrong. What is said of a part ("in the left
-box", "so far", "two more") or of other things is no claim about the whole.
+Claims of a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5", "they
+add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". "5 or 6"
+and "between 5 and 6" claim both numbers, so that one of them is wrong. A statement on a part ("in the left box", "so
+far", "two more") or on other things is not a claim about the whole.
 """
 
 import re
@@ -71,7 +71,7 @@ _FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
         (rf"\b(?:au total|en tout|en total)(?: il y en a| hay| son)?:? {_N}{_REST}", True),
     )
 )
-"""Wordings of a count, each with whether it speaks of the whole whatever follows."""
+"""Wordings of a count, each with whether it always refers to the whole."""
 _I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
 _AT_THE_END = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -88,7 +88,7 @@ _AT_THE_END = tuple(
         rf"\b(?:so |hence |thus ){_N}(?P<rest>) it is\W*$",
     )
 )
-"""Wordings that are a conclusion where nothing follows."""
+"""Wordings that are a conclusion at the end of a text."""
 _M = _N.replace("?P<n>", "?P<m>")
 _EITHER = re.compile(
     rf"^(?P<led>\D{{0,200}}?)\b{_N}(?P<rest>(?: [\w'-]+){{0,3}}?)(?:,? (?:or|oder|ou) | ?(?:/|–|-) ?| (?:to|bis) )"
@@ -103,9 +103,9 @@ _UNDECIDED = re.compile(
     re.IGNORECASE,
 )
 MAX_SENTENCE_CHARS = 400
-"""How much of a sentence is read."""
+"""How many characters of a sentence are read."""
 _LISTED = re.compile(r":(?=\s)|—|\s–\s")
-"""What stands before the things counted, where they are listed."""
+"""Separators before a list of the counted things."""
 _CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
 _ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
 _PART_BEFORE = re.compile(
@@ -134,7 +134,7 @@ _FILLERS = frozenset([
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A count as it stands in a text, its offsets and its value; ``is_whole`` where it surely speaks of all."""
+    """A count as written in a text, its offsets and its value; ``is_whole``: it certainly refers to all."""
 
     start: int
     end: int
@@ -146,7 +146,7 @@ class StatedCount:
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
     """Yields the counts of what is asked for that sentences state, in order.
 
-    ``phrase`` are the words for what is counted, ``words`` those of them that tell things apart. Linear in
+    ``phrase`` are the words for what is counted, ``words`` those of them that distinguish things. Linear in
     ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
@@ -168,7 +168,7 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """The counts that a sentence states, in order, each with whether it surely speaks of all."""
+    """The counts that a sentence states, in order, each with whether it certainly refers to all."""
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
@@ -199,7 +199,7 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Both counts between which the last sentence of a text does not decide: "5 or 6", "between 5 and 6"."""
+    """The two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
     match = _EITHER.match(sentence)
     if match is None:
         return []
@@ -220,7 +220,7 @@ def _led(match: re.Match[str]) -> str:
 
 
 def _is_of(rest: str, phrase: frozenset[str], words: frozenset[str]) -> bool:
-    """Whether what follows a number names what is counted, or nothing."""
+    """Whether the text after a number names what is counted, or is empty."""
     noun = frozenset(words_of(rest)) - _FILLERS - {"here", "now", "then"}
     return not noun or noun in (phrase, words)
 

@@ -1,12 +1,11 @@
 """The tags of grounded text: ``<point>``, ``<points>`` and ``<box>``, read leniently, written canonically.
 
-Models write attribute quotes straight, single, curly, backtick, backslash-escaped or as ``&quot;``, or leave
-them out; all are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so
-``x3``/``y3`` alone in a tag is a point. Coordinates are taken as written: frames belong to
-:mod:`groundtrace.schemas.coordinates`.
+Models write attribute quotes straight, single, curly, backtick, backslash-escaped or as ``&quot;``, or leave them out;
+all are read. Argos (section 4.1, figures 13-16) numbers the attributes across tags, so ``x3``/``y3`` alone in a tag is
+a point. Coordinates stay as written: :mod:`groundtrace.schemas.coordinates` converts frames.
 
-Reading is linear in the length of the text. The text is cut at every ``<`` that a letter or a slash follows,
-and no tag is looked for beyond its cut; a label therefore holds such a sequence only in escaped form.
+Reading is linear in the length of the text. The text is cut at every ``<`` before a letter or a slash, and a tag never
+extends beyond its cut; a label therefore contains such a sequence only in escaped form.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ _BARE_VALUE = re.compile(r"[^\s,>\"'“”„‘’`]+")
 _DOUBLE = r"(?:\\{0,2}[\"“”„]|&quot;)"
 _SINGLE = r"(?:\\{0,2}['‘’]|&apos;)"
 _BACKTICK = r"`"
-# A quote ends a value only where another attribute or the end of the tag follows, so that an apostrophe or an
-# unescaped inch mark within a label does not.
+# A quote ends a value only before another attribute or the end of the tag, so that an apostrophe or an unescaped inch
+# mark within a label does not.
 _AFTER = r"(?=[\s,]*(?:(?:/\s*)?>|[A-Za-z_][\w-]{0,31}\s*=))"
 _QUOTED = tuple((re.compile(kind), re.compile(kind + _AFTER)) for kind in (_DOUBLE, _SINGLE, _BACKTICK))
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
-# What would be taken for syntax when read back: markup, any quote, a backslash before a quote, line
-# structure. Quotes get numeric references because the named ones are themselves read as quotes.
+# Characters that would be read back as syntax: markup, any quote, a backslash before a quote, line structure. Quotes
+# get numeric references because the named ones are themselves read as quotes.
 _TO_ESCAPE = {ord(c): f"&#{ord(c)};" for c in "\"'“”„‘’`\\\n\r\t"} | {
     ord("&"): "&amp;",
     ord("<"): "&lt;",
@@ -54,7 +53,7 @@ _SAYS_MORE = split_words(
     "no not none never nor neither without is are was were there so answer yes true false i "
     "zero two three four five six seven eight nine ten eleven twelve"
 )
-"""Words with which a text inside a tag counts, denies or concludes."""
+"""Words that show that a text inside a tag counts, denies or concludes."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,11 @@ class Tag:
 
     Attributes:
         name: ``point``, ``points`` or ``box``, in lower case.
-        attributes: name and unescaped value in the order written; of a repeated name only the first.
-        inner: unescaped text up to the closing tag, or None where none follows before another tag begins.
+        attributes: name and unescaped value in the order written; only the first of a repeated name.
+        inner: unescaped text up to the closing tag, or None if no closing tag follows before another tag begins.
         start: offset of ``<``.
         end: offset after the closing tag if there is one, otherwise after the opening tag.
-        is_open: it is never closed, nor closes itself. It is read all the same, and its form is wrong.
+        is_open: whether it is neither closed nor self-closing. Such a tag is read too, but its form is wrong.
     """
 
     name: str
@@ -81,9 +80,9 @@ class Tag:
     def label(self) -> str:
         """The object that the tag names: ``alt``, else ``label`` (Argos figure 10), else the inner text.
 
-        All families write the label in both places. A phrase inside that goes with ``alt`` ("the first one") is prose;
-        what says more ("red ball" for "ball"), contradicts it, counts, denies or is longer than a phrase may not hide
-        behind it, and is the label itself.
+        All families write the label in both places. A phrase inside that agrees with ``alt`` ("the first one") is
+        prose. An inner text that adds something ("red ball" for "ball"), contradicts, counts, denies or is longer than
+        a phrase is the label itself: ``alt`` must not hide it.
         """
         named = dict(self.attributes)
         label = named.get("alt") or named.get("label") or ""
@@ -93,7 +92,7 @@ class Tag:
 
 
 def _is_phrase(inner: str, label: str) -> bool:
-    """Whether the text inside a tag is a few words that can name what its label does."""
+    """Whether the text inside a tag is a short phrase that can name the same thing as its label."""
     words = inner.lower().split()
     if _NO_PHRASE.search(inner) or len(words) > _MAX_PHRASE_WORDS or not _SAYS_MORE.isdisjoint(words):
         return False
@@ -127,8 +126,9 @@ def unescape(text: str) -> str:
 
 
 def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
-    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged. ``is_open`` leaves out the
-    text and the closing tag, so that a tag that was left open stays so.
+    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged.
+
+    ``is_open`` leaves out the text and the closing tag, so that an open tag stays open.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -140,7 +140,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_o
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
-    """Returns the canonical box tag, with ``alt`` where there is a label.
+    """Returns the canonical box tag, with ``alt`` if there is a label.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -150,7 +150,7 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """Returns the plain decimal number that ``written`` is, or None: no exponent, below 1e9, ASCII."""
+    """Returns ``written`` as a plain decimal number (no exponent, below 1e9, ASCII), or None."""
     if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
         return None
     value = float(written)
@@ -204,7 +204,7 @@ def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, s
 
 
 def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:
-    """Read one attribute value: its raw text and the offset after it, or None where it never ends."""
+    """Read one attribute value: its raw text and the offset after it, or None if it never ends."""
     first = text[at : at + 1]
     for opening, closing in _QUOTED if first in _QUOTE_STARTS else ():
         opened = opening.match(text, at, limit)

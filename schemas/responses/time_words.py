@@ -1,7 +1,7 @@
-"""The words with which text names frames and times: the tokens, and the statements that they make up.
+"""Reads the words that name frames and times in a text: tokens, and the statements made of them.
 
-This is the reader behind :func:`groundtrace.schemas.responses.times.parse_times`, which says what is read. It looks
-only a few tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
+:func:`groundtrace.schemas.responses.times.parse_times` is built on this reader, and describes the forms. The reader
+looks only a few tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def read_statements(text: str) -> list[Stated]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Whether a dash right before this number is its sign, and not that of a range: no clip has a time below 0."""
+    """Whether a dash directly before this number is its sign, not that of a range: a clip has no time below 0."""
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False
     return len(tokens) < 2 or tokens[-2].kind not in (*_NUMBERS, "frame", "close", "right")
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens outside of tags, fillers left out; a tag, like any run of other words, is one ``other``."""
+    """The tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -119,7 +119,7 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Reader:
-    """The tokens of one text and what can be read starting at each; methods return None where there is nothing."""
+    """The tokens of one text, and the statements that begin at each; methods return None if there is none."""
 
     def __init__(self, text: str) -> None:
         tokens = _tokens(text)
@@ -214,7 +214,7 @@ class _Reader:
         return (first.value, last.value), begin + 3 + opened
 
     def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
-        """A span between two times, with its frames where they stand behind it in brackets."""
+        """A span between two times, with its frames if they follow in brackets."""
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:
             return self._spanning(at, after, (None, int(last.value)), (first.value, None))
@@ -277,7 +277,7 @@ class _Reader:
             found += self._moment(begin, at, int(self._tokens[begin].value), t_s)[0]
 
     def _bracketed(self, at: int) -> _Read | None:
-        """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to a statement that stands in them alone."""
+        """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to the statement if it is the only one in them."""
         found: list[Stated] = []
         place = at + 1
         while True:

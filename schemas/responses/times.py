@@ -1,4 +1,4 @@
-"""Moments and spans of a clip: read leniently from text, written canonically, tied to points and to frames.
+"""Moments and spans of a clip: reads them leniently from text, writes them canonically, ties them to points and frames.
 
 Forms read: Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of them (App. C.2, Fig. 9), the prose
 of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``, ``frames 25-27``,
@@ -6,9 +6,9 @@ of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, 
 4 s``, ``frame 25 onwards``). A list gives one moment per entry (the paper makes it one event), so that rewriting it
 loses nothing.
 
-A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only where the text says so (``at``,
-``@``, ``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a
-time or square brackets. What has a minus sign is no time. Text inside point and box tags is not read.
+A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
+``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a time or
+square brackets. A number with a minus sign is not a time. Text inside point and box tags is not read.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def format_span(start_s: float, end_s: float) -> str:
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any
-    (:func:`groundtrace.schemas.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence).
+    """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any.
 
+    See :func:`groundtrace.schemas.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence.
     Coordinates are as written. Never raises; linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
@@ -97,9 +97,9 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
     """Returns the index of the frame that a moment means among ``frames``, or None, and the reason.
 
-    ``frames`` are (number, seconds) in order of time. A stated number that is among them decides; else the time does,
-    which must be within half the gap to the neighbour on its side. Number and time that differ by more contradict
-    each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
+    ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides; else the time
+    decides, which must be within half the gap to the neighbour on its side. Number and time that differ by more
+    contradict each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -128,9 +128,9 @@ def resolve_span(
 ) -> tuple[tuple[int, ...], str]:
     """Returns the indices of the frames within a span, both ends included, or none, and the reason.
 
-    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. There
-    are none for a span that ends before it starts, that has an end outside the clip, or whose frame numbers and times
-    contradict each other as :func:`resolve_moment` says.
+    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. The
+    result is empty for a span that ends before it starts, that has an end outside the clip, or whose frame numbers and
+    times contradict each other as in :func:`resolve_moment`.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"
@@ -140,7 +140,7 @@ def resolve_span(
         reason = _outside(number, t_s, frames)
         if reason:
             return (), reason
-    # Where a side has both, its frame decides: its time agrees, as was checked above.
+    # If a side has both, its frame decides: its time agrees, as was checked above.
     numbers = (-math.inf if first_frame is None else first_frame, math.inf if last_frame is None else last_frame)
     times = (
         -math.inf if start_s is None or first_frame is not None else start_s - _ROUNDING_S,
@@ -161,13 +161,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """The index of the value nearest to the middle of the range; an open side ends where the values do."""
+    """The index of the value nearest to the middle of the range; an open side ends with the values."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Why one end of a span is not in the clip; "" where it is, or is open."""
+    """Why one end of a span is not in the clip; "" if it is, or is open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:

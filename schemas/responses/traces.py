@@ -1,5 +1,6 @@
-"""From the text of a response to a :class:`groundtrace.schemas.records.Trace`: answer, points and boxes, tied to the
-media.
+"""Converts the text of a response to a :class:`groundtrace.schemas.records.Trace`.
+
+A trace has the answer, points and boxes, tied to the media.
 """
 
 from dataclasses import replace
@@ -11,7 +12,7 @@ from groundtrace.schemas.responses.response import normalise, parse_response
 from groundtrace.schemas.responses.times import anchor_points, resolve_moment
 
 _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
-"""Characters that nobody sees and that part words and tags; joiners of scripts and emoji stay."""
+"""Invisible characters that split words and tags; joiners of scripts and emoji stay."""
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
@@ -31,10 +32,9 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 
 
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
-    """The points of a text on a clip (of several clips the first), with frame number and time.
+    """The points of a text on a clip (the first if there are several), with frame number and time.
 
-    A moment that names none of the frames shown is kept as stated: there is no such frame to look at, so its point
-    scores 0.
+    A moment that matches none of the frames shown is kept as stated: its point scores 0.
     """
     clip = next(index for index, medium in enumerate(media) if medium.frames)
     frames = [(frame.number, frame.t_s) for frame in media[clip].frames]

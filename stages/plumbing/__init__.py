@@ -1,1 +1,1 @@
-"""The Beam machinery that stages stand on."""
+"""The Beam code that all stages use."""

@@ -1,8 +1,8 @@
-"""Running asynchronous work that calls models inside Beam: many elements in flight, results in any order.
+"""Runs asynchronous work that calls models inside Beam: many elements in flight, results in any order.
 
 A stage that calls models is a coroutine ``work(draft, session)`` beside a small class on :class:`CallingStage`.
 :class:`CallModels` starts it for each element on the process's model loop, keeps a bounded number in flight, and emits
-what is done without waiting for the slowest; the rest is drained when the bundle ends.
+finished results without waiting for the slowest, and the rest at the end of the bundle.
 """
 
 import concurrent.futures
@@ -45,15 +45,19 @@ from groundtrace.stages.plumbing.told import SideCalls
 MIN_IN_FLIGHT = 64
 
 Work = Callable[[Any, Session], Awaitable[Any]]
-"""What a stage does with one element. A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that
-it raises becomes a rejection. The session's calls are added to a draft that it returns."""
+"""A stage's work on one element.
+
+A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. The
+session's calls are added to a draft that it returns.
+"""
 
 
 class CallModels(beam.DoFn):
     """Runs ``work`` for each element with at most ``in_flight`` at once.
 
-    That is by default twice as many as the busiest endpoint takes requests, so that the next ones are ready when a
-    slow call ends; how many requests are sent is for :class:`groundtrace.inference.flow.requests.Flow` to say.
+    The default is twice the largest ``max_concurrency`` of the endpoints, at least :data:`MIN_IN_FLIGHT`, so that the
+    next elements are ready when a slow call ends; :class:`groundtrace.inference.flow.requests.Flow` limits the
+    requests.
 
     In: drafts (or elements with an ``id``). Out: results, or ``rejected``. A failed call and a reply of the wrong form
     become typed rejections; any other exception is a defect and fails the run.
@@ -73,7 +77,7 @@ class CallModels(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the element; emit what is done by the time that there is room for it."""
+        """Start the element; emit finished results, and wait for one while ``in_flight`` elements run."""
         count_in(self._stage.name)
         session = Session(runtime().models(self._settings))
         self._asked = True
@@ -84,7 +88,7 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the rest as it completes. What a bundle that counts has paid is noted for good."""
+        """Emit the remaining results as they complete, and write the notes of what the requests cost."""
         while self._pending:
             yield from self._emit(self._done.get())
         if self._asked:
@@ -113,7 +117,7 @@ class CallModels(beam.DoFn):
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
-    """Raises ValueError for a call that the stage's description does not name: card and validation would not tell."""
+    """Raise ValueError for a call that the stage's ``asks`` lack: data card and validation would omit it."""
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
         raise ValueError(
@@ -142,7 +146,7 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
 
 
 def _passed(stage: Stage, result: Any, session: Session) -> Any:
-    """The result with the session's calls, and the stage among those that it has passed, where it is a draft."""
+    """A draft (also that of a route) with the session's calls, and this stage as passed; other results unchanged."""
     if isinstance(result, Route):
         return replace(result, draft=_passed(stage, result.draft, session))
     if not isinstance(result, Draft):
@@ -153,8 +157,10 @@ def _passed(stage: Stage, result: Any, session: Session) -> Any:
 def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
-    """Apply :class:`CallModels` under a name: ``kept``, ``rejected``, the further tags, and of a stage that looks at a
-    sample ``side_calls`` (:class:`groundtrace.stages.plumbing.told.SideCalls`), which it returns among its outputs.
+    """Apply :class:`CallModels` under a name; returns ``kept``, ``rejected`` and the further tags.
+
+    A stage that looks at a sample also has ``side_calls`` (:class:`groundtrace.stages.plumbing.told.SideCalls`), which
+    it returns among its outputs.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls
@@ -165,14 +171,14 @@ class CallingStage(DraftStage):
     """Base of a stage whose work is a coroutine of one draft and a session that reaches the models.
 
     A subclass is a dataclass with a field ``models`` beside its settings. ``spread`` redistributes the drafts over the
-    workers before the calls; a stage right behind another that calls has no need of it.
+    workers before the calls; a stage directly behind another one that calls models does not need this.
     """
 
     spread: ClassVar[bool] = True
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """The coroutine that each draft and its session are given to."""
+        """The coroutine that is called with each draft and its session."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:

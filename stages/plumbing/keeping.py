@@ -1,6 +1,6 @@
-"""Keeping so many drafts of each class, those whose ids hash lowest, whatever the order in which they come.
+"""Keeps a limited number of drafts of each class: those with the lowest id hashes, in whatever order they come.
 
-The limits are found on one worker, which holds ids' hashes only.
+One worker, which holds only the hashes of the ids, finds the limits.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,18 +16,18 @@ from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output,
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
-"""The class of a draft; None for one that no limit concerns."""
+"""The class of a draft; None if no limit applies to the draft."""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
-"""How many of each class are kept, of the numbers that there are."""
+"""Maps the number of drafts of each class to the number that is kept."""
 
 
 def draft_key(draft: Draft) -> str:
-    """The hash of a draft's id to sort by."""
+    """The hash of a draft's id, as a sort key."""
     return order_key(draft.id)
 
 
 def last_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
-    """Of each class the highest key that is kept, "" where none is; ``keyed`` are the keys of each class."""
+    """The highest key that is kept of each class, "" if none is; ``keyed`` are the keys of each class."""
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
     return {name: each[kept[name] - 1] if kept[name] else "" for name, each in keys.items()}
@@ -52,7 +52,7 @@ def keep_lowest(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Li
     """``kept`` and ``rejected``, the latter as over_quota, which the stage must list.
 
     ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, in which
-    ``{}`` stands for the class.
+    ``{}`` is replaced by the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Giving memory back to the system between the steps of a run."""
+"""Returns memory to the system between the steps of a run."""
 
 import ctypes
 import functools
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 MIN_GROWTH_BYTES = 32 << 20
-"""Below this there is too little to give back for what it takes: a walk over all objects that the process holds."""
+"""Below this growth, the gain is not worth the cost: a walk over all objects of the process."""
 
 _kept_bytes = 0
 
 
 def release_memory() -> None:
-    """Give the C library's free memory back to the system; nothing on systems whose library cannot.
+    """Return the C library's free memory to the system; does nothing if the library cannot.
 
-    What a stage frees lies scattered between what is still in use, and glibc gives none of that back by itself. Rings
-    of objects, such as the runner's bundles, are collected first. Nothing is done while the process has grown by less
-    than :data:`MIN_GROWTH_BYTES` since the last time, as in every step of a small run.
+    The memory that a stage frees is scattered between used memory, and glibc does not return it by itself. Cycles of
+    objects, such as the runner's bundles, are collected first. Nothing is done while the process has grown by less than
+    :data:`MIN_GROWTH_BYTES` since the last time, as in every step of a small run.
     """
     global _kept_bytes
     held_bytes = _resident_bytes()
@@ -33,7 +33,7 @@ def release_memory() -> None:
 
 
 def _resident_bytes() -> int | None:
-    """The memory that this process holds; None where the system does not tell."""
+    """The resident memory of this process; None if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):
@@ -44,5 +44,5 @@ def _resident_bytes() -> int | None:
 def _trim() -> Any:
     try:
         return getattr(ctypes.CDLL(None), "malloc_trim", None)
-    except (OSError, TypeError):  # no C library that can be opened by the process's own name
+    except (OSError, TypeError):  # the C library cannot be opened
         return None

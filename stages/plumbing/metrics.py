@@ -1,8 +1,7 @@
 """What the stages count while they run, for display: Beam metrics, and a live board for a local progress display.
 
-Metrics stand in the namespaces ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner
-that does work twice counts it twice, so nothing that a run says of itself is taken from them
-(:mod:`groundtrace.stages.plumbing.told` is).
+The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner that repeats
+work counts it twice, so a run's own figures come from :mod:`groundtrace.stages.plumbing.told` instead.
 """
 
 import functools
@@ -16,7 +15,7 @@ from apache_beam.metrics.metric import Metrics
 from groundtrace.schemas.records import Call, Rejected
 
 RATE_OVER_S = 10
-"""Over how many seconds a stage's rate is taken."""
+"""The time in seconds over which a stage's rate is measured."""
 
 
 @functools.cache
@@ -28,7 +27,7 @@ def _counter(namespace: str, name: str):
 class StageProgress:
     """What one stage has done in this process, for display only.
 
-    ``in_flight`` are its requests that are sent and not yet answered (:mod:`groundtrace.inference.flow.in_flight`).
+    ``in_flight`` counts its requests that are sent and not yet answered (:mod:`groundtrace.inference.flow.in_flight`).
     """
 
     stage: str = ""
@@ -41,7 +40,7 @@ class StageProgress:
     requests: int = 0
     cached: int = 0
     _ended: deque[list[int]] = field(default_factory=deque)
-    """Pairs of a second of the monotonic clock and how many elements ended in it, the last few."""
+    """Pairs of a second of the monotonic clock and the number of elements that ended in it; only the last few."""
 
     def end(self, now_s: float) -> None:
         """One element has left the stage."""

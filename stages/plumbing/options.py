@@ -1,4 +1,4 @@
-"""Beam's options, read quickly."""
+"""Beam options that cache their views."""
 
 from typing import Any, TypeVar
 
@@ -8,11 +8,11 @@ View = TypeVar("View", bound=PipelineOptions)
 
 
 class Options(PipelineOptions):
-    """Beam options that make each view of themselves once.
+    """Beam options that create each view only once.
 
-    While Beam builds and translates a pipeline it asks for a view about seven times a transform, and for each it would
-    set up a parser of all the view's flags and parse them: a fifth of what a small run takes. Views share their values
-    with the options, so that one is as good as the next.
+    While Beam builds and translates a pipeline, it requests a view about seven times for each transform, and each time
+    it would set up a parser of all the view's flags and parse them: a fifth of the time of a small run. Views share
+    their values with the options, so all views of one class are equivalent.
     """
 
     def view_as(self, cls: type[View]) -> View:
@@ -23,5 +23,5 @@ class Options(PipelineOptions):
         return views[cls]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Views are made again on the other side: copies of them would have values of their own.
+        # Views are created anew after unpickling: copies of them would have values of their own.
         return {name: value for name, value in super().__getstate__().items() if name != "_views"}

@@ -1,11 +1,11 @@
-"""Packing: how records are written when they cross a shuffle, or go from one process to another.
+"""Packing: how records are encoded when they cross a shuffle, or go from one process to another.
 
-Every record type is written compressed, and into a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`):
-Beam's runner on one machine keeps several copies of what crosses a shuffle, as its coder wrote it, and so holds little
-of each. A runner in another language hands on what a coder of ours wrote as bytes. What Beam's row coder wrote it would
-read, and Java's reads ours wrong: Python writes ``str | None`` as a type that only Python knows.
+Every record type is encoded compressed, and into a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`):
+Beam's runner on one machine keeps several encoded copies of what crosses a shuffle, which are then small. A runner in
+another language passes on the output of our coder as bytes. It would decode the output of Beam's row coder, and Java's
+runners decode that wrongly: Python writes ``str | None`` as a type that only Python knows.
 
-Who imports this module has all record types registered, also those that are declared later.
+Importing this module registers all record types, also those that are declared later.
 """
 
 import functools
@@ -23,7 +23,10 @@ LEVEL = 1
 
 
 def unpacked(data: bytes) -> bytes:
-    """What was compressed. Raises ValueError for data that is cut short, has more behind it, or is something else."""
+    """Returns the decompressed data.
+
+    Raises ValueError for data that is cut short, has more behind it, or is not packed.
+    """
     unpacker = zlib.decompressobj()
     try:
         found = unpacker.decompress(data)
@@ -36,24 +39,24 @@ def unpacked(data: bytes) -> bytes:
 
 @functools.cache
 def _row_coder(kind: Any) -> RowCoder:
-    """The coder of a record's rows; Beam takes its time to make one and asks for it at every step of a pipeline."""
+    """The coder of a record's rows, cached: Beam creates it slowly and requests it at every step of a pipeline."""
     return RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
 
 
 class PackedCoder(Coder):
-    """Writes a record as its row, compressed, into the spool where there is one."""
+    """Encodes a record as its row, compressed, into the spool if there is one."""
 
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder
         self._row = _row_coder(kind)
 
     def __reduce__(self) -> Any:
-        """Only the type travels: a worker makes the row's coder of its own class, which has the methods."""
+        """Pickles only the type: a worker creates the row's coder from its own class, which has the methods."""
         return PackedCoder, (self._kind, self._folder)
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """The coder of a record type, with the spool of pipelines that are built now."""
+        """The coder of a record type, with the spool of the pipeline that is being built."""
         return cls(kind, spool_folder())
 
     def to_type_hint(self) -> Any:
@@ -61,15 +64,15 @@ class PackedCoder(Coder):
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """The row, compressed, or a slip that says where it lies. Raises OSError when the spool cannot be written."""
+        """The row, compressed, or a slip with its place in the spool. Raises OSError if the spool cannot be written."""
         return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """The record again. Raises ValueError for bytes that :meth:`encode` did not make."""
+        """The decoded record. Raises ValueError for bytes that :meth:`encode` did not make."""
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:
-        """Never a key: versions of zlib may differ in what they write, and no two slips are alike."""
+        """False, so never a key: versions of zlib may write different bytes, and no two slips are equal."""
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -83,7 +86,10 @@ _KINDS: list[type] = []
 
 
 def _register(kind: type) -> None:
-    """Register a record type. Beam takes a frozen class in another's fields for a row only while it is coded as one."""
+    """Register a record type.
+
+    Beam accepts a frozen class in another's fields as a row only while its coder is RowCoder.
+    """
     _KINDS.append(kind)
     for each in _KINDS:
         registry.register_coder(each, RowCoder)

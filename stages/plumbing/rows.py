@@ -1,4 +1,4 @@
-"""From drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
+"""Converts drafts to the rows of the shards. Image columns hold URIs here; the shard writer replaces them by bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,11 +16,11 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 
 @dataclass(frozen=True)
 class RowContext:
-    """What all rows of a run share.
+    """The data that all rows of a run share.
 
-    ``added`` are the columns beside the core ones by set (``sft``, ``rl``, ``rejected``), ``declared`` the names of all
-    that the recipe's stages declare, ``other_traces`` whether SFT rows have that column, ``rejected_images`` whether
-    rejections hold the bytes of their images.
+    ``added`` holds, by set (``sft``, ``rl``, ``rejected``), the columns beside the core ones; ``declared`` the names of
+    all columns that the recipe's stages declare; ``other_traces`` is whether SFT rows have that column,
+    ``rejected_images`` whether rejections hold the bytes of their images.
     """
 
     recipe: str
@@ -33,7 +33,7 @@ class RowContext:
     declared: frozenset[str] = frozenset()
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """What a row of that set has in its added columns, null where the record has none.
+        """The values of a row of that set in its added columns, null if the record has none.
 
         Raises ValueError for a value in a column that no stage of the recipe declares.
         """
@@ -116,7 +116,7 @@ def _image_uris(question: Question) -> list[str]:
 
 
 def _asked(draft: Draft) -> Row:
-    """What was asked, and what came of the attempts and proposals."""
+    """The columns on the question, its attempts and its entities."""
     question = draft.question
     return {
         "source": question.source,
@@ -135,7 +135,7 @@ def _asked(draft: Draft) -> Row:
 
 
 def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
-    """The attempts as rows hold them."""
+    """The attempts as rows of the column ``attempts``."""
     return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 
 
@@ -156,14 +156,14 @@ def _common(draft: Draft, context: RowContext, name: str) -> Row:
 
 
 def _boxes_to_learn(draft: Draft) -> Row:
-    """Where the boxes that a reward is to hold responses against come from, and a detector's where gold has none."""
+    """The source of the boxes that a reward compares responses with; a detector's boxes if there are no gold boxes."""
     if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
         return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}
     return {"boxes_source": None if draft.question.gold_boxes is None else "gold"}
 
 
 def _frames(question: Question) -> list[Row] | None:
-    """For each of the row's images the medium that it shows, and of a frame its number and time; None without clips."""
+    """The medium of each of the row's images, and a frame's number and time; None without clips."""
     if not any(medium.frames for medium in question.media):
         return None
     rows: list[Row] = []

@@ -1,8 +1,8 @@
-"""Files of a job: written under names that no other attempt uses, with what the job's manifest says of them.
+"""Files of a job, under names that no other attempt uses, and their entries in the job's manifest.
 
 A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt has files of its own, an
-entry stands only for files that are whole, and the driver gives the files of the entries that reached it their final
-names (:mod:`groundtrace.pipelines.running.manifest`).
+entry is made only for complete files, and the driver gives the files of the entries that reached it their final names
+(:mod:`groundtrace.pipelines.running.manifest`).
 """
 
 import hashlib
@@ -20,16 +20,14 @@ from groundtrace.schemas.storage import Place, write_whole, written_to
 from groundtrace.stages.plumbing.told import SideCalls, call_row
 
 MANIFEST = "manifest-"
-"""How the names of manifests begin."""
+"""The prefix of the names of manifests."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside the sets: what the ends tell, and which records were read
-(:mod:`groundtrace.stages.plumbing.told`).
-"""
+"""Folders beside the sets: tables of ends, and lists of records read (:mod:`groundtrace.stages.plumbing.told`)."""
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard: its set and final ``name``, the ``file`` in the set's folder and the ``ends`` in that of the ends.
+    """One shard: its set, its final ``name``, its ``file`` in the set's folder, and its file in ``ends``.
 
     ``sha256`` is of the file, ``ids_sha256`` of its ids in order (:func:`ids_sha256`).
     """
@@ -50,13 +48,13 @@ def ids_sha256(ids: Sequence[str]) -> str:
 
 
 def attempt_name(name: str) -> str:
-    """The name with which one attempt writes a file that is to be called ``name``."""
+    """A unique name for one attempt at writing a file whose final name is ``name``."""
     stem, _, kind = name.rpartition(".")
     return f"{stem}.{uuid.uuid4().hex}.{kind}"
 
 
 class HashedStream:
-    """A binary stream to write to, which knows how much was written and its SHA-256."""
+    """A binary output stream that counts its bytes and computes their SHA-256."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -72,19 +70,19 @@ class HashedStream:
         return len(data)
 
     def tell(self) -> int:
-        """Where the next byte goes."""
+        """The position of the next byte."""
         return self.size_bytes
 
     def writable(self) -> bool:
-        """It can be written,"""
+        """True: the stream can be written."""
         return True
 
     def readable(self) -> bool:
-        """and not read,"""
+        """False: the stream cannot be read."""
         return False
 
     def seekable(self) -> bool:
-        """nor can one go back in it."""
+        """False: the stream cannot seek."""
         return False
 
     def flush(self) -> None:
@@ -92,18 +90,18 @@ class HashedStream:
         self._stream.flush()
 
     def close(self) -> None:
-        """Mark the end; whoever opened the stream closes it."""
+        """Mark the stream as closed; the code that opened the underlying stream closes that."""
         self.closed = True
 
     @property
     def sha256(self) -> str:
-        """Of what was written so far."""
+        """The digest of the bytes written so far."""
         return self._digest.hexdigest()
 
 
 @contextmanager
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """A writer to a new file, which is there when the body has ended, and the stream that it writes to."""
+    """A writer to a new file, which appears when the body has ended, and the stream that it writes to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_to(path) as unfinished, unfinished.open("wb") as stream:
         hashed = HashedStream(stream)

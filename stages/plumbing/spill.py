@@ -1,9 +1,9 @@
-"""The spool: files on this machine that hold what crosses the shuffles of a run, so that only its place crosses them.
+"""The spool: files on this machine with the data of a run's shuffles, so that only references cross the shuffles.
 
-Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Under
-:func:`spooling` coders write into files of a folder and hand the runner a slip of 29 bytes: which
-file, from where, how much. Every process appends to a file of its own and reads those of all; nothing is ever removed
-but the folder as a whole, by whoever made it. Runners that spread over several machines use no spool.
+Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Inside
+:func:`spooling`, coders write into files of a folder and give the runner a slip of 29 bytes: file, offset and length.
+Every process appends to a file of its own and reads the files of all; files are only removed with the whole folder, by
+its creator. Runners that spread over several machines use no spool.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the coders of pipelines that are built and run inside write into ``folder``, which exists ("": nowhere)."""
+    """Let the coders of pipelines built and run in the body write into ``folder``, which exists ("": no spool)."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -39,9 +39,9 @@ def spool_folder() -> str:
 
 
 def spill(data: bytes, folder: str) -> bytes:
-    """What crosses a shuffle for ``data``: a slip, or the data itself where that is hardly longer or no folder given.
+    """The bytes that cross a shuffle for ``data``: a slip, or short data itself, or any data if ``folder`` is "".
 
-    Raises OSError when the file cannot be written.
+    Raises OSError if the file cannot be written.
     """
     if not folder or len(data) <= 2 * _SLIP.size:
         return _HERE + data
@@ -49,8 +49,9 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """The data that :func:`spill` was given. Raises ValueError for bytes that it did not make, OSError when its file
-    cannot be read.
+    """The data that :func:`spill` was given.
+
+    Raises ValueError for bytes that it did not make, OSError if its file cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:
@@ -61,7 +62,7 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
 
 
 class _Spool:
-    """One process's part in a folder: the file that it appends to, and the files that it has read from."""
+    """One process's state for a folder: the file that it appends to, and the files that it has read from."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)

@@ -1,7 +1,7 @@
-"""Spreading: elements are redistributed over the workers before slow work, by a key of their own.
+"""Redistributes elements over the workers before slow work, by a key of each element.
 
-Where an element goes depends on its key alone. Beam's own Reshuffle deals in order of arrival on some runners: when
-what a lost worker held is computed again there, it is dealt otherwise, and records are lost or stand there twice.
+The destination of an element depends on its key alone. On some runners Beam's own Reshuffle deals in order of arrival:
+when the elements of a lost worker are computed again, it deals them differently, and records are lost or duplicated.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ from groundtrace.stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):
-    """Lets what was spread go on; a bundle begins with the memory of the stages before it given back."""
+    """Emits the redistributed elements; a bundle begins by returning the memory of the stages before it."""
 
     def start_bundle(self) -> None:
         release_memory()
@@ -26,7 +26,7 @@ class _Begin(beam.DoFn):
 
 
 class SpreadByKey(beam.PTransform):
-    """Redistribute elements of the type ``kind`` by ``key``, which tells them apart and is of the type ``key_kind``.
+    """Redistribute elements of the type ``kind`` by ``key``, which identifies them and is of the type ``key_kind``.
 
     Elements of one key stay together, and none is lost.
     """
@@ -45,7 +45,7 @@ class SpreadByKey(beam.PTransform):
 
 
 class SpreadDrafts(beam.PTransform):
-    """Redistribute drafts over the workers, so that slow calls run wherever there is room."""
+    """Redistribute drafts over the workers, so that slow calls run on any worker with free capacity."""
 
     def expand(self, drafts: PCollection) -> Any:
         """The same drafts."""

@@ -1,8 +1,8 @@
-"""What a run says of itself, as data: of each end of a record, which stages it passed and which calls were made for it.
+"""The table of ends: for each end of a record, which stages it passed and which calls were made for it.
 
-Runners do work twice and lose workers, so what is counted while a stage runs
-(:mod:`groundtrace.stages.plumbing.metrics`) may be too much or too little. What an end carries is written beside the
-shard that the end stands in, once, and the funnel, the ledger and the agreement of judges are summed over that.
+Runners do work twice and lose workers, so the counts that stages keep while they run
+(:mod:`groundtrace.stages.plumbing.metrics`) may be too large or too small. The data of an end is written once, beside
+the end's shard; the funnel, the ledger and the agreement of judges are sums over it.
 """
 
 from typing import Any, TypedDict
@@ -14,7 +14,7 @@ from groundtrace.schemas.coding import record
 from groundtrace.schemas.records import Call, Draft, Rejected
 
 KEY_CHARS = 32
-"""How much of a reply's key is kept: 128 bits tell the replies of any run apart."""
+"""How many characters of a reply's key are kept: 128 bits distinguish the replies of any run."""
 
 _CALL = pa.struct(
     [
@@ -38,9 +38,12 @@ ENDS_SCHEMA = pa.schema(
         ("labels", pa.list_(_LABELS)),
     ]
 )
-"""A row for each end. ``worth_usd`` has a value for each key, or none where all are 0; so have ``answered_by`` and
-``taken_from``, or none where all are ""; ``truncated`` and ``max_tokens`` are those of
-:class:`groundtrace.schemas.records.Call`; ``labels`` are what two judges said of the same trace."""
+"""A row for each end.
+
+``worth_usd`` has a value for each key, or none if all are 0; so have ``answered_by`` and ``taken_from``, or none if all
+are ""; ``truncated`` and ``max_tokens`` are those of :class:`groundtrace.schemas.records.Call`; ``labels`` are the
+labels that two judges gave to the same trace.
+"""
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 """A row for each record that was read: its number in the input, and its id."""
 
@@ -55,9 +58,9 @@ class Told(TypedDict):
 
 @record
 class SideCalls:
-    """The calls that a stage made for one element of the sample that it looks at, and why it failed ("": it did not).
+    """The calls that a stage made for one element of its sample, and why the element failed ("" if it did not).
 
-    They are the run's and no record's.
+    They belong to the run and not to a record.
     """
 
     id: str
@@ -67,7 +70,7 @@ class SideCalls:
 
 
 def told_of(end: Draft | Rejected) -> Told:
-    """What an end tells."""
+    """The row of an end, without its id."""
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces
     labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
@@ -79,7 +82,7 @@ def told_of(end: Draft | Rejected) -> Told:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """A call as it is told."""
+    """A call as a row of the column ``calls``."""
     return {
         "role": call.role,
         "stage": call.stage,

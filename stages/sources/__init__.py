@@ -1,1 +1,1 @@
-"""Input formats: from files to numbered raw records."""
+"""Input formats: read files into numbered raw records."""

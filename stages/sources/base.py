@@ -1,4 +1,4 @@
-"""What an input format is, and the values by which a run knows its input."""
+"""The interface of an input format, and the description of a run's input."""
 
 import abc
 import json
@@ -20,7 +20,7 @@ FieldName = Annotated[str, OneOf(FIELDS)]
 OPTIONAL_FIELDS = ("answer_type", "choices", "boxes")
 ANSWER_FIELDS = ("answer", "answer_type", "choices")
 RUN_MARKER = "input.json"
-"""The file of a run folder that says which input the run belongs to; it is there from the run's first moment."""
+"""The file of a run folder that names its input; it exists from the run's first moment."""
 
 
 class InputError(UserError):
@@ -28,14 +28,14 @@ class InputError(UserError):
 
 
 class NothingHere(Exception):
-    """What ``--input`` names holds nothing that a format reads; the message is a clause such as "no .parquet file"."""
+    """A format has nothing to read at ``--input``; the message is a clause such as "no .parquet file"."""
 
 
 @dataclass(frozen=True)
 class Source:
     """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``.
 
-    ``records`` is how many there are, where finding it has told that already, and ``storage`` how a remote one is
+    ``records`` is how many there are, if finding the source has shown that, and ``storage`` how a remote one is
     reached.
     """
 
@@ -47,12 +47,12 @@ class Source:
 
     @property
     def place(self) -> Place:
-        """Where the source is read."""
+        """The path or store location of the source."""
         return place(self.path, self.storage)
 
     @property
     def folder(self) -> Place:
-        """The folder around it; that of a name which is no path is no folder either."""
+        """The folder around it; meaningless for a name that is not a path."""
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
@@ -64,7 +64,7 @@ class Source:
 class Input:
     """The sources to read, the folder that relative media paths start from, and what identifies the content.
 
-    ``columns`` are the columns or keys that records are seen to have; none where they are not known before a run.
+    ``columns`` are the columns or keys of the records; empty if they are not known before a run.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Input:
 
     @property
     def folder(self) -> Place:
-        """The folder that media paths start from; that of a data set of the Hub is no folder."""
+        """The folder that media paths start from; for a data set of the Hub it does not exist."""
         in_store = is_in_store(self.media_root)
         return place(self.media_root, self.sources[0].storage) if in_store else Path(self.media_root)
 
@@ -124,15 +124,16 @@ class Format(abc.ABC):
     """The ``kind`` of its sources."""
 
     is_read_whole: ClassVar[bool] = False
-    """Whether a folder is read with every file below it; a run folder inside would become part of the next input."""
+    """Whether a folder is read with every file below it: a run folder inside would be part of the next input."""
 
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The input that the command line names: ``name`` as it was typed, ``path`` with a leading ``~`` expanded; in a
-        store it is a :class:`groundtrace.schemas.storage.RemotePath`, which is used as a ``Path`` is.
+        """The input that the command line names.
 
-        Raises :class:`NothingHere` where the format has nothing to read, so that the next one is asked, and
-        :class:`InputError`, OSError or ValueError where it has something that cannot be read.
+        ``name`` is as typed, ``path`` has a leading ``~`` expanded; in a store it is a
+        :class:`groundtrace.schemas.storage.RemotePath`, which is used as a ``Path`` is. Raises :class:`NothingHere` if
+        the format has nothing to read, so that the next one is tried, and :class:`InputError`, OSError or ValueError
+        for an unreadable input of this format.
         """
 
     @abc.abstractmethod
@@ -140,34 +141,33 @@ class Format(abc.ABC):
         """The source's records in order; media embedded in them are written to ``store``, once each."""
 
     def count(self, source: Source) -> int | None:
-        """How many records the source has; None where that cannot be told without reading them with their media."""
+        """How many records the source has; None if they cannot be counted without reading them with their media."""
         return source.records
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media field of each record as the input has it (a path, a mapping with ``path``, or a list of them).
 
-        Bytes of media are not read, and records are only looked at until the caller stops; nothing where this cannot
-        be told.
+        Bytes of media are not read, and records are only read until the caller stops; empty if this is not possible.
         """
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The :data:`ANSWER_FIELDS` of each record, as far as it has them, under the column map.
+        """The :data:`ANSWER_FIELDS` of each record, if it has them, under the column map.
 
-        As with :meth:`media`, nothing else is read, and nothing is told where this cannot be.
+        As with :meth:`media`, nothing else is read; empty if this is not possible.
         """
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The source's rows as they stand, without the bytes of their media, so that their shape can be seen.
+        """The source's rows, unchanged, without the bytes of their media, so that their shape can be detected.
 
-        Nothing where this cannot be told.
+        Empty if this is not possible.
         """
         return iter(())
 
 
 def is_run_folder(path: Place) -> bool:
-    """Whether a folder was made by a run: what is in it was written, and is no input."""
+    """Whether a run made the folder, which is then an output and not an input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

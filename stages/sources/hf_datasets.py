@@ -1,7 +1,7 @@
-"""Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or a folder that it can read.
+"""Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or from a folder.
 
 A name with ``hf://`` is always that of a set on the hub (:mod:`groundtrace.stages.sources.hub_sets`). A folder is read
-with all that is in it. Images are embedded bytes, or paths of files of the data set itself.
+with all its files. Images are embedded bytes, or paths of files of the data set itself.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import datasets
 
 _FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
-"""A name that is not here and ends so is not taken for the id of a data set."""
+"""Endings of file names: a name with one that does not exist here is not treated as the id of a data set."""
 _HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 HUB_TIMEOUT_S = 5
-"""How long the Hub may take to answer at all, in each of two attempts."""
+"""The timeout for a first response of the Hub, in each of two attempts."""
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """See the module. It is asked last: any name can be the id of a data set."""
+    """See the module. It is tried last: any name can be the id of a data set."""
 
     name = "datasets"
     is_read_whole = True
@@ -54,7 +54,7 @@ class DataSets(Format):
         columns, records = _known(root if is_here else name, rows)
         source = Source(self.name, root if is_here else name, records=records)
         fingerprint = hashlib.sha256(name.encode()).hexdigest()
-        return Input(name, (source,), root, fingerprint, columns)  # an id's root is no folder: its rows name no file
+        return Input(name, (source,), root, fingerprint, columns)  # an id's root is not a folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
         """One record for each row of the split that the settings name."""
@@ -62,10 +62,9 @@ class DataSets(Format):
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """The split of a data set by folder, id or ``hf://`` name that the settings name, unread; a saved ``Dataset`` has
-    but one.
+    """Open the split that the settings name, unread, of a data set by folder, id or ``hf://`` name.
 
-    Raises the errors of ``datasets``: ValueError for a split or name that it does not have.
+    A saved ``Dataset`` has only one. Raises the errors of ``datasets``: ValueError for a split or name that it lacks.
     """
     import datasets
 
@@ -80,7 +79,7 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
 
 
 def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
-    """The split of a data set that ``save_to_disk`` wrote, mapped from its files; None for one that it did not."""
+    """The split of a data set that ``save_to_disk`` wrote, mapped from its files; None for any other."""
     import datasets
 
     if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
@@ -94,11 +93,11 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
 
 
 def own_image(value: Any, data_set: str) -> Any:
-    """The value of an image column with images given only by path made readable, where the path is the data set's.
+    """The value of an image column, with images given only by path made readable if the data set contains them.
 
-    ``data_set`` is its folder or id. A file of its folder is named from there; a file in its archive or on the hub is
-    read. Any other path may be anything that a row's author wished to have published: it stays, and is refused with
-    the record's other media.
+    ``data_set`` is its folder or id. A file of its folder is named relative to it; a file in its archive or on the hub
+    is read. Any other path may name a private file that a row's author wants to get published: it stays, and is refused
+    with the record's other media.
     """
     if isinstance(value, list):
         return [own_image(item, data_set) for item in value]
@@ -115,9 +114,9 @@ def own_image(value: Any, data_set: str) -> Any:
 
 
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """The columns of a data set, none where they are not known before it is read, and how many rows it says it has."""
+    """The columns of a data set, empty if they are not known before it is read, and its declared number of rows."""
     for chatty in _CHATTY:
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would come before the one line of an error
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error
     try:
         saved = _saved(name, rows)
         if saved is not None:
@@ -127,7 +126,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         opened = open_data_set(name, rows)
         splits = opened.info.splits or {}
         told = splits[rows.split].num_examples if rows.split in splits else None
-        return frozenset(opened.features or ()), told or None  # 0 stands for a number that nobody has told
+        return frozenset(opened.features or ()), told or None  # 0 means an unknown number
     except InputError:
         raise
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's
@@ -145,10 +144,10 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
 
 
 def _reach_hub() -> None:
-    """Raises ConnectionError where nothing answers at the Hub's address, or not in time.
+    """Raise ConnectionError if the Hub does not respond in time.
 
-    The library itself would ask for half a minute before it said so of a name that is only misspelt. What is in its
-    cache is read all the same where the user says that the Hub is not to be asked.
+    The library itself would retry for half a minute before it reports a misspelt name. In the user's offline mode, what
+    is in the library's cache is read without this check.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import http_backoff
@@ -157,7 +156,7 @@ def _reach_hub() -> None:
         return
     try:
         http_backoff("HEAD", constants.ENDPOINT, max_retries=1, retry_on_status_codes=(), timeout=HUB_TIMEOUT_S)
-    except Exception as error:  # of its HTTP client, each version of which has kinds of its own
+    except Exception as error:  # errors of its HTTP client, whose classes differ between versions
         raise ConnectionError(f"{constants.ENDPOINT} does not answer: {error}") from error
 
 
@@ -188,7 +187,7 @@ def _is_inside(path: str, data_set: str) -> bool:
 
 
 def _read_url(url: str) -> bytes | None:
-    """The bytes of a file on the hub or in an archive, None where it is not there."""
+    """The bytes of a file on the hub or in an archive, None if it does not exist."""
     import fsspec
 
     try:

@@ -1,7 +1,7 @@
-"""Sets on the Hugging Face Hub named as ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all those that a run has made.
+"""Sets on the Hugging Face Hub named as ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all those made by a run.
 
 The rows of a set of Groundtrace need no column map: ``images`` are their media, and ``gold_boxes`` their boxes, unless
-a detector has found these. The frames of a clip come back as images. The rows of any other set are as they are.
+a detector found these. The frames of a clip are read as images. The rows of any other set stay unchanged.
 """
 
 import re
@@ -17,7 +17,7 @@ _NAME = re.compile(
     r"hf://(?:datasets/)?(?P<id>\w[\w.-]*/\w[\w.-]*)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
 )
 _OWN = ("lineage", "gold_boxes", "boxes_source")
-"""Columns that tell a set of Groundtrace."""
+"""Columns that identify a set of Groundtrace."""
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 
@@ -43,7 +43,7 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of Groundtrace with its boxes as an input has them; any other row as it is."""
+    """A row of Groundtrace with its boxes as an input has them; any other row unchanged."""
     if not all(name in row for name in _OWN):
         return row
     boxes = None if row["boxes_source"] == "detector" else row["gold_boxes"]

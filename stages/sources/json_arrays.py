@@ -1,4 +1,4 @@
-"""A JSON array of objects in a text stream, read an entry at a time: a large array is never held whole."""
+"""Reads a JSON array of objects from a text stream, one entry at a time: a large array is never held in memory."""
 
 import json
 import re
@@ -12,11 +12,11 @@ _DECODER = json.JSONDecoder()
 
 
 class NotAnArray(ValueError):
-    """The text is no JSON array of objects; the message says where and why."""
+    """The text is not a JSON array of objects; the message says where and why."""
 
 
 def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
-    """The objects of the array in order. Raises :class:`NotAnArray` where it comes to what does not belong there."""
+    """The objects of the array in order. Raises :class:`NotAnArray` at the first error."""
     text = _Window(stream)
     if text.next_sign() != "[":
         raise text.wrong("no array")
@@ -26,10 +26,10 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of these arrays of one JSON object, each with its array's name, in the order of the file.
+    """The objects of the named arrays in one JSON object, each with its array's name, in the order of the file.
 
-    Of an array an entry is held at a time; any other value of the object is held whole while it is passed over.
-    Raises :class:`NotAnArray` where it comes to what does not belong there.
+    One entry of an array is in memory at a time; any other value of the object is in memory while it is skipped. Raises
+    :class:`NotAnArray` at the first error.
     """
     text = _Window(stream)
     if text.next_sign() != "{":
@@ -58,7 +58,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
-    """The objects of the array that begins at the next character; what is behind it becomes the next to read."""
+    """The objects of the array that begins at the next character; the text behind it is read next."""
     text.pass_sign()
     while text.next_sign() != "]":
         yield text.next_object()
@@ -68,19 +68,19 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
             raise text.wrong("neither a comma nor ] stands behind it")
         text.pass_sign()
         if text.next_sign() == "]":
-            text.next_object()  # which there must be behind a comma
+            text.next_object()  # an object must follow a comma
     text.pass_sign()
 
 
 class _Window:
-    """The part of the text that is held. ``entry`` is the number of the last object that was begun."""
+    """The part of the text in memory. ``entry`` is the number of the last object that was begun."""
 
     def __init__(self, stream: TextIO) -> None:
         self.entry = 0
         self._stream, self._text, self._at, self._line = stream, "", 0, 1
 
     def next_sign(self) -> str:
-        """The next character that is no blank, which becomes the next one to read; empty at the end of the text."""
+        """Skip blanks; returns the next character, which is read next, or "" at the end of the text."""
         while True:
             found = _BLANKS.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -88,18 +88,18 @@ class _Window:
                 return self._text[self._at : self._at + 1]
 
     def pass_sign(self) -> None:
-        """Goes on to what stands behind the next character."""
+        """Move behind the next character."""
         self._at += 1
 
     def next_object(self) -> dict[str, Any]:
-        """Returns the object that begins at the next character. Raises :class:`NotAnArray` where none does."""
+        """Returns the object that begins at the next character. Raises :class:`NotAnArray` if none does."""
         self.entry += 1
         if self.next_sign() != "{":
             raise self.wrong('no object such as {"question": …}')
         return self.next_value()
 
     def next_value(self) -> Any:
-        """Returns the JSON value that begins at the next character, which is no blank."""
+        """Returns the JSON value that begins at the next character, which is not a blank."""
         while True:
             begins = self._at
             try:
@@ -113,7 +113,7 @@ class _Window:
             except RecursionError as error:
                 raise self.wrong("nested too deeply") from error
             else:
-                if isinstance(found, int | float) and self._at == len(self._text):  # it may go on
+                if isinstance(found, int | float) and self._at == len(self._text):  # more digits may follow
                     self._at = begins
                     if self._grow():
                         continue
@@ -121,12 +121,15 @@ class _Window:
                 return found
 
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:
-        """The error at the next character to read, or at another one that is held."""
+        """The error at the next character to read, or at the offset ``at``."""
         line = self._line + self._text.count("\n", 0, self._at if at is None else at)
         return NotAnArray(f"(line {line}, entry {self.entry}): {why}")
 
     def _grow(self) -> bool:
-        """Drop what was read and hold more; returns whether there was more. An object that does not fit doubles it."""
+        """Drop the text that was read and read more; returns whether there was more.
+
+        An object that does not fit doubles it.
+        """
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :], 0
         more = self._stream.read(max(CHUNK_CHARS, len(self._text)))

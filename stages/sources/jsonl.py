@@ -1,6 +1,6 @@
 """JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record a line.
 
-Media are paths from the file's folder. A line is handed on as it stands, so that its checker can say what is wrong.
+Media are paths from the file's folder. A line is passed on unchanged, so that its validation can name the fault.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _OTHER_FILES = (
     (b"\xff\xfe", *_UTF_16),
     (b"\xfe\xff", *_UTF_16),
 )
-"""How other files begin, what they are, and what to do."""
+"""The first bytes of other files, what they are, and what to do."""
 
 
 class JsonLines(Format):
@@ -45,7 +45,7 @@ class JsonLines(Format):
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The one file. Raises InputError for what is not lines of JSON, which would all be bad records."""
+        """The one file. Raises InputError if it is not lines of JSON: all lines would be bad records."""
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
@@ -59,7 +59,7 @@ class JsonLines(Format):
             raise
         except OSError as error:  # such as a link to a device
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
-        folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
+        folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
         if SHAPES[rows.shape].is_expanding:
             records = sum(1 for _ in shaped(_objects(source), source, rows))
@@ -67,7 +67,7 @@ class JsonLines(Format):
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each line that is not blank; in another shape than one record a row, what that makes of it."""
+        """One record for each line that is not blank; in a shape other than rows, the records of that shape."""
         if _are_rows(rows):
             yield from row_records(_objects(source), source, rows, store)
             return
@@ -76,7 +76,7 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """The lines that are not blank, or what its shape makes of them."""
+        """The number of lines that are not blank, or of the records of another shape."""
         if source.records is not None:
             return source.records
         with source.place.open("rb") as stream:
@@ -103,7 +103,7 @@ class JsonLines(Format):
 
 
 def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
-    """The objects of the lines, and the text of a line that is none."""
+    """The objects of the lines, and the text of a line that is not an object."""
     with source.place.open("rb") as stream:
         for _, text in read_lines(stream):
             try:
@@ -113,7 +113,7 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _are_rows(rows: RowSettings) -> bool:
-    """Whether more has to be done to a line than to map its keys."""
+    """Whether a line needs more than the mapping of its keys."""
     return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
@@ -138,7 +138,7 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 
 
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
-    """Refuse what is packed or not UTF-8: every line of such a file would be a bad record."""
+    """Raise InputError for a file that is packed or not UTF-8: every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
@@ -149,13 +149,13 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
 
 
 def is_array(path: Place) -> bool:
-    """Whether a file is seen to be one JSON array of objects, rather than lines."""
+    """Whether the beginning of a file is that of one JSON array of objects, rather than lines."""
     first = _first_line(path)
     return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
 
 
 def _refuse_documents(path: Place) -> None:
-    """Refuse one JSON array, and one object over many lines: every line of such a file would be a bad record."""
+    """Raise InputError for one JSON array, and for one object over many lines: every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
@@ -177,8 +177,9 @@ def _first_line(path: Place) -> bytes:
 
 
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
-    """The keys of the first records; those of fields that a record may lack count as seen. A key that is to be kept is
-    looked for in all of them.
+    """The keys of the first records, and the mapped columns of fields that a record may lack.
+
+    A key in ``keep`` is searched for in all records.
     """
     with path.open("rb") as stream:
         first = itertools.islice(stream, MAX_LINES_FOR_KEYS)
@@ -192,7 +193,7 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
-    """The line with the column map and the constants applied; a line that is not an object is left as it is."""
+    """The line with the column map and the constants applied; a line that is not an object stays unchanged."""
     if replace(rows, keep=()) == RowSettings():
         return text
     try:
@@ -202,7 +203,7 @@ def _mapped(text: str, rows: RowSettings) -> str:
 
 
 def _origin(text: str, rows: RowSettings) -> Origin:
-    """What the config keeps of a line; the names of its media are in the text."""
+    """The values that the config keeps of a line; the names of its media are in the text."""
     if not rows.keep:
         return NO_ORIGIN
     try:

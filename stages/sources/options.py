@@ -1,4 +1,4 @@
-"""Options that a question's text lists, and answers that name a choice by its letter or place."""
+"""Options in a question's text, and answers that name a choice by its letter or place."""
 
 import re
 import string
@@ -16,9 +16,9 @@ def has_options(text: str) -> bool:
 
 
 def split_options(text: str) -> tuple[str, list[str] | None]:
-    """The text without its options, and the options; None where there is no one list of them.
+    """The text without its options, and the options; None if the text has not exactly one list of them.
 
-    That is two lines or more directly below each other that begin with A, B, … in order, in one style ("A. ", "(A) ",
+    A list is two lines or more directly below each other that begin with A, B, … in order, in one style ("A. ", "(A) ",
     "A) " or "A: ").
     """
     found = list(_OPTION.finditer(text))
@@ -34,8 +34,8 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record with the options in its question as choices, and its answer as one of them.
 
-    The answer may be a letter, a letter with the option behind it, or an option; what is none of them stays as it is,
-    and is rejected with the record.
+    The answer may be a letter, a letter with the option behind it, or an option; any other answer stays unchanged, and
+    is rejected with the record.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -52,9 +52,9 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
-    """The fields of a record with an answer that is a choice's letter, or its place from 0 or 1, made that choice.
+    """The fields of a record, with an answer that names a choice by letter, or by place from 0 or 1, replaced by it.
 
-    What names none of the choices stays as it is, and is rejected with the record.
+    An answer that names no choice is rejected with the record.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

@@ -1,6 +1,6 @@
-"""Parquet: a file, a folder with such files at any depth, or a pattern; one source a file, rows numbered over all.
+"""Parquet: a file, a folder with such files at any depth, or a pattern; rows are numbered over all files.
 
-Media are embedded bytes or paths from the folder that was named.
+Each file is a source. Media are embedded bytes or paths from the folder that was named.
 """
 
 import contextlib
@@ -42,8 +42,10 @@ class Parquet(Format):
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that
-        is not Parquet.
+        """The Parquet files of a file, folder or pattern.
+
+        Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that is
+        not Parquet.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: name what the run read, or a folder of its shards")
@@ -69,13 +71,13 @@ class Parquet(Format):
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """The rows, as the file's footer says, or what their shape makes of them."""
+        """The number of rows in the file's footer, or of the records of another shape."""
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """The media column, of embedded media only their paths."""
+        """The media column, with only the paths of embedded media."""
         if rows.shape != Rows.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
@@ -87,7 +89,7 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The columns that hold them."""
+        """The answer columns."""
         if rows.shape != Rows.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)
@@ -98,7 +100,7 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The rows, of embedded media only their paths."""
+        """The rows, with only the paths of embedded media."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=kept):
@@ -108,7 +110,7 @@ class Parquet(Format):
 def _files(path: Any) -> tuple[list[Any], Any]:
     """The Parquet files of a folder, file or pattern, and the folder that they are looked for in.
 
-    Run folders below that one are passed over: a run may be written beside what it reads.
+    Run folders below that folder are skipped: a run may be written beside its input.
     """
     if path.is_file():
         return [path] if path.suffix == ".parquet" else [], path.parent
@@ -123,8 +125,10 @@ def _files(path: Any) -> tuple[list[Any], Any]:
 
 
 def _identity(file: Place) -> bytes:
-    """What tells a file's contents from others: their SHA-256; in a store, which would have to send all of it, the
-    version that the store gives it.
+    """A digest that identifies a file's content.
+
+    On a disk it is the SHA-256 of the content; in a store, which would have to send all of it, it is made of the
+    store's version of the file.
     """
     if isinstance(file, RemotePath):
         stat = file.stat()
@@ -141,8 +145,10 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Name the file in the error of one that is not Parquet or is damaged. No record of it can be told from another
-    then, so none can be rejected. An OSError of the system has its number, and names the file itself.
+    """Names the file in the error of a file that is not Parquet or is damaged.
+
+    The records of such a file cannot be rejected one by one. An OSError of the system has its number, and names the
+    file itself.
     """
     try:
         yield
@@ -150,7 +156,7 @@ def _naming(path: str) -> Iterator[None]:
         raise InputError(f"{path} is not a Parquet file, or a damaged one ({_line(error)}): {_REMEDY}") from error
     except (StorageError, StoreUnavailable):
         raise
-    except OSError as error:  # what the library raises for pages that it cannot unpack
+    except OSError as error:  # the library raises it for pages that it cannot unpack
         reason = os.strerror(error.errno) if error.errno else _line(error)
         raise InputError(f"{path} cannot be read as Parquet ({reason}): {_REMEDY}") from error
 
@@ -160,7 +166,7 @@ def _line(error: Exception) -> str:
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
-    """The parts of a column that have to be read to know its media: all but ``bytes`` where there is more."""
+    """The parts of a column that identify its media: all but ``bytes``, if there are others."""
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]
     parts = [file.schema.column(index).path for index in range(len(file.schema))]

@@ -1,6 +1,6 @@
-"""From rows to records: their shape, the column map, the constants, made-up ids, and media embedded in a row.
+"""Converts rows to records: their shape, the column map, the constants, made-up ids, and media embedded in a row.
 
-Embedded media are written once to the run folder and referred to from there; media given by path stay where they are.
+Embedded media are written once to the run folder and referenced there; media given by path stay where they are.
 """
 
 import base64
@@ -23,10 +23,10 @@ from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.vision.media import MediaStore
 
 MEDIA_COLUMNS = ("media", "images", "image")
-"""Where the media of a row are looked for when no column is named."""
+"""The columns in which the media of a row are searched for, if no column is named."""
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 _PROBLEM = "problem of the row"
-"""A key that no column has: the row could not be read, and this is why."""
+"""A key that no column has: its value is the reason why the row could not be read."""
 
 
 def row_records(
@@ -34,7 +34,7 @@ def row_records(
 ) -> Iterator[RawRecord]:
     """The records of a source's rows, numbered from its first number.
 
-    A text stands for a row that is no object; its checker says what is wrong with it.
+    A text is a row that is not an object; its validation names the fault.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -45,7 +45,7 @@ def row_records(
 
 
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
-    """The rows that the input's rows stand for, by their shape. One that is not of the shape stays one row."""
+    """The rows that the input's rows contain, by their shape. A row that is not of the shape stays one row."""
     id_column = rows.columns.get("id", "id")
     read = SHAPES[rows.shape].reader(rows, source.folder, id_column)
     for row in found:
@@ -59,7 +59,7 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """As :func:`shaped`, of rows that are objects, without those that are not of the shape."""
+    """As :func:`shaped`, for rows that are objects, without those that are not of the shape."""
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 
@@ -73,7 +73,7 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """What the row has in the columns that the config keeps, as texts: JSON where a value is none; without nulls."""
+    """The row's values in the columns that the config keeps, as texts: JSON if a value is not a text; without nulls."""
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
 
@@ -89,7 +89,7 @@ def _kept_text(value: object) -> str:
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
-    """The column that a row's media are in, among those that there are."""
+    """The column with a row's media among these columns; None if there is none."""
     known = set(columns)
     named, *others = MEDIA_COLUMNS
     return next((name for name in (rows.columns.get(named, named), *others) if name in known), None)
@@ -98,7 +98,7 @@ def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
 class _Embedded:
     """The media that rows embed, written to the run folder.
 
-    ``uris`` are those of rows that others may refer to, by name: some 150 bytes a row, and none in most shapes.
+    ``_uris`` maps names to the URIs that other rows may refer to: some 150 bytes a row, empty for most shapes.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -106,10 +106,10 @@ class _Embedded:
         self._uris: dict[str, str] = {}
 
     def uri(self, item: Any, media_folder: str) -> Any:
-        """The URI of a row's medium: a path under the input, or its bytes written to the run folder. Anything else,
-        such as bytes that are text (JSON has no others), is left for the record's checker to refuse.
+        """The URI of a row's medium: a path under the input, or its bytes written to the run folder.
 
-        Raises :class:`BadRow` for base64 that is none, and for a name that no row above has.
+        Anything else, such as bytes given as text (JSON has no others), is returned unchanged, and the record's
+        validation rejects it. Raises :class:`BadRow` for invalid base64, and for a name that no row above has.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)
@@ -155,8 +155,9 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
 
 
 def _name_of(medium: object) -> str:
-    """The name under which the input has a medium, "" where it gives none; of an absolute path or an address, which
-    tell of the machine that made the input, the last part.
+    """The name of a medium in the input, "" if it has none.
+
+    For an absolute path or an address, which would reveal the machine that made the input, it is only the last part.
     """
     if isinstance(medium, Mapping):
         medium = medium.get("path") or medium.get("name") or medium.get("same_as")
@@ -168,19 +169,21 @@ def _name_of(medium: object) -> str:
 
 
 def _as_text(value: object) -> str:
-    """A value that JSON lacks. Binary columns often hold UTF-8; bytes that are none become lone surrogates, as in JSON
-    Lines, and whoever checks the record refuses its text.
+    """A value that JSON lacks, as text.
+
+    Binary columns often hold UTF-8; other bytes become lone surrogates, as in JSON Lines, and the record's validation
+    rejects its text.
     """
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _input_uri(path: str, media_folder: str) -> str:
-    """The URI of a file of the input; an absolute path stays one, and is refused with the record's media."""
+    """The URI of a file of the input; an absolute path stays absolute, and is refused with the record's media."""
     return f"input:{PurePosixPath(media_folder, path)}" if media_folder else f"input:{path}"
 
 
 def _decoded(text: Any) -> bytes:
-    """The bytes of a cell of base64, also as a data URL and with line ends."""
+    """The decoded bytes of a base64 cell, also of a data URL, and with line ends."""
     written = text if isinstance(text, str) else ""
     if written.startswith("data:"):
         written = written.partition(",")[2]

@@ -1,7 +1,6 @@
 """Tables in one text file: CSV or TSV with a header (CSV also with ``;`` between cells), and a JSON array of objects.
 
-Media are paths from the file's folder. A table is read through once before a run, so that what is wrong with it is said
-then.
+Media are paths from the file's folder. A table is read once before a run, so that its faults are reported then.
 """
 
 import codecs
@@ -26,7 +25,7 @@ from groundtrace.vision.media import MediaStore
 METADATA_FILE = "metadata.csv"
 _CELL_FILES = (".csv", ".tsv")
 MAX_CELL_CHARS = 2**24
-"""As long as a cell can be; without a bound a quote that nobody closed would be read as one cell to the file's end."""
+"""The longest possible cell; without this limit an unclosed quote would make a cell of the rest of the file."""
 csv.field_size_limit(MAX_CELL_CHARS)
 _SEPARATORS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"?')
@@ -42,7 +41,7 @@ class Tables(Format):
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """The one file, or a folder's only one; ``metadata.csv`` is part of a folder that ``datasets`` reads.
 
-        Raises InputError for rows that do not fit their header, and for a file that is not what its name says.
+        Raises InputError for rows that do not fit their header, and for a file whose content does not fit its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -52,7 +51,7 @@ class Tables(Format):
         refuse_other_files(path, "a table")
         names = Counter(name for row in _rows(path) for name in (None, *row))
         records, columns = names.pop(None, 0), {name for name in names if name is not None}
-        folder = path.parent.resolve()  # not that of the file's target: snapshots from the hub are folders of links
+        folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         file = folder / path.name
         source = Source(self.name, str(file), storage=storage_of(path))
         if SHAPES[rows.shape].is_expanding:
@@ -63,7 +62,7 @@ class Tables(Format):
         return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each row, or more as its shape says."""
+        """One record for each row, or several in an expanding shape."""
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
@@ -74,12 +73,12 @@ class Tables(Format):
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The columns that hold them."""
+        """The answer columns."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The rows of the file, with every cell that is a JSON list made one."""
+        """The rows of the file, with every cell that contains a JSON list converted to a list."""
         for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
 
@@ -89,7 +88,7 @@ def _lists(path: Place, rows: RowSettings) -> Iterator[dict[str, Any]]:
 
 
 def _rows(path: Place) -> Iterator[dict[str, Any]]:
-    """The rows of the file, of which a few are held at a time. Raises InputError where it comes to what is none."""
+    """The rows of the file, with a few in memory at a time. Raises InputError at the first invalid one."""
     with path.open(encoding="utf-8-sig", newline="") as text:
         try:
             yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
@@ -101,7 +100,7 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
 
 
 def _first_odd_byte(path: Place) -> int:
-    """The place of the first byte that is not of UTF-8 text; the length of a file that ends within a character."""
+    """The offset of the first byte that is not UTF-8; the length of a file that ends within a character."""
     decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_CHARS):
@@ -115,7 +114,7 @@ def _first_odd_byte(path: Place) -> int:
 
 
 def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
-    """The rows below the header; an empty cell is None. Rows of blanks are passed over."""
+    """The rows below the header; an empty cell is None. Blank rows are skipped."""
     first_lines: list[str] = []
     while line := text.readline():
         first_lines.append(line)
@@ -140,7 +139,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def _separator(first_line: str) -> str:
-    """The sign that stands most often in the header; one within quotes separates nothing."""
+    """The most frequent separator in the header, without those in quotes."""
     return max(_SEPARATORS, key=_QUOTED.sub("", first_line).count)
 
 
@@ -161,7 +160,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """The row with the cells that are JSON lists made lists, where a field may be one."""
+    """The row with cells that contain JSON lists converted, in columns whose field may be a list."""
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
     columns |= SHAPES[rows.shape].list_columns
     return {name: _as_list(cell) if name in columns else cell for name, cell in row.items()}
@@ -173,5 +172,5 @@ def _as_list(cell: Any) -> Any:
     try:
         found = json.loads(cell)
     except (ValueError, RecursionError):
-        return cell  # such as a file name; what is no list where one must be is a bad record
+        return cell  # such as a file name; a missing list makes a bad record
     return found if isinstance(found, list) else cell

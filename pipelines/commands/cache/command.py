@@ -1,4 +1,4 @@
-"""``beam cache``: its words, and which action they ask for."""
+"""``beam cache``: its arguments, and the dispatch to its actions."""
 
 import argparse
 import sqlite3
@@ -37,7 +37,7 @@ def add_cache_parser(commands: Any) -> None:
 
 
 def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Do what ``beam cache`` was asked to; returns the exit code.
+    """Run the requested action of ``beam cache``; returns the exit code.
 
     Raises :class:`groundtrace.pipelines.commands.cache.places.CacheCommandError` for a user's mistake.
     """
@@ -51,7 +51,7 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def _act(parsed: argparse.Namespace) -> int:
-    """Import the one action, which brings what only it needs: tables for stats, Parquet for export."""
+    """Import and run the action, with its own dependencies: tables for stats, Parquet for export."""
     if parsed.action == "stats":
         from groundtrace.pipelines.commands.cache.stats import print_stats
 

@@ -1,4 +1,4 @@
-"""Where a reply cache is, and how it is opened to be read.
+"""Finds a reply cache and opens it for reading.
 
 A cache is named by a run folder, its cache folder, its SQLite file, or the remote location of a shared cache.
 """
@@ -34,7 +34,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """The cache that a command line names. Raises :class:`CacheCommandError` when there is none."""
+    """The cache that a command line names. Raises :class:`CacheCommandError` if there is none."""
     if is_remote(named):
         try:
             place(named)
@@ -61,7 +61,7 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """The cache, to be read; segments are gathered into one of their own first."""
+    """The cache, opened for reading; segments are first gathered into a temporary cache."""
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache
@@ -74,7 +74,7 @@ def opened(place: Place) -> Iterator[ReplyCache]:
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[str]:
-    """The cache's file, or one in a copy where it may not be written: opening a cache takes in its logs."""
+    """The cache's file, or a copy of it if it is not writable: opening a cache takes in its logs."""
     log, lock = file.parent / "log", file.parent / ".cache.lock"
     stores = sorted(file.parent.glob(f"{file.name}*"))
     if all(os.access(path, os.W_OK) for path in (file.parent, log, lock, *stores) if path.exists()):

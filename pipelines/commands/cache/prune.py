@@ -1,4 +1,4 @@
-"""``beam cache prune``: drop the replies that every given filter fits, for good."""
+"""``beam cache prune``: permanently removes the replies that match all given filters."""
 
 import argparse
 import re
@@ -14,7 +14,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def prune(parsed: argparse.Namespace) -> int:
-    """Drop what the filters of the command line fit, or with ``--dry-run`` count it; returns the exit code."""
+    """Remove the replies that match the filters, or with ``--dry-run`` count them; returns the exit code."""
     keep = _keeper(parsed)
     place = find_cache(parsed.cache)
     if parsed.dry_run:
@@ -38,7 +38,7 @@ def prune(parsed: argparse.Namespace) -> int:
 
 
 def _keeper(parsed: argparse.Namespace) -> Callable[[Logged], bool]:
-    """Whether a reply stays: it does when one of the given filters does not fit it."""
+    """Returns a function that is true for replies to keep: those that at least one given filter does not match."""
     filters: list[Callable[[Logged], bool]] = []
     if parsed.older_than is not None:
         before_s = time.time() - age_s(parsed.older_than)

@@ -1,4 +1,4 @@
-"""``beam cache stats``: how many replies a cache holds, of which models, roles and prompts, and how large it is."""
+"""``beam cache stats``: the number of replies in a cache by model, role and prompt, and its size."""
 
 import sys
 from collections import Counter
@@ -21,7 +21,7 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """What is added up over the replies."""
+    """The sums over the replies."""
 
     replies: int = 0
     truncated: int = 0
@@ -60,7 +60,7 @@ def print_stats(named: str) -> int:
 
 
 def _sizes(place: Place) -> list[tuple[str, str]]:
-    """What the cache takes on disk, or at its location."""
+    """The size of the cache on disk, or at its location."""
     if place.location:
         sizes, foreign = SegmentFiles(place.location).sizes_bytes()
         total = f"{sum(sizes.values()):,}"

@@ -1,1 +1,1 @@
-"""How the rows of an input are laid out, where a column map alone cannot say it."""
+"""The layouts of an input's rows that a column map alone cannot describe."""

@@ -1,4 +1,4 @@
-"""What a shape is: how nested rows, or rows that need another file, become rows that a column map can read."""
+"""The interface of a shape, which converts nested rows, or rows that need another file, for the column map."""
 
 import abc
 import json
@@ -12,13 +12,13 @@ from groundtrace.schemas.storage import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]
-"""From a row of the input to the rows that it stands for."""
+"""Converts a row of the input to the rows that it contains."""
 FIRST_ROWS = 20
-"""How many rows are looked at to find an input's shape."""
+"""How many rows are read to detect an input's shape."""
 
 
 class BadRow(ValueError):
-    """A row that is not of the shape; the message says what is wrong with it. The record is rejected with it."""
+    """A row that is not of the shape; the message, which says why, becomes the detail of its rejection."""
 
 
 @settings
@@ -47,17 +47,18 @@ class ShapeSettings:
 class Shape(abc.ABC):
     """One layout of rows: a file of its own, and one line in :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
 
-    A shape keeps no state. What it gives is read by the column map as if the input had it, beside the row's columns.
+    A shape keeps no state. The column map reads the fields that a shape gives as if the input had them, beside the
+    row's columns.
     """
 
     name: ClassVar[str]
-    """The word for it in ``input.shape``."""
+    """Its value in ``input.shape``."""
 
     title: ClassVar[str]
-    """What ``beam init`` says that it has seen."""
+    """The words by which ``beam init`` reports it."""
 
     gives: ClassVar[frozenset[str]] = frozenset()
-    """The fields that a row has once it is read."""
+    """The fields that the shape adds to a row."""
 
     is_expanding: ClassVar[bool] = False
     """Whether a row may be several records."""
@@ -67,22 +68,22 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether an input with these columns, and these first rows as far as they are known, has the shape."""
+        """Whether an input with these columns and first rows (empty if unknown) has the shape."""
 
     @abc.abstractmethod
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """The rows that a row stands for. Raises :class:`BadRow`.
+        """The rows that a row contains. Raises :class:`BadRow`.
 
-        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column that
-        a made-up part of the id has to be added to.
+        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column whose
+        id gets a made-up suffix if a row becomes several.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """:meth:`read` with these settings; ``folder`` is where files that it needs besides are looked for."""
+        """:meth:`read` with these settings; other files that it needs are searched for in ``folder``."""
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Other files that records come from, as paths from the input's folder; part of what identifies an input."""
+        """Other files with data of records, as paths from the input's folder; part of the input's fingerprint."""
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
@@ -91,7 +92,7 @@ class Shape(abc.ABC):
 
 
 def folder_line(root: Place, media_path: Any) -> str:
-    """The line that names the folder of the media, found by one of their paths; a comment where none is to be set."""
+    """The line that names the media's folder, found by one of their paths; a comment if none is needed or found."""
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
         return unset
@@ -117,7 +118,7 @@ class Rows(Shape):
     name, title = "rows", "one record a row"
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Never: it is what is left where no other shape fits."""
+        """False: this shape is used if no other shape fits."""
         return False
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:

@@ -2,11 +2,11 @@
 
 The questions are an input of any format, with ``image_id``, ``question`` and ``answer``; ``input.coco_instances`` names
 the COCO file. A row's boxes are those of its ``annotation_ids``, else of the categories (names or ids) in its
-``categories``, else of every annotation of the image but crowds, which box many things at once. COCO writes
-``[x, y, width, height]`` in pixels.
+``categories``, else of every annotation of the image except crowds, which box many things at once. COCO writes ``[x, y,
+width, height]`` in pixels.
 
-Of the COCO file the boxes and file names are held in memory, about 400 bytes an annotation (350 MB for the 860,000 of
-train2017); segmentations are passed over while it is read.
+The boxes and file names of the COCO file are held in memory, about 400 bytes an annotation (350 MB for the 860,000 of
+train2017); segmentations are skipped while it is read.
 """
 
 import json
@@ -25,7 +25,7 @@ from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
 
 SLACK = 0.01
-"""By how much of its side a box may leave the image, as everywhere."""
+"""The share of the image's side by which a box may leave the image, as everywhere."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Coco(Shape):
     list_columns = frozenset({"annotation_ids", "categories"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether rows name an image by its number and by nothing else."""
+        """Whether rows name an image only by its number."""
         named = {name.casefold() for name in columns}
         return {"image_id", "question"} <= columns and named.isdisjoint({"image", "images", "media", "image_path"})
 
@@ -92,12 +92,12 @@ class Coco(Shape):
 
 
 def _first_file_name(path: Place) -> Any:
-    """The file name of the first image, None where the file does not say one."""
+    """The file name of the first image, None if the file has none."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             return next((entry.get("file_name") for _, entry in named_entries(stream, ("images",))), None)
     except (OSError, ValueError):
-        return None  # what is wrong with the file is said where it is read
+        return None  # the fault is reported when the file is read
 
 
 def _read(row: Row, held: Instances) -> Iterable[Row]:
@@ -143,7 +143,7 @@ def _listed(value: Any) -> list[Any] | None:
 
 
 def _number(value: Any) -> int:
-    """The id as a number; -1, which no id is, for what is none."""
+    """The id as a number; -1, which is never an id, for other values."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -151,7 +151,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(path: Place) -> tuple[float, int]:
-    """What tells a file from one that was written over it; nothing for a file that is not there."""
+    """A stamp that changes if a file is overwritten; zeros for a missing file."""
     try:
         found = path.stat()
     except OSError:
@@ -161,7 +161,7 @@ def _stamp(path: Place) -> tuple[float, int]:
 
 @lru_cache(maxsize=1)
 def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
-    """The file's boxes. Raises UserError for a file that is no COCO file."""
+    """The file's boxes. Raises UserError if it is not a COCO file."""
     held = Instances()
     remedy = "set input.coco_instances to the path of a COCO file, from the questions' folder"
     try:

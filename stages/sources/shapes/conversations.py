@@ -1,9 +1,8 @@
 """Conversations: LLaVA's ``conversations`` and the ``messages`` of ShareGPT, with the media beside them.
 
-A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person
-with the answer behind it is a record: its media are those that have been shown by then, by the ``<image>`` and
-``<video>`` marks in the texts, or all of them where no text has a mark. The words of earlier turns are not part of it,
-and system turns are not read.
+A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person,
+with the answer after it, is a record. Its media are those shown so far by the ``<image>`` and ``<video>`` marks in the
+texts, or all of them if no text has a mark. The text of earlier turns is not part of it, and system turns are not read.
 """
 
 import re
@@ -27,7 +26,7 @@ _PART_MEDIA = ("image", "video")
 
 @dataclass(frozen=True)
 class Turn:
-    """What one speaker says, as one text with a mark where each of its own media stands."""
+    """One speaker's turn, as one text with a mark in the place of each of its own media."""
 
     role: str
     text: str
@@ -43,7 +42,7 @@ class Conversations(Shape):
     list_columns = frozenset({*TURNS_COLUMNS, *_MEDIA_COLUMNS})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether a column of turns is there, and no question beside it."""
+        """Whether there is a column of turns, and no column of questions."""
         column = next((name for name in TURNS_COLUMNS if name in columns), "")
         if not column or "question" in columns:
             return False
@@ -61,7 +60,7 @@ class Conversations(Shape):
             yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """What is done with several questions, and with options in texts where the first rows have some."""
+        """The setting for several questions, and that for options in texts if the first rows have some."""
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
         if any(has_options(text) for text in texts):
@@ -71,7 +70,7 @@ class Conversations(Shape):
 
 
 def read_turns(value: Any) -> list[Turn]:
-    """The turns of a conversation, systems' left out. Raises :class:`BadRow` for what is none."""
+    """The turns of a conversation, without system turns. Raises :class:`BadRow` if it is not a conversation."""
     if not isinstance(value, list) or not value:
         raise BadRow(f"conversations: expected a list of turns, got {excerpt(value)}")
     turns = [_turn(number, each) for number, each in enumerate(value, 1)]
@@ -83,7 +82,7 @@ def read_turns(value: Any) -> list[Turn]:
 
 
 def placed(text: str, shown_before: int, media_count: int) -> str:
-    """The text without its marks: removed where they stand alone, put into words inside sentences.
+    """The text without its marks: removed if they stand alone, replaced by words inside sentences.
 
     ``shown_before`` media were shown before this text, of ``media_count`` in all.
     """
@@ -126,7 +125,7 @@ def _turn(number: int, value: Any) -> Turn:
 
 
 def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
-    """The medium of a part, as molmo-utils writes it: how many frames are looked at is the run's to say."""
+    """The medium of a part, as molmo-utils writes it; the run's settings decide how many frames are read."""
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
         raise BadRow(f"conversations: turn {number} shows {what}, which is not read: cut it to a file of its own")

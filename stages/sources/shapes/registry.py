@@ -1,4 +1,4 @@
-"""The shapes of rows that there are. A new one is a file of its own beside this one, and one line here."""
+"""The registry of row shapes. A new shape is a file of its own beside this one, and one line here."""
 
 from collections.abc import Sequence
 
@@ -18,5 +18,5 @@ SHAPES: dict[str, Shape] = {
 
 
 def shape_of(columns: frozenset[str], first: Sequence[Row]) -> Shape:
-    """The shape that an input is seen to have: the first that fits, else one record a row."""
+    """The shape of an input: the first that fits, else one record a row."""
     return next((each for each in SHAPES.values() if each.fits(columns, first)), SHAPES[Rows.name])

@@ -1,7 +1,7 @@
 """The rows of verl: ``prompt`` is a list of role and content, ``reward_model.ground_truth`` the gold answer.
 
-The question is ``extra_info.question`` where the prompt's own text holds it (verl's examples put instructions on the
-answer's form behind it), else the text of the prompt's one user turn. ``images`` are bytes or paths.
+The question is ``extra_info.question`` if the prompt's own text contains it (verl's examples add instructions on the
+answer's form), else the text of the prompt's one user turn. ``images`` are bytes or paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class Verl(Shape):
     list_columns = frozenset({"prompt", "images"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether prompt and reward are there, and not the typed columns that a run of ours writes beside them."""
+        """Whether there are prompt and reward columns, without the typed columns that our own runs add."""
         if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
             return False
         return not first or any(isinstance(row.get("reward_model"), Mapping) for row in first)
@@ -40,7 +40,7 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Nothing but the shape is needed."""
+        """Empty: only the shape is needed."""
         return []
 
 

@@ -1,8 +1,8 @@
 """The tables of VLMEvalKit: ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, …, ``answer``.
 
 The options that are not empty are the choices, and an answer that is the letter of one of them is that choice. A
-``hint`` stands before the question. An image cell that holds the index of a row above it means that row's image, as
-the format has it to keep files small; where lists of images are written, Python's way of writing a list is read too.
+``hint`` is put before the question. An image cell with the index of a row above it means that row's image, which keeps
+files small; lists of images are read as JSON or in Python's notation.
 """
 
 import ast
@@ -16,7 +16,7 @@ from groundtrace.schemas.storage import Place
 from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
 
 MAX_INDEX_CHARS = 64
-"""An image cell up to this long is the index of another row, as in VLMEvalKit; no image is that small in base64."""
+"""An image cell up to this length is the index of another row, as in VLMEvalKit; images in base64 are longer."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _NONE = ("", "nan")
 
@@ -28,7 +28,7 @@ class VlmEvalKit(Shape):
     gives = frozenset({"id", "question", "answer", "media"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether its columns are there, with options or with images in base64."""
+        """Whether the input has its columns, with options or with images in base64."""
         if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
             return False
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
@@ -71,7 +71,7 @@ def _media(row: Row, index: str) -> Iterator[Any]:
 
 
 def _items(value: Any) -> list[str]:
-    """The texts of a cell: itself, or those of a list that it writes."""
+    """The texts of a cell: its own text, or those of a list in it."""
     if isinstance(value, list):
         return [str(item) for item in value]
     text = _cell(value)
@@ -88,7 +88,7 @@ def _items(value: Any) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """The text of a cell; empty where pandas wrote that there is none."""
+    """The text of a cell; empty for pandas' "nan"."""
     text = "" if value is None else str(value).strip()
     return "" if text.casefold() in _NONE else text
 
