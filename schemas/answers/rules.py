@@ -117,7 +117,9 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
     if not _gold_is_maths(gold):
         return None
     words = bare(predicted)
-    match = compare_maths(gold, with_digits(words) if is_number_in_words(words) else predicted)
+    match = compare_maths(gold, predicted)
+    if match is not MathsMatch.EQUAL and is_number_in_words(words):
+        match = compare_maths(gold, with_digits(words))
     if match is MathsMatch.ROUNDED or (match is MathsMatch.PREDICTION_UNREADABLE and _is_prose(words)):
         return Grade(None, "judge", match.value)
     if match is MathsMatch.DIFFERENT and "pi" in gold and ("°" in predicted or "circ" in predicted):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from groundtrace.schemas.answers.answer_type import Gold, InvalidGold
@@ -198,6 +198,7 @@ SPOKEN = st.lists(st.sampled_from(" ".join(WORDS).split()), max_size=7)
 
 
 @settings(max_examples=250)
+@example([], ["$", "one", "$"], "text", "")
 @given(SPOKEN, SPOKEN, st.sampled_from([*ANSWER_TYPES]), st.sampled_from(["", " "]))
 def test_no_mixture_of_words_raises(predicted: list[str], gold: list[str], answer_type: str, joint: str) -> None:
     said, wanted = joint.join(predicted), joint.join(gold)
