@@ -55,7 +55,6 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     found = answered.kept | "Compare" >> beam.Map(compared) | "Sum" >> beam.CombineGlobally(summed)
     return Ends(
         rl=answered.kept,
-        rejected=[stage["rejected"] for stage in (ingested, cleaned, attempted, grounded, cropped, answered)],
         artifacts={"crops.json": found | "CropsJson" >> beam.Map(crops_json)},
     )
 
@@ -64,14 +63,6 @@ RECIPE = Recipe(
     name="crop_and_answer",
     settings=Settings,
     build=build,
-    stages=(
-        IngestRecords.stage,
-        CleanQuestions.stage,
-        AttemptQuestions.stage,
-        GroundQuestions.stage,
-        CutCrops.stage,
-        AnswerWithCrops.stage,
-    ),
     makes=(
         "The `rl` set holds every question that a policy was measured on, with its answers in words alone: `attempts` "
         "on the original images, `crop_attempts` with crops of what it boxed beside them (`overlays`). `crops.json` "

@@ -42,7 +42,7 @@ from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
 from groundtrace.stages.route_by_boxes import GENERAL, RouteByBoxes
 from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
-from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces, describe
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces
 from groundtrace.stages.write_stream_traces import WriteStreamTraces
 from groundtrace.vision.clips import VideoSettings
 
@@ -110,12 +110,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
 
     ends = {"sft": in_ratio.kept, "rl": rl} | "Cut" >> CutToTarget(target, run.draw.last)
     capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
-    plain = (cleaned, unique, clear, drawn, located, sides, assigned, traced, verified, in_ratio)
-    stages = (ingested, ends, *plain, routed, attempted, in_band, capped)
     return Ends(
         sft=ends["sft"],
         rl=capped.kept,
-        rejected=[stage["rejected"] for stage in stages],
         artifacts={"batch_plan.json": capped.kept | "PlanBatches" >> PlanBatches(settings.batch)},
     )
 
@@ -125,24 +122,6 @@ RECIPE = Recipe(
     reward="ivgr",
     settings=Settings,
     build=build,
-    stages=(
-        IngestRecords.stage,
-        CleanQuestions.stage,
-        RemoveDuplicates.stage,
-        DecontaminateQuestions.stage,
-        DrawQuestions.stage,
-        LocateTargets.stage,
-        SplitByMediaGroup.stage,
-        AssignStream.stage,
-        WriteStreamTraces.stage,
-        describe(STREAM_SCORERS),
-        KeepRatio.stage,
-        RouteByBoxes.stage,
-        AttemptQuestions.stage,
-        FilterByDifficulty.stage,
-        CutToTarget.stage,
-        CapAnswers.stage,
-    ),
     makes=(
         "The `sft` set holds questions with one verified reasoning trace each: most with a box for each thing that the "
         "answer rests on, the others in words alone. The `rl` set holds questions for reinforcement learning in two "

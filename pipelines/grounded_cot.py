@@ -27,7 +27,7 @@ from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions
 from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from groundtrace.stages.generate_traces import GenerateTraces, TraceSettings
 from groundtrace.stages.ingest_records import IngestRecords
-from groundtrace.stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
+from groundtrace.stages.mine_rubrics import MineRubrics
 from groundtrace.stages.open_multiple_choice import OpenMultipleChoice
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.point_entities import PointEntities
@@ -82,12 +82,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     ends = {"sft": sealed.kept, "rl": sides.rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
     capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
     mined = capped.kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
-    stages = (ingested, ends, capped, mined)
-    plain = (cleaned, unique, clear, opened, drawn, attempted, in_band, proposed, pointed, sides, overlaid, traced)
     return Ends(
         sft=ends["sft"],
         rl=mined["kept"],
-        rejected=[stage["rejected"] for stage in (*stages, *plain, verified, sealed)],
         artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json, settings.rubrics)},
     )
 
@@ -97,27 +94,6 @@ RECIPE = Recipe(
     reward="argos",
     settings=Settings,
     build=build,
-    stages=(
-        IngestRecords.stage,
-        CleanQuestions.stage,
-        RemoveDuplicates.stage,
-        DecontaminateQuestions.stage,
-        OpenMultipleChoice.stage,
-        DrawQuestions.stage,
-        AttemptQuestions.stage,
-        FilterByDifficulty.stage,
-        ProposeEntities.stage,
-        PointEntities.stage,
-        SplitByMediaGroup.stage,
-        DrawOverlays.stage,
-        GenerateTraces.stage,
-        VerifyTraces.stage,
-        RejectLeaks.stage,
-        CutToTarget.stage,
-        CapAnswers.stage,
-        RUBRIC_CANDIDATES,
-        RUBRIC_JUDGE,
-    ),
     makes=(
         "The `sft` set holds questions with a reasoning trace whose claims about the image carry coordinates; each "
         "trace was scored against the gold answer and the image before it was kept. The `rl` set holds questions with "

@@ -47,7 +47,7 @@ from groundtrace.stages.reject_leaks import LeakSettings, RejectLeaks
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
 from groundtrace.stages.rewrite_multiple_choice import RewriteMultipleChoice, RewriteSettings
 from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
-from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces, describe
+from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces
 from groundtrace.stages.write_judged_traces import JudgedTraceSettings, WriteJudgedTraces
 from groundtrace.vision.clips import VideoSettings
 
@@ -130,13 +130,9 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
     mixed = capped.kept | "Ratio" >> KeepRatio(settings.ratio, domain_of)
     measured = ends["sft"] | "Judges" >> MeasureJudges(settings.judges, models)
-    shared = (cleaned, unique, clear, drawn, labelled, sides)
-    sft_side = (traced, verified, sealed, terse, balanced)
-    rl_side = (opened, rewritten, sorted_, attempted, in_band, good, diverse, capped, mixed)
     return Ends(
         sft=ends["sft"],
         rl=mixed.kept,
-        rejected=[stage["rejected"] for stage in (ingested, *shared, *sft_side, *rl_side, ends, measured)],
         artifacts={"judges.json": measured["measured"] | "JudgesJson" >> beam.Map(judges_json)},
     )
 
@@ -146,31 +142,6 @@ RECIPE = Recipe(
     reward="sail_rl",
     settings=Settings,
     build=build,
-    stages=(
-        IngestRecords.stage,
-        CleanQuestions.stage,
-        RemoveDuplicates.stage,
-        DecontaminateQuestions.stage,
-        DrawQuestions.stage,
-        AnnotateComplexity.stage,
-        SplitByMediaGroup.stage,
-        WriteJudgedTraces.stage,
-        describe(SCORERS),
-        RejectLeaks.stage,
-        FilterByRedundancy.stage,
-        BalanceLengths.stage,
-        OpenMultipleChoice.stage,
-        RewriteMultipleChoice.stage,
-        AssignDomain.stage,
-        AttemptQuestions.stage,
-        FilterByDifficulty.stage,
-        FilterByQuality.stage,
-        CapAlike.stage,
-        CutToTarget.stage,
-        CapAnswers.stage,
-        KeepRatio.stage,
-        MeasureJudges.stage,
-    ),
     makes=(
         "The `sft` set holds questions whose response first says whether it has to think: complex ones with reasoning "
         "that a teacher wrote under the guidance of the gold answer, simple ones with an empty think section. The `rl` "

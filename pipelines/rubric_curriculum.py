@@ -28,7 +28,7 @@ from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
 from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from groundtrace.stages.ingest_records import IngestRecords
-from groundtrace.stages.mine_rubrics import RUBRIC_CANDIDATES, RUBRIC_JUDGE, MineRubrics
+from groundtrace.stages.mine_rubrics import MineRubrics
 from groundtrace.stages.open_multiple_choice import OpenMultipleChoice
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
@@ -95,22 +95,23 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
-    done, questions, others = [ingested, cleaned, unique, clear], clear.kept, []
+    questions, others = clear.kept, []
     if settings.open_choices:
-        done.append(questions | "OpenChoices" >> OpenMultipleChoice(judged=models.judges_text))
-        questions = done[-1].kept
+        opened = questions | "OpenChoices" >> OpenMultipleChoice(judged=models.judges_text)
+        questions = opened.kept
     if not settings.attempt_all:
         drawn = questions | "Sample" >> SampleQuestions(settings.rubrics.sample, models.judges_text)
-        done, questions, others = [*done, drawn], drawn["kept"], [drawn["others"]]
-    done.append(questions | "Attempt" >> AttemptQuestions(settings.attempt, models, PLAIN))
+        questions, others = drawn["kept"], [drawn["others"]]
+    attempted = questions | "Attempt" >> AttemptQuestions(settings.attempt, models, PLAIN)
+    questions = attempted.kept
     if settings.attempt_all:
-        done.append(done[-1].kept | "Difficulty" >> FilterByDifficulty(settings.difficulty))
-    together = [done[-1].kept, *others] | "Questions" >> beam.Flatten()
-    done.append(together | "CapAnswers" >> CapAnswers(settings.rl))
-    mined = done[-1].kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
+        in_band = questions | "Difficulty" >> FilterByDifficulty(settings.difficulty)
+        questions = in_band.kept
+    together = [questions, *others] | "Questions" >> beam.Flatten()
+    capped = together | "CapAnswers" >> CapAnswers(settings.rl)
+    mined = capped.kept | "Rubrics" >> MineRubrics(settings.rubrics, models)
     return Ends(
         rl=mined["kept"] | "AskPlainly" >> beam.Map(partial(replace, form=PLAIN)).with_output_types(Draft),
-        rejected=[stage["rejected"] for stage in (*done, mined)],
         artifacts={"rubrics.json": mined["mined"] | "RubricsJson" >> beam.Map(rubrics_json, settings.rubrics)},
     )
 
@@ -120,19 +121,6 @@ RECIPE = Recipe(
     reward="rucl",
     settings=Settings,
     build=build,
-    stages=(
-        IngestRecords.stage,
-        CleanQuestions.stage,
-        RemoveDuplicates.stage,
-        DecontaminateQuestions.stage,
-        OpenMultipleChoice.stage,
-        SampleQuestions.stage,
-        AttemptQuestions.stage,
-        FilterByDifficulty.stage,
-        CapAnswers.stage,
-        RUBRIC_CANDIDATES,
-        RUBRIC_JUDGE,
-    ),
     makes=(
         "The `rl` set holds questions with verifiable answers for reinforcement learning. Each row carries the run's "
         "rubrics, criteria for the reasoning that were measured on attempts of the policy: easy ones to be rewarded "

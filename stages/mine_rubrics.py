@@ -203,6 +203,7 @@ class MineRubrics(DraftStage):
     settings: RubricSettings
     models: ModelsSettings
     stage = RUBRIC_JUDGE
+    inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` drafts, ``mined``, and an empty ``rejected``: a failure here is listed as a problem of the run."""

@@ -218,7 +218,6 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
         },
         asks=(*scoring, planning),
         settings=VerifySettings,
-        scores=tuple(scorer.name for scorer in scorers),
         failures=(UNVERIFIABLE,),
     )
 

@@ -56,10 +56,10 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         summary = execute(arguments, plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     total = count_records(plan.context.sources)
-    forecast = forecast_text(summary, total, plan.recipe, plan.settings)
+    forecast = forecast_text(summary, total, plan.stages, plan.settings)
     say(*forecast.split("\n"))
     if total and summary.counts.input and (parsed.workers or goes_elsewhere(options)):
-        say(workers_text(total, expected_calls(summary, total, plan.recipe, plan.settings)))
+        say(workers_text(total, expected_calls(summary, total, plan.stages, plan.settings)))
     return 0
 
 

@@ -45,7 +45,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan, total)
     media = scan_media(plan.context.sources, plan.settings.input)
-    sent = plan.recipe.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
+    sent = plan.stages.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
     say(f"prompts: {', '.join(load_prompt(name).name for name in sent)}")
     healthy = True
     for name in sorted(set(plan.roles.values())):
@@ -57,7 +57,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         say(f"endpoint {name} ({', '.join(roles)}): {health}")
         if note := runtime().submit(_official_note(plan, roles[0])).result() if healthy else "":
             say(f"note: {name}: {note}")
-    problems, notes = check_capabilities(plan.recipe, plan.models, media)
+    problems, notes = check_capabilities(plan.stages, plan.models, media)
     found = check_judge(plan.models, scan_answers(plan.context.sources, plan.settings.input), ends.rl is not None)
     problems, notes = problems + found[0], notes + found[1]
     if total == 0:

@@ -12,7 +12,7 @@ from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.answers.registry import ANSWER_TYPES, evident_type
 from groundtrace.schemas.extras import MissingExtra, require_extra
 from groundtrace.schemas.text import counted
-from groundtrace.stages.plumbing.recipe import Recipe
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import ANSWER_FIELDS, RowSettings, Source
 from groundtrace.stages.sources.registry import format_of
 from groundtrace.vision.frames import CLIP_MODULES
@@ -89,17 +89,17 @@ def _is_video(medium: object) -> bool:
     return isinstance(name, str) and PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
 
 
-def check_capabilities(recipe: Recipe, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
+def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
     """The problems (what an endpoint must do and cannot) and the notes; one line each."""
-    problems, notes = unfit_for(models, recipe.asks), list[str]()
+    problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:
         try:
             require_extra("video", "reading clips", *CLIP_MODULES)
         except MissingExtra as error:
             problems.append(f"{scan.videos} of the first {scan.records} records have a clip, but {error}")
-    whole = {ask.role for ask in recipe.asks if ask.all_media}
-    with_schema = {ask.role for ask in recipe.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
-    used = {role: endpoint for role, endpoint in models.roles if role in recipe.roles_asked}
+    whole = {ask.role for ask in stages.asks if ask.all_media}
+    with_schema = {ask.role for ask in stages.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
+    used = {role: endpoint for role, endpoint in models.roles if role in stages.roles_asked}
     for name in sorted(set(used.values())):
         roles = sorted(role for role, endpoint in used.items() if endpoint == name)
         settings = models.endpoint(roles[0])

@@ -15,7 +15,7 @@ def calls_to_expect(plan: Plan) -> float | None:
     Also None if the input's size is not known.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
-    return expected_calls(earlier, total, plan.recipe, plan.settings) if earlier and total else None
+    return expected_calls(earlier, total, plan.stages, plan.settings) if earlier and total else None
 
 
 def _earlier_run(plan: Plan) -> RunSummary | None:

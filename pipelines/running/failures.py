@@ -15,8 +15,8 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.storage import StorageError, StoreUnavailable
 from groundtrace.schemas.text import printable
 from groundtrace.stages.ingest_records import STAGE as INGEST_STAGE
-from groundtrace.stages.plumbing.recipe import Recipe
 from groundtrace.stages.plumbing.stage import CALL_FAILED
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import InputError
 
 MAX_DETAIL_CHARS = 200
@@ -72,12 +72,12 @@ def check_records(summary: RunSummary) -> None:
         )
 
 
-def check_failures(recipe: Recipe, summary: RunSummary, staging: Path, max_failed: float) -> None:
+def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
     """Raise PipelineError if a stage could not do its work for more than ``max_failed`` of its records.
 
     The message names the most frequent detail in ``rejected/`` of the staging folder.
     """
-    for stage in recipe.stages:
+    for stage in stages:
         failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
         reasons, figures = summary.counts.rejected.get(stage.name, {}), summary.stages.get(stage.name)
         failed, read = sum(reasons.get(reason, 0) for reason in failures), figures.read if figures else 0

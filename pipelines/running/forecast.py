@@ -11,8 +11,8 @@ from groundtrace.schemas.intervals import CONFIDENCE, wilson
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted
 from groundtrace.schemas.usage import Usage
-from groundtrace.stages.plumbing.recipe import Recipe, max_calls, max_kept
 from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.plumbing.stage_list import StageList, max_calls, max_kept
 from groundtrace.stages.sources.base import Source
 from groundtrace.stages.sources.registry import format_of
 
@@ -90,7 +90,7 @@ def _within(t: float, degrees: int) -> float:
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
 
 
-def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settings: Any) -> str:
+def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
     """The forecast for an input of ``total`` records, from the previewed ones.
 
     The calls of stages that look at a sample grow up to the stage's own bound, those behind a stage that draws a sample
@@ -111,12 +111,12 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
     known = Usage(calls=int(figures["calls"]), worth_usd=figures["worth_usd"])
-    for stage, side in _side_calls(summary, recipe):
+    for stage, side in _side_calls(summary, stages):
         factor = _growth(side.calls, total / seen, max_calls(stage, settings))
         calls = _shifted(calls, side.calls * factor)
         cost = _shifted(cost, side.worth_usd * factor)
         known += Usage(calls=side.calls, worth_usd=side.worth_usd)
-    for usage, factor in _drawn_calls(summary, total / seen, recipe, settings):
+    for usage, factor in _drawn_calls(summary, total / seen, stages, settings):
         calls = _shifted(calls, usage.calls * (factor - total / seen))
         cost = _shifted(cost, usage.worth_usd * (factor - total / seen))
     share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
@@ -134,19 +134,19 @@ def forecast_text(summary: RunSummary, total: int | None, recipe: Recipe, settin
     return "\n".join(lines)
 
 
-def expected_calls(summary: RunSummary, total: int, recipe: Recipe, settings: Any) -> float:
+def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
     """How many calls ``total`` records take, extrapolated from a run with the same settings over some records."""
-    sides = _side_calls(summary, recipe)
+    sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
     of_samples = (side.calls * _growth(side.calls, factor, max_calls(stage, settings)) for stage, side in sides)
-    of_drawn = sum(usage.calls * (growth - factor) for usage, growth in _drawn_calls(summary, factor, recipe, settings))
+    of_drawn = sum(usage.calls * (growth - factor) for usage, growth in _drawn_calls(summary, factor, stages, settings))
     return of_records * factor + of_drawn + sum(of_samples)
 
 
-def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]]:
+def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
     """The calls of the stages that look at a sample; they belong to the run and not to a record."""
-    samples = {stage.name: stage for stage in recipe.stages if stage.is_sample}
+    samples = {stage.name: stage for stage in stages if stage.is_sample}
     return [
         (samples[name], usage)
         for role in summary.ledger.values()
@@ -155,13 +155,13 @@ def _side_calls(summary: RunSummary, recipe: Recipe) -> list[tuple[Stage, Usage]
     ]
 
 
-def _drawn_calls(summary: RunSummary, records: float, recipe: Recipe, settings: Any) -> list[tuple[Usage, float]]:
+def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
     """The calls of the stages behind a drawn sample, with their growth factor.
 
     ``records`` is the factor by which the records grow.
     """
     most, found = None, list[tuple[Usage, float]]()
-    for stage in recipe.stages:
+    for stage in stages:
         told = summary.stages.get(stage.name)
         if most is not None and told is not None and told.read and not stage.is_sample:
             growth = _growth(told.read, records, most)

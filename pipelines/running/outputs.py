@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from groundtrace.pipelines.running.plan import Wired
+from groundtrace.pipelines.running.wiring import Wired
 from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
 from groundtrace.schemas.records import Draft, Rejected
 from groundtrace.schemas.storage import Place, place
@@ -42,7 +42,7 @@ def write_ends(
 ) -> None:
     """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest last."""
     ends, folder = wired.ends, place(job, roots.storage)
-    rejected: Any = ends.rejected | "AllRejected" >> beam.Flatten()
+    rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):
         _ = read | f"NoteRecords{number or ''}" >> beam.ParDo(_NoteRecords(folder / RECORDS))
     sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [

@@ -1,14 +1,12 @@
 """What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.pipeline import PipelineVisitor
-from apache_beam.pvalue import PCollection
 
 from groundtrace.inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
 from groundtrace.inference.serving import kinds_to_serve
@@ -20,16 +18,17 @@ from groundtrace.pipelines.running.inputs import Input, check_fields, find_input
 from groundtrace.pipelines.running.loading import PipelineError, load_recipe
 from groundtrace.pipelines.running.run_folder import RunFolder, RunFolderError, named_folder
 from groundtrace.pipelines.running.runner import OptionError, pipeline_options
+from groundtrace.pipelines.running.wiring import Wired, stages_of, wire
 from groundtrace.pipelines.running.workers import check_in_store, is_local, see_no_disk
 from groundtrace.publishing.figures import InspectError, read_config, read_summary
 from groundtrace.schemas.arrow import CORE, EARLIER
-from groundtrace.schemas.columns import Column
 from groundtrace.schemas.config import ConfigError, given_values, load_config
 from groundtrace.schemas.storage import extras_for
+from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.options import Options
-from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
-from groundtrace.stages.plumbing.stage import READ, REJECTED, SIDE_CALLS, DraftStage, Stage
+from groundtrace.stages.plumbing.recipe import Recipe, RunContext
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.registry import format_of
 
 
@@ -58,10 +57,11 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run made ready: the recipe, its settings, the input and the folder."""
+    """A run made ready: the recipe, its settings, the stages that it wires with them, the input and the folder."""
 
     recipe: Recipe
     settings: Any
+    stages: StageList
     input: Input
     folder: RunFolder
     models: ModelsSettings
@@ -70,7 +70,7 @@ class Plan:
     @property
     def roles(self) -> dict[str, str]:
         """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
-        return {role: name for role, name in self.models.roles if role in self.recipe.roles_asked}
+        return {role: name for role, name in self.models.roles if role in self.stages.roles_asked}
 
     @property
     def extras(self) -> set[str]:
@@ -85,43 +85,43 @@ class Plan:
 
 
 def make_plan(arguments: RunArguments) -> Plan:
-    """Load the pipeline, the config and the input; raises their errors, touches nothing."""
+    """Load the pipeline, the config and the input, and find the stages; raises their errors, touches nothing."""
     recipe = load_recipe(arguments.pipeline)
     settings = load_config(recipe.settings, arguments.config, arguments.overrides)
-    _check_roles(recipe, settings)
-    check_kept_names(recipe, settings.input.keep)
-    named = given_values(arguments.config, arguments.overrides).get("roles", {})
-    _check_embedded(recipe, settings, frozenset(named if isinstance(named, Mapping) else ()))
     found = find_input(arguments.input, settings.input, settings.storage)
     folder = named_folder(arguments.output, settings.storage)
     elsewhere = not is_local(pipeline_options(arguments.beam_options))
     run_root = folder.seen_by_workers(folder.root, elsewhere)
     models = ModelsSettings(
         endpoints=tuple(sorted(settings.endpoints.items())),
-        roles=tuple(
-            sorted((role, name) for role, name in settings.roles.items() if name and role in recipe.roles_asked)
-        ),
+        roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
         cache_path=cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=run_root,
         storage=settings.storage,
     )
-    recipe = replace(recipe, stages=tuple(stage.asking(models) for stage in recipe.stages))
     roots = MediaRoots(found.media_root, run_root, settings.storage)
-    return Plan(recipe, settings, found, folder, models, RunContext(found.sources, roots, models, arguments.limit))
+    context = RunContext(found.sources, roots, models, arguments.limit, Draw(target_sft=arguments.target_sft))
+    stages = stages_of(recipe, context, settings)
+    _check_roles(stages, settings)
+    check_kept_names(stages, settings.input.keep)
+    named = given_values(arguments.config, arguments.overrides).get("roles", {})
+    _check_embedded(stages, settings, frozenset(named if isinstance(named, Mapping) else ()))
+    models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))
+    return Plan(recipe, settings, stages, found, folder, models, replace(context, models=models))
 
 
-def _check_roles(recipe: Recipe, settings: Any) -> None:
-    """Refuse a config that gives no endpoint to a role that the recipe's stages ask."""
-    for stage in recipe.stages:
+def _check_roles(stages: StageList, settings: Any) -> None:
+    """Refuse a config that gives no endpoint to a role that the stages ask."""
+    for stage in stages:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
                 raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
 
 
-def check_kept_names(recipe: Recipe, names: Sequence[str]) -> None:
+def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
     """Refuse to keep columns of the input under names that have another meaning in the rows. Raises ConfigError."""
-    taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in recipe.adds))}
+    taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):
         raise ConfigError(
             f"input.keep: rows have a column {name.casefold()} of their own: rename the input's column, or leave it out"
@@ -132,13 +132,13 @@ JUDGES = frozenset({"judge", "second_judge"})
 """Roles that read what others have seen: a real judge says nothing of the images."""
 
 
-def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> None:
+def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
     """Refuse to let the embedded engine look at what real models look at, where nobody said so.
 
     It finds drawn shapes. On photographs it finds nothing, so that good traces would be rejected; and a segmenter that
     finds no mask is as bad when it is named in the config.
     """
-    roles = {role: name for role, name in settings.roles.items() if name and role in recipe.roles_asked}
+    roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))
     if not real or settings.allow_embedded:
         return
@@ -153,123 +153,31 @@ def _check_embedded(recipe: Recipe, settings: Any, named: frozenset[str]) -> Non
             raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
 
 
-@dataclass(frozen=True)
-class Wired:
-    """A DAG on a pipeline: its ends, the records that were read, the calls for samples, and the columns that its stages
-    add, by the set (``sft``, ``rl``, ``rejected``) whose rows have come through such a stage.
+def wire_plan(plan: Plan, pipeline: beam.Pipeline, context: RunContext) -> Wired:
+    """Wires the plan's DAG on a pipeline, for a run with that context.
+
+    Raises what :func:`groundtrace.pipelines.running.wiring.wire` raises, and
+    :class:`groundtrace.pipelines.running.loading.PipelineError` if the stages are not those of the plan.
     """
-
-    ends: Ends
-    read: tuple[PCollection, ...]
-    side_calls: tuple[PCollection, ...]
-    added: Mapping[str, tuple[Column[Any], ...]]
-
-
-def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
-    """The recipe's DAG on a pipeline.
-
-    Raises :class:`groundtrace.pipelines.running.loading.PipelineError` when a stage that it wires is not among those it
-    lists (funnel, card and validation would not know of it), and when records would get lost; and what ``build``
-    raises.
-    """
-    ends = recipe.build(pipeline, context, settings)
-    if not isinstance(ends, Ends):
-        raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    seen = _Seen()
-    pipeline.visit(seen)
-    for stage, outputs in seen.stages:
-        _check_described(recipe, stage.asking(context.models))
-        _check_ended(recipe, stage, outputs, [*seen.taken, *ends.rejected, ends.sft, ends.rl])
-    read, side_calls = (
-        tuple(outputs[name] for _, outputs in seen.stages if name in outputs) for name in (READ, SIDE_CALLS)
-    )
-    if not read:
+    wired = wire(plan.recipe, pipeline, context, plan.settings)
+    if wired.stages != plan.stages:
+        changed = [
+            stage.name
+            for stage in (*plan.stages, *wired.stages)
+            if not (stage in plan.stages and stage in wired.stages)
+        ]
         raise PipelineError(
-            f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
+            f"the recipe {plan.recipe.name} wires other stages in the run than in its plan "
+            f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): make build depend on its settings only"
         )
-    return Wired(ends, read, side_calls, _added(recipe, ends, seen))
-
-
-def _check_described(recipe: Recipe, stage: Stage) -> None:
-    listed = recipe.stage(stage.name)
-    if listed is None:
-        raise PipelineError(f"the recipe {recipe.name} wires the stage {stage.name} and does not list it in stages")
-    if listed != stage:
-        raise PipelineError(
-            f"the recipe {recipe.name} lists the stage {stage.name} with another description than the one it wires: "
-            "list that of the stage as build makes it"
-        )
-
-
-def _check_ended(recipe: Recipe, stage: Stage, outputs: Mapping[str | None, Any], taken: Sequence[Any]) -> None:
-    """Refuse to lose records: what leaves a stage goes to another transform or to an end."""
-    lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
-    if REJECTED in lost:
-        raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} rejects: list it in Ends(rejected=…)"
-        )
-    told = {REJECTED, READ, SIDE_CALLS}
-    if lost >= outputs.keys() - told:
-        raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
-        )
+    return wired
 
 
 def check_wiring(plan: Plan) -> Wired:
     """Wire the plan's DAG, which nothing runs, and return it. Raises as a run would
     (:class:`groundtrace.pipelines.running.loading.PipelineError`).
     """
-    return wire(plan.recipe, beam.Pipeline(options=Options([])), plan.context, plan.settings)
-
-
-class _Seen(PipelineVisitor):
-    """Collects the stages in a pipeline with their outputs, and all that some transform takes."""
-
-    def __init__(self) -> None:
-        self.stages: list[tuple[Stage, Mapping[str | None, Any]]] = []
-        self.taken: list[Any] = []
-
-    def enter_composite_transform(self, transform_node: Any) -> None:
-        self.visit_transform(transform_node)
-        if isinstance(transform_node.transform, DraftStage):
-            self.stages.append((transform_node.transform.stage, transform_node.outputs))
-
-    def visit_transform(self, transform_node: Any) -> None:
-        self.taken += [*transform_node.inputs, *(side.pvalue for side in transform_node.side_inputs)]
-
-
-def _added(recipe: Recipe, ends: Ends, seen: _Seen) -> dict[str, tuple[Column[Any], ...]]:
-    """The columns by set, in the order of the recipe's stages.
-
-    What a stage rejects has come through the stages before it, and not through itself.
-    """
-    rejecting = {id(outputs[REJECTED]): stage.name for stage, outputs in seen.stages if REJECTED in outputs}
-    passed = {name: _passed([end]) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
-    passed["rejected"] = set[str]().union(
-        *(_passed([rejected]) - {rejecting.get(id(rejected), "")} for rejected in ends.rejected)
-    )
-    return {
-        name: tuple(dict.fromkeys(c for stage in recipe.stages if stage.name in stages for c in stage.adds))
-        for name, stages in passed.items()
-    }
-
-
-def _passed(collections: Iterable[Any]) -> set[str]:
-    """The names of the stages that the elements of these collections have come through; what a transform takes as a
-    side input does not come through it.
-    """
-    names, done, waiting = set[str](), set[int](), list(collections)
-    while waiting:
-        node = waiting.pop().producer
-        if node is None or id(node) in done:
-            continue
-        done.add(id(node))
-        waiting += node.inputs
-        while node is not None:
-            if isinstance(node.transform, DraftStage):
-                names.add(node.transform.stage.name)
-            node = node.parent
-    return names
+    return wire_plan(plan, beam.Pipeline(options=Options([])), plan.context)
 
 
 def check_plan(plan: Plan, arguments: RunArguments) -> None:

@@ -21,7 +21,7 @@ from groundtrace.inference.flow.notes import waiting
 from groundtrace.pipelines.running.so_far import NotesReader, SoFar
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.plumbing.metrics import StageProgress, board
-from groundtrace.stages.plumbing.recipe import Recipe
+from groundtrace.stages.plumbing.stage_list import StageList
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
@@ -35,7 +35,7 @@ StagesBefore = Mapping[str, str]
 
 @contextlib.contextmanager
 def show_progress(
-    recipe: Recipe, part: str = "", notes: str = "", expected_calls: float | None = None
+    stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None
 ) -> Iterator[None]:
     """Show the board on stderr while the body runs, and its last state when it ends.
 
@@ -45,7 +45,7 @@ def show_progress(
     """
     stop = threading.Event()
     show = _redraw if sys.stderr.isatty() else _print_lines
-    view = RunView(recipe, part, notes, expected_calls)
+    view = RunView(stages, part, notes, expected_calls)
     thread = threading.Thread(target=show, args=(stop, view), daemon=True)
     thread.start()
     try:
@@ -58,9 +58,9 @@ def show_progress(
 class RunView:
     """The view of a run. ``expected_calls`` is how many calls it makes in all, None if unknown."""
 
-    def __init__(self, recipe: Recipe, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
+    def __init__(self, stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
         self.part = part
-        self._before, self._notes, self._reader = stages_before(recipe), notes, NotesReader(notes)
+        self._before, self._notes, self._reader = stages_before(stages), notes, NotesReader(notes)
         self._expected = expected_calls
         self._calls: deque[tuple[float, int]] = deque()
 
@@ -117,9 +117,9 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
             return
 
 
-def stages_before(recipe: Recipe) -> StagesBefore:
+def stages_before(stages: StageList) -> StagesBefore:
     """For each stage whose input is exactly what the stage before it keeps, that stage before."""
-    passed = [stage for stage in recipe.stages if not stage.is_sample]
+    passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
 
 

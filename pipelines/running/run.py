@@ -32,7 +32,7 @@ from groundtrace.pipelines.running.kept_rows import check_kept
 from groundtrace.pipelines.running.last_replies import await_last_replies
 from groundtrace.pipelines.running.loading import PipelineError, recipe_file
 from groundtrace.pipelines.running.outputs import write_ends
-from groundtrace.pipelines.running.plan import Plan, RunArguments, Wired, check_cache, check_plan, make_plan, wire
+from groundtrace.pipelines.running.plan import Plan, RunArguments, check_cache, check_plan, make_plan, wire_plan
 from groundtrace.pipelines.running.progress import show_progress
 from groundtrace.pipelines.running.run_folder import SPOOL
 from groundtrace.pipelines.running.runner import OptionError, choose_runner, pipeline_options
@@ -40,6 +40,7 @@ from groundtrace.pipelines.running.spending import Spending
 from groundtrace.pipelines.running.telling import Made, telling
 from groundtrace.pipelines.running.truncation import truncated_replies
 from groundtrace.pipelines.running.waves import Wave, first_share, next_share, threshold
+from groundtrace.pipelines.running.wiring import Wired
 from groundtrace.pipelines.running.workers import is_local, runner_line
 from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.prompts.loader import load_prompt
@@ -55,9 +56,10 @@ from groundtrace.schemas.storage import is_remote
 from groundtrace.schemas.text import say
 from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.plumbing.metrics import clear_board
-from groundtrace.stages.plumbing.recipe import Recipe, RunContext, unchecked
+from groundtrace.stages.plumbing.recipe import RunContext
 from groundtrace.stages.plumbing.rows import RowContext
 from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.stages.sources.rows import kept_columns
 
@@ -104,11 +106,11 @@ def _execute(plan: Plan, arguments: RunArguments, local: bool, spending: Spendin
         rubrics = read_rubrics(staging)
         kept = {name: stage.kept for name, stage in summary.stages.items()}
         missing = [missing_stratum(rubrics)] if rubrics else []
-        warnings = (*filter(None, missing), *unchecked(plan.recipe, plan.settings, plan.models, kept))
+        warnings = (*filter(None, missing), *plan.stages.unchecked(plan.settings, plan.models, kept))
         details = most_frequent_details(staging)
         summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
         check_records(summary)
-        check_failures(plan.recipe, summary, staging, plan.settings.max_failed)
+        check_failures(plan.stages, summary, staging, plan.settings.max_failed)
         if not arguments.replace:
             check_kept(plan.folder.root, arguments.output, summary)
         replaced = replaced_by(plan.folder.root, summary, config, (staging / RUN_MARKER).exists())
@@ -167,7 +169,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
     ):
         pipeline = wire_job(plan, options, context, folder.name, file)
         try:
-            with show_progress(plan.recipe, *_shown(plan, draw, len(before) + 1)):
+            with show_progress(plan.stages, *_shown(plan, draw, len(before) + 1)):
                 follow(pipeline, options, local)
         except BaseException as error:
             if is_interrupt(error):
@@ -179,7 +181,7 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
             runtime().close(models)
         job = folder.read()
         plan.folder.bring_notes()
-        figures = figures_of(job, frozenset(stage.name for stage in plan.recipe.stages if stage.is_sample))
+        figures = figures_of(job, frozenset(stage.name for stage in plan.stages if stage.is_sample))
         if figures.unbalanced:
             raise ConservationError(figures.unbalanced)
         return Wave(figures, plan.folder.take_over(folder, job))
@@ -188,23 +190,23 @@ def _run_wave(plan: Plan, arguments: RunArguments, draw: Draw, before: Sequence[
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str, file: Path) -> beam.Pipeline:
     """The whole job: the DAG of the recipe in ``file``, and what writes its ends into ``folder``."""
     pipeline = beam.Pipeline(runner=choose_runner(options, file), options=options)
-    wired = wire(plan.recipe, pipeline, context, plan.settings)
+    wired = wire_plan(plan, pipeline, context)
     write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)
     return pipeline
 
 
 def row_context(plan: Plan, wired: Wired) -> RowContext:
     """What all rows of the run share."""
-    recipe, written, kept = plan.recipe, plan.settings.write, kept_columns(plan.settings.input.keep)
+    written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(
-        recipe.name,
+        plan.recipe.name,
         code_revision(),
         plan.models.self_judging,
         plan.models.self_checking,
         written.other_traces,
         written.rejected_images,
         {name: (*added, *kept) for name, added in wired.added.items()},
-        frozenset(column.name for column in recipe.adds),
+        frozenset(column.name for column in wired.stages.adds),
     )
 
 
@@ -235,7 +237,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         input=plan.input.name,
         counts=figures.counts,
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
-        stages=stage_figures(recipe, figures),
+        stages=stage_figures(plan.stages, figures),
         ledger=ledger(figures.asked, paid),
         truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
@@ -247,7 +249,7 @@ def _summarise(plan: Plan, waves: Sequence[Wave], arguments: RunArguments, wall_
         self_checked=plan.models.self_checking,
         config_sha256=config_sha256(plan.settings),
         revision=code_revision(),
-        prompts={name: load_prompt(name).sha256 for name in recipe.prompts_sent(plan.models_asked, plan.settings)},
+        prompts={name: load_prompt(name).sha256 for name in plan.stages.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(sorted(name for name in files if "/" not in name)),
         finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         wall_s=round(wall_s, 2),
@@ -269,8 +271,8 @@ def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
     return found
 
 
-def stage_figures(recipe: Recipe, figures: Figures) -> dict[str, StageFigures]:
-    """What the stages did that any record reached, with what each says of itself, in the recipe's order."""
+def stage_figures(stages: StageList, figures: Figures) -> dict[str, StageFigures]:
+    """What the stages did that any record reached, with what each says of itself, in their order."""
     return {
         stage.name: StageFigures(
             read=figures.seen(stage.name),
@@ -281,6 +283,6 @@ def stage_figures(recipe: Recipe, figures: Figures) -> dict[str, StageFigures]:
             prompts=tuple(sorted({name for ask in stage.asks for name in ask.prompts})),
             reasons=stage.meanings,
         )
-        for stage in recipe.stages
+        for stage in stages
         if figures.seen(stage.name)
     }

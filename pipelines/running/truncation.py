@@ -29,7 +29,7 @@ def truncated_replies(
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
     """The config section of a stage and its ``max_tokens``; "" and None without a section."""
-    described = plan.recipe.stage(stage)
+    described = plan.stages.stage(stage)
     kind: type | None = None if described is None else described.settings
     for each in fields(plan.settings):
         section: Any = getattr(plan.settings, each.name)

@@ -64,7 +64,7 @@ class CallModels(beam.DoFn):
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
-        self._stage, self._work, self._settings = stage.asking(models), work, models
+        self.stage, self._work, self._settings = stage.asking(models), work, models
         most = max((endpoint.max_concurrency for _, endpoint in models.endpoints), default=1)
         self._limit = in_flight or max(MIN_IN_FLIGHT, 2 * most)
         self._pending: dict[concurrent.futures.Future[tuple[str, Any, Session]], tuple[Any, Any]] = {}
@@ -78,10 +78,10 @@ class CallModels(beam.DoFn):
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
         """Start the element; emit finished results, and wait for one while ``in_flight`` elements run."""
-        count_in(self._stage.name)
+        count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
         self._asked = True
-        future = runtime().submit(_run(self._work, element, session, self._stage))
+        future = runtime().submit(_run(self._work, element, session, self.stage))
         self._pending[future] = (window, timestamp)
         future.add_done_callback(self._done.put)
         while len(self._pending) >= self._limit or not self._done.empty():
@@ -99,17 +99,17 @@ class CallModels(beam.DoFn):
         window, timestamp = self._pending.pop(finished)
         element_id, result, session = finished.result()
         for call in session.calls:
-            _check_declared(self._stage, call)
-            count_call(self._stage.name, call)
-        if self._stage.is_sample:
+            _check_declared(self.stage, call)
+            count_call(self.stage.name, call)
+        if self.stage.is_sample:
             reason = result.reason if isinstance(result, Rejected) else ""
-            side = SideCalls(element_id, self._stage.name, reason, tuple(session.calls))
+            side = SideCalls(element_id, self.stage.name, reason, tuple(session.calls))
             yield TaggedOutput(SIDE_CALLS, WindowedValue(side, timestamp, (window,)))
         if isinstance(result, Rejected):
             count_rejected(result)
             yield TaggedOutput(REJECTED, WindowedValue(result, timestamp, (window,)))
             return
-        count_kept(self._stage.name)
+        count_kept(self.stage.name)
         if isinstance(result, Route):
             yield TaggedOutput(result.output, WindowedValue(result.draft, timestamp, (window,)))
         else:

@@ -39,7 +39,7 @@ class RowContext:
         """
         if unknown := next((each.column for each in values if each.column not in self.declared), ""):
             raise ValueError(
-                f"a stage sets the column {unknown}, and none that the recipe {self.recipe} lists declares it: "
+                f"a stage sets the column {unknown}, and no stage of the recipe {self.recipe} declares it: "
                 "add it to adds in the description of the stage"
             )
         found = {each.column: each.plain for each in (*values, *origin.kept)}

@@ -64,7 +64,6 @@ class Stage:
             stages behind it ask does not grow beyond that; those that leave it otherwise are asked nothing.
         joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
         for_target: it does something only in a run that is to end with an exact number of rows.
-        scores: the names of the verdicts that it adds to traces.
         adds: the columns that it adds to the rows: it sets them with ``draft.with_added``.
         failures: those of its reasons that say that it could not do its work. Where they are many, the run has failed.
         unchecked: what it did not look for in the records that it kept, given its settings, the models and their
@@ -80,7 +79,6 @@ class Stage:
     max_kept: Callable[[Any], int] | None = None
     joins: bool = False
     for_target: bool = False
-    scores: tuple[str, ...] = ()
     adds: tuple[Column[Any], ...] = ()
     failures: tuple[str, ...] = ()
     unchecked: Callable[[Any, ModelsSettings, int], str] | None = None
@@ -135,18 +133,18 @@ class RunWork(beam.DoFn):
     """Runs a plain function for each draft, counts, and turns :class:`Reject` into a typed rejection."""
 
     def __init__(self, stage: Stage, work: Work) -> None:
-        self._stage, self._work = stage, work
+        self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
         """Emit the draft by the output that it leaves by."""
-        count_in(self._stage.name)
+        count_in(self.stage.name)
         try:
-            with setting_columns(self._stage):
+            with setting_columns(self.stage):
                 result = self._work(draft)
-            check_added(self._stage, draft, result)
-            yield kept_output(self._stage, result)
+            check_added(self.stage, draft, result)
+            yield kept_output(self.stage, result)
         except Reject as why:
-            yield rejected_output(self._stage.rejected(draft, why, draft.calls))
+            yield rejected_output(self.stage.rejected(draft, why, draft.calls))
 
 
 @contextmanager
@@ -210,10 +208,12 @@ class DraftStage(beam.PTransform):
     """Base of a stage whose work is a plain function of one draft.
 
     A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
-    is pickled to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`.
+    is pickled to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`. ``inner`` has
+    the descriptions of further stages whose work ``expand`` does; in lists they come before ``stage``.
     """
 
     stage: ClassVar[Stage]
+    inner: ClassVar[tuple[Stage, ...]] = ()
     routes: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:

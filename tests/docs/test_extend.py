@@ -23,6 +23,7 @@ from groundtrace.inference.endpoints.classical import HANDLERS
 from groundtrace.inference.families.registry import family_of
 from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.running.loading import load_recipe
 from groundtrace.prompts import loader
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served
@@ -34,6 +35,7 @@ from groundtrace.schemas.records import MediaRef, Question
 from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.sources.registry import FORMATS
 from groundtrace.trainer.shards import Shards
+from tests.wired import default_stages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/extend.md").read_text("utf-8")
@@ -304,11 +306,53 @@ def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) 
     assert refused.err.startswith(said)
 
 
-def test_a_stage_that_is_wired_and_not_listed_is_refused_in_one_line(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "    build=build,\n",
+            "    build=build,\n    stages=(IngestRecords.stage,),\n",
+            "beam: {file} cannot be imported: Recipe(stages=…): remove stages=, since the list is read from the DAG "
+            "(line 31)\n",
+        ),
+        (
+            "Ends(rl=in_band.kept)",
+            "Ends(rl=in_band.kept, rejected=[in_band.rejected])",
+            "beam: build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG\n",
+        ),
+        (
+            "Ends(rl=in_band.kept)",
+            "Ends(rl=attempted.kept)",
+            "beam: the recipe pass_rates loses what the stage difficulty keeps: no stage takes it and it is not an "
+            "end\n",
+        ),
+    ],
+)
+def test_what_a_recipe_should_not_write_is_refused_in_one_line(
+    before: str, after: str, said: str, folder: Path
+) -> None:
     """The page promises that ``beam validate`` wires the DAG."""
-    text = FILES["pass_rates.py"].replace("AttemptQuestions.stage, ", "")
-    (folder / "unlisted.py").write_text(text, "utf-8")
-    refused = _run("beam validate unlisted.py --input questions/")
-    said = "beam: the recipe pass_rates wires the stage attempt and does not list it in stages\n"
-    assert (refused.code, refused.out, refused.err) == (2, "", said)
-    sys.modules.pop("unlisted")
+    file = folder / "mistaken.py"
+    assert before in FILES["pass_rates.py"]
+    file.write_text(FILES["pass_rates.py"].replace(before, after), "utf-8")
+    refused = _run("beam validate mistaken.py --input questions/")
+    sys.modules.pop("mistaken", None)
+    assert (refused.code, refused.out, refused.err) == (2, "", said.format(file=file))
+
+
+def test_a_stage_is_added_in_two_places(folder: Path) -> None:
+    """Its import and the line that wires it; the recipe's other stages stay in place."""
+    text = FILES["pass_rates.py"]
+    for before, after in (
+        (
+            "import IngestRecords\n",
+            "import IngestRecords\nfrom groundtrace.stages.draw_questions import DrawQuestions\n",
+        ),
+        ('ingested["kept"] |', '(ingested["kept"] | DrawQuestions(run.draw.below)).kept |'),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    (folder / "drawing.py").write_text(text, "utf-8")
+    names = [stage.name for stage in default_stages(load_recipe(str(folder / "drawing.py")))]
+    sys.modules.pop("drawing")
+    assert names == ["ingest", "draw", "attempt", "difficulty"]

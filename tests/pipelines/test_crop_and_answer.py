@@ -11,6 +11,7 @@ import pytest
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.crop_and_answer import RECIPE, Settings
 from groundtrace.schemas.config import ConfigError, build
+from tests.wired import default_stages
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 LIMIT = 24
@@ -82,7 +83,7 @@ def test_the_card_says_what_the_rows_are(done: Path) -> None:
     card = (done / "one" / "README.md").read_text("utf-8")
     assert RECIPE.makes.split(":")[0] in card
     assert "crop_pass_rate" in card
-    assert "teacher" not in RECIPE.roles
+    assert "teacher" not in default_stages(RECIPE).roles
 
 
 def test_a_policy_that_does_not_say_how_it_writes_coordinates_is_refused(row_of_settings: Callable[..., dict]) -> None:

@@ -19,6 +19,7 @@ from groundtrace.schemas.question_text import BOXES, TEXTUAL, user_text
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.responses.response import parse_response
 from groundtrace.stages.assign_stream import form_of
+from tests.wired import default_stages
 
 from .dual_stream_world import (
     ALL,
@@ -290,6 +291,7 @@ def test_the_prompts_of_rows_are_those_of_their_form(scripted: Path) -> None:
 
 
 def test_the_recipe_lists_its_roles() -> None:
-    assert RECIPE.roles == ("teacher", "detector", "policy")
-    assert "judge" in RECIPE.roles_asked
-    assert "pointer" not in RECIPE.roles
+    stages = default_stages(RECIPE)
+    assert stages.roles == ("teacher", "detector", "policy")
+    assert "judge" in stages.roles_asked
+    assert "pointer" not in stages.roles

@@ -583,4 +583,3 @@ def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
 def test_what_the_stage_says_of_itself() -> None:
     assert set(STAGE.reasons) == {"wrong_answer", "malformed", "low_grounding", "low_reasoning", "unverifiable"}
     assert STAGE.failures == ("unverifiable",)
-    assert STAGE.scores == tuple(scorer.name for scorer in SCORERS)

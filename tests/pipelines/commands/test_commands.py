@@ -315,13 +315,16 @@ class Settings(RunSettings):
     pass
 
 def build(root, run, settings):
-    @@BODY@@
+    if @@WHEN@@:
+        @@BODY@@
     ingested = root | IngestRecords(run.sources, settings.input, run.roots, run.limit)
     nothing = ingested["kept"] | "Lose" >> beam.Filter(lambda draft: False)
-    return Ends(rl=nothing, rejected=[ingested["rejected"]])
+    return Ends(rl=nothing)
 
-RECIPE = Recipe("own", Settings, build, (IngestRecords.stage,))
+RECIPE = Recipe("own", Settings, build)
 """
+IN_THE_RUN = "run.models.notes"
+"""What is true when the DAG of a run is wired, and not yet when it is planned."""
 BODIES = {
     "lossy": (
         "pass",
@@ -340,12 +343,25 @@ def test_runs_that_fail_leave_no_outputs(
 ) -> None:
     body, code, said = BODIES[name]
     path = tmp_path / f"own_{name}.py"
-    path.write_text(OWN.replace("@@BODY@@", body), "utf-8")
+    path.write_text(OWN.replace("@@BODY@@", body).replace("@@WHEN@@", IN_THE_RUN), "utf-8")
     assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines()[-1] == f"beam: {said} (report: {tmp_path / 'run/failed.html'})"
     assert not (tmp_path / "run/run.json").exists()
+
+
+@pytest.mark.parametrize("name", ["broken", "silent", "stopped"])
+def test_a_recipe_that_fails_where_it_wires_leaves_no_folder(
+    name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body, code, said = BODIES[name]
+    path = tmp_path / f"own_unplanned_{name}.py"
+    path.write_text(OWN.replace("@@BODY@@", body).replace("@@WHEN@@", "True"), "utf-8")
+    assert main(["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]) == code
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"beam: {said}\n")
+    assert not (tmp_path / "run").exists()
 
 
 STOPPED_WHILE_LOADING = """
@@ -369,7 +385,7 @@ def test_ctrl_c_while_the_command_still_loads() -> None:
 @pytest.mark.parametrize("at", [0, 1, 2, 6])
 def test_verbose_shows_where(at: int, data: Path, tmp_path: Path) -> None:
     path = tmp_path / f"own_loud_{at}.py"
-    path.write_text(OWN.replace("@@BODY@@", "raise RuntimeError('here')"), "utf-8")
+    path.write_text(OWN.replace("@@BODY@@", "raise RuntimeError('here')").replace("@@WHEN@@", "True"), "utf-8")
     words = ["run", str(path), "--input", str(data), "--output", str(tmp_path / "run")]
     with pytest.raises(RuntimeError, match="here"):
         main([*words[:at], "--verbose", *words[at:]])

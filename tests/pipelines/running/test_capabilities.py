@@ -21,6 +21,9 @@ from groundtrace.pipelines.running.capabilities import (
     scan_media,
 )
 from groundtrace.stages.sources.base import RowSettings, Source
+from tests.wired import default_stages
+
+STAGES = default_stages(RECIPE)
 
 ABLE = EndpointSettings("openai", "m", base_url="http://127.0.0.1:9/v1", video=True)
 ROLES = ("policy", "teacher", "pointer", "judge", "detector", "segmenter")
@@ -74,7 +77,7 @@ def test_what_an_endpoint_cannot_do(
 ) -> None:
     endpoints = tuple((role, replace(ABLE, **changes)) for role in ROLES)
     problems, notes = check_capabilities(
-        RECIPE, ModelsSettings(endpoints, tuple(zip(ROLES, ROLES, strict=True)), "c", "i", "r"), scan
+        STAGES, ModelsSettings(endpoints, tuple(zip(ROLES, ROLES, strict=True)), "c", "i", "r"), scan
     )
     assert [line.split()[0] for line in problems] == unable
     assert [line.split()[0] for line in notes] == noted
@@ -84,18 +87,18 @@ def test_roles_of_one_endpoint_are_told_together() -> None:
     models = ModelsSettings(
         (("e", replace(ABLE, multi_image=False)),), (("policy", "e"), ("pointer", "e")), "c", "i", "r"
     )
-    [problem], notes = check_capabilities(RECIPE, models, TWO)
+    [problem], notes = check_capabilities(STAGES, models, TWO)
     assert problem.startswith("e (policy) takes one image a request, and the input has records with 2;")
     assert notes == []
 
 
 def test_clips_that_cannot_be_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     models = ModelsSettings((("e", ABLE),), (("policy", "e"),), "c", "i", "r")
-    assert check_capabilities(RECIPE, models, FILM)[0] == []
+    assert check_capabilities(STAGES, models, FILM)[0] == []
     monkeypatch.setitem(sys.modules, "molmo_utils", None)
     needs = "reading clips needs the extra video: pip install 'groundtrace[video]' (there is no module molmo_utils)"
-    assert check_capabilities(RECIPE, models, FILM)[0] == [f"3 of the first 9 records have a clip, but {needs}"]
-    assert check_capabilities(RECIPE, models, TWO)[0] == []
+    assert check_capabilities(STAGES, models, FILM)[0] == [f"3 of the first 9 records have a clip, but {needs}"]
+    assert check_capabilities(STAGES, models, TWO)[0] == []
 
 
 ANSWERS: list[Any] = [

@@ -16,8 +16,8 @@ from groundtrace.pipelines.running.failures import MIN_FAILED, check_failures, m
 from groundtrace.pipelines.running.loading import PipelineError
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.run_summary import Counts, RunSummary, StageFigures
-from groundtrace.stages.plumbing.recipe import Recipe
 from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.verify_traces import STAGE as VERIFY
 
 
@@ -128,15 +128,13 @@ OTHER = Stage(
     "other", "does something", reasons={"broken": "it broke", "lost": "it was lost"}, failures=("broken", "lost")
 )
 PLAIN = Stage("plain", "does something", reasons={"unverifiable": "for another reason"})
-RECIPE = Recipe("r", object, build=lambda *_: None, stages=(VERIFY, OTHER, PLAIN))  # type: ignore[arg-type]
+STAGES = StageList((VERIFY, OTHER, PLAIN))
 
 
 def summed(rejected: dict[str, dict[str, int]], read: int) -> RunSummary:
     """The summary of a run whose stages read so many records each."""
     counts = Counts(read, 0, 0, rejected)
-    figures = {
-        stage.name: StageFigures(read, read - sum(rejected.get(stage.name, {}).values())) for stage in RECIPE.stages
-    }
+    figures = {stage.name: StageFigures(read, read - sum(rejected.get(stage.name, {}).values())) for stage in STAGES}
     return RunSummary("r", "in", counts, figures, {}, {}, {}, "now", 1.0, "rev", "sha", False)
 
 
@@ -180,12 +178,12 @@ def test_when_a_run_has_failed(
 ) -> None:
     staging = write_rejected(tmp_path, [("verify", "unverifiable", "no reply"), ("other", "lost", "no reply")])
     if not fails:
-        check_failures(RECIPE, summed(rejected, read), staging, max_failed)
+        check_failures(STAGES, summed(rejected, read), staging, max_failed)
         return
     (stage,) = rejected
     count = sum(n for reason, n in rejected[stage].items() if reason not in ("low_grounding", "wrong_answer"))
     with pytest.raises(PipelineError) as caught:
-        check_failures(RECIPE, summed(rejected, read), staging, max_failed)
+        check_failures(STAGES, summed(rejected, read), staging, max_failed)
     reasons = "unverifiable" if stage == "verify" else "broken or lost"
     assert str(caught.value) == (
         f"{stage}: {count} of {read} records ended as {reasons}; most often: no reply. Nothing was replaced, and the "

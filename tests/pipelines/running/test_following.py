@@ -41,10 +41,10 @@ def slept(draft):
 
 def build(root, run, settings):
     ingested = root | IngestRecords(run.sources, settings.input, run.roots, run.limit)
-    return Ends(rl=ingested["kept"] | beam.Map(slept), rejected=[ingested["rejected"]])
+    return Ends(rl=ingested["kept"] | beam.Map(slept))
 
 
-RECIPE = Recipe("sleeps", Settings, build, stages=(IngestRecords.stage,), makes="Nothing.")
+RECIPE = Recipe("sleeps", Settings, build, makes="Nothing.")
 """
 
 

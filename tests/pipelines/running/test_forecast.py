@@ -19,6 +19,9 @@ from groundtrace.rewards.rubrics import RubricSettings
 from groundtrace.schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.sources.base import Source
+from tests.wired import default_stages
+
+STAGES, RUCL_STAGES = default_stages(RECIPE), default_stages(RUCL)
 
 # Two-sided 95 % quantiles of Student's t, as in any printed table.
 QUANTILES = [
@@ -107,7 +110,7 @@ FORECASTS = [
 
 @pytest.mark.parametrize(("given", "total", "text"), FORECASTS)
 def test_the_forecast(given: RunSummary, total: int | None, text: str) -> None:
-    assert forecast_text(given, total, RECIPE, Settings()) == text
+    assert forecast_text(given, total, STAGES, Settings()) == text
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_the_forecast(given: RunSummary, total: int | None, text: str) -> None:
 def test_what_grows_with_the_records(stage: str, made: int, calls: str, cost: str) -> None:
     """Candidates are asked for once a run, and judged on 64 questions at most; records' own calls are measured."""
     given = summary(5, 5, 10, [1] * 10, [0.001] * 10, **{stage: side(made, 2.0)})
-    lines = forecast_text(given, 1000, RECIPE, Settings(rubrics=RubricSettings(sample=64))).splitlines()
+    lines = forecast_text(given, 1000, STAGES, Settings(rubrics=RubricSettings(sample=64))).splitlines()
     assert lines[1].startswith(f"  calls: {calls} (")
     assert lines[2].startswith(f"  cost: {cost} (")
 
@@ -129,7 +132,7 @@ def test_what_grows_with_the_records(stage: str, made: int, calls: str, cost: st
 def test_the_calls_of_a_run_by_an_earlier_one() -> None:
     """A record's calls grow with the records, whoever is asked; candidates are asked for once a run."""
     ran = summary(5, 5, 10, [], [], attempt=side(40, 0.0), trace=side(25, 0.0), rubric_candidates=side(1, 0.0))
-    assert expected_calls(ran, 1000, RECIPE, Settings()) == 6501
+    assert expected_calls(ran, 1000, STAGES, Settings()) == 6501
 
 
 def test_what_only_a_sample_of_the_records_is_asked_grows_up_to_the_sample() -> None:
@@ -137,12 +140,12 @@ def test_what_only_a_sample_of_the_records_is_asked_grows_up_to_the_sample() -> 
     ran = summary(0, 10, 10, [1] * 10, [0.5] * 10, attempt=side(10, 5.0))
     ran = replace(ran, stages={name: StageFigures(10, 10) for name in ("sample", "attempt")})
     settings = Rucl(rubrics=SampledRubrics(sample=64))
-    lines = forecast_text(ran, 1000, RUCL, settings).splitlines()
+    lines = forecast_text(ran, 1000, RUCL_STAGES, settings).splitlines()
     assert lines[1] == "  calls: 64 (95 %: 64 to 64)"
     assert lines[2].startswith("  cost: $32.00 (")
-    assert expected_calls(ran, 1000, RUCL, settings) == 64
+    assert expected_calls(ran, 1000, RUCL_STAGES, settings) == 64
     everything = replace(ran, stages={"attempt": StageFigures(10, 10)})
-    assert expected_calls(everything, 1000, RUCL, settings) == 1000, "the run drew no sample"
+    assert expected_calls(everything, 1000, RUCL_STAGES, settings) == 1000, "the run drew no sample"
 
 
 def test_the_records_of_an_input(tmp_path: Path) -> None:

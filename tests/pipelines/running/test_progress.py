@@ -25,6 +25,9 @@ from groundtrace.pipelines.running.progress import (
 from groundtrace.pipelines.running.so_far import SoFar
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.plumbing.metrics import StageProgress, clear_board, progress
+from tests.wired import default_stages
+
+LISTED = default_stages(RECIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -59,17 +62,17 @@ def test_the_time_left_at_the_present_rate(kept: int, rejected: int, total: int 
 )
 def test_a_stages_total_is_what_the_one_before_kept(stage: str, total: int | None) -> None:
     stages = {"ingest": StageProgress(kept=7), "clean": StageProgress(seen=7, kept=5), "dedup": StageProgress()}
-    assert total_of(stage, stages, stages_before(RECIPE)) == total
+    assert total_of(stage, stages, stages_before(LISTED)) == total
 
 
 def test_the_stages_before_follow_the_recipe() -> None:
     """Of what the split and the cut get, no one stage tells; nor of what is sampled."""
-    before = stages_before(RECIPE)
+    before = stages_before(LISTED)
     assert (before["clean"], before["difficulty"], before["verify"]) == ("ingest", "attempt", "trace")
     assert {"ingest", "cut", "rubric_candidates", "rubric_judge"}.isdisjoint(before)
 
 
-BEFORE = stages_before(RECIPE)
+BEFORE = stages_before(LISTED)
 STAGES = {
     "ingest": StageProgress(kept=8, rejected=2),
     "clean": StageProgress(kept=5, rejected=1, requests=3, cached=4),
@@ -135,7 +138,7 @@ def test_what_was_taken(so_far: SoFar, text: str) -> None:
 
 def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
     notes = RunNotes(str(tmp_path))
-    view = RunView(RECIPE, notes=str(tmp_path))
+    view = RunView(LISTED, notes=str(tmp_path))
     assert view.line() == ""
     notes.paid("policy", 1, Usage(requests=2, tokens_in=40, cost_usd=0.01))
     assert view.line() == "requests sent 2; 40 tokens, $0.01"
@@ -147,7 +150,7 @@ def test_the_line_adds_what_was_taken(tmp_path: Path) -> None:
 def test_the_line_tells_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 100.0
     monkeypatch.setattr("groundtrace.pipelines.running.progress.time.monotonic", lambda: now_s)
-    view = RunView(RECIPE, expected_calls=1000)
+    view = RunView(LISTED, expected_calls=1000)
     progress("attempt").calls = 100
     assert "left" not in view.line()
     now_s = 110.0
@@ -168,13 +171,13 @@ def test_the_table_has_a_row_for_each_stage() -> None:
 
 
 def test_without_a_terminal_the_last_state_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress(RECIPE):
+    with show_progress(LISTED):
         progress("ingest").kept = 3
     assert capsys.readouterr().err == "ingest: 3 done, 0 rejected; calls sent 0, from the cache 0\n"
 
 
 def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress(RECIPE, "wave 2: "):
+    with show_progress(LISTED, "wave 2: "):
         progress("ingest").kept = 3
     assert capsys.readouterr().err.startswith("wave 2: ingest: 3 done, ")
     console = Console(width=120)
@@ -184,14 +187,14 @@ def test_a_part_of_a_run_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_is_printed_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with show_progress(RECIPE):
+    with show_progress(LISTED):
         pass
     assert capsys.readouterr().err == ""
 
 
 def test_the_view_ends_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()
-    with pytest.raises(ZeroDivisionError), show_progress(RECIPE):
+    with pytest.raises(ZeroDivisionError), show_progress(LISTED):
         progress("ingest").rejected = 1
         _ = 1 / 0
     assert "1 rejected" in capsys.readouterr().err

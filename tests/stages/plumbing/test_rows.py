@@ -144,7 +144,7 @@ def test_what_did_not_become_a_question_keeps_what_the_input_says_of_it() -> Non
 
 @pytest.mark.parametrize("make", [sft_row, rl_row])
 def test_a_column_that_no_stage_of_the_recipe_declares_is_no_row(make: Callable[..., Any], draft: Draft) -> None:
-    with pytest.raises(ValueError, match="a stage sets the column light, and none that the recipe grounded_cot lists"):
+    with pytest.raises(ValueError, match="a stage sets the column light, and no stage of the recipe grounded_cot"):
         make(draft.with_added(LIGHT, 0.5), CONTEXT)
 
 

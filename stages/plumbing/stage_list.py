@@ -1,0 +1,137 @@
+"""The list of a DAG's stages, and what is derived from it: roles, prompts, columns, bounds."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from groundtrace.inference.asking import PROMPT as REPAIR_PROMPT
+from groundtrace.inference.asking import Asks
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.arrow import CORE
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.errors import UserError
+from groundtrace.stages.plumbing.stage import Stage
+
+
+class RecipeError(UserError):
+    """A recipe's file has a mistake; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class StageList:
+    """The descriptions of a DAG's stages, each once, in the order in which records pass them; those that look at a
+    sample come last.
+    """
+
+    stages: tuple[Stage, ...]
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.stages)
+
+    def stage(self, name: str) -> Stage | None:
+        """The stage of that name."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def asking(self, models: ModelsSettings) -> "StageList":
+        """Returns the list with the prompts that the stages send to these models."""
+        return StageList(tuple(stage.asking(models) for stage in self.stages))
+
+    @property
+    def asks(self) -> tuple[Asks, ...]:
+        """What the stages ask of the roles, stage by stage."""
+        return tuple(ask for stage in self.stages for ask in stage.asks)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that must have endpoints, each once, in the order in which they are first asked."""
+        return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
+
+    @property
+    def roles_asked(self) -> tuple[str, ...]:
+        """The roles that are asked where they have endpoints, the required ones among them."""
+        return tuple(dict.fromkeys(ask.role for ask in self.asks))
+
+    def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
+        """The prompts that a run with these models and this config may send, sorted; with the one that asks again,
+        where the run asks at all. ``clips`` False: the input is known to have none.
+        """
+        sent = set[str]()
+        for stage in self.stages:
+            section = _section_of_stage(settings, stage)
+            for ask in stage.asks:
+                asked = models.has_role(ask.role) and (clips or not ask.clips)
+                if asked and (ask.when is None or ask.when(section)):
+                    sent.update(ask.prompts)
+        return tuple(sorted({*sent, REPAIR_PROMPT} if sent else sent))
+
+    @property
+    def adds(self) -> tuple[Column[Any], ...]:
+        """The columns that the stages add, in the order of the stages, each once."""
+        return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
+
+    def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
+        """What the stages of a run with that config did not look for in what they kept, a sentence each; ``kept`` is by
+        the stage's name.
+        """
+        found = []
+        for stage in self.stages:
+            if stage.unchecked is not None and (count := kept.get(stage.name, 0)):
+                found.append(stage.unchecked(_section_of_stage(settings, stage), models, count))
+        return tuple(filter(None, found))
+
+
+def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
+    """Returns the list of the stages of the recipe with that name, which are given in the order of their wiring.
+
+    Raises RecipeError if two different stages, or two different columns, have one name.
+    """
+    known: dict[str, Stage] = {}
+    for stage in wired:
+        if known.setdefault(stage.name, stage) != stage:
+            raise RecipeError(
+                f"the recipe {recipe} wires two different stages that are named {stage.name}: rename one of them"
+            )
+    stages = tuple(sorted(known.values(), key=lambda stage: stage.is_sample))
+    _check_columns(recipe, stages)
+    return StageList(stages)
+
+
+def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
+    """Raises RecipeError for a column that rows have already, and for one that two stages declare differently.
+
+    Names that differ in capitals alone count as one: SQL takes them for one.
+    """
+    taken: dict[str, Column[Any]] = {name.casefold(): column for name, column in CORE.items()}
+    for stage in stages:
+        for column in stage.adds:
+            other = taken.setdefault(column.name.casefold(), column)
+            if other != column:
+                owner = "the rows have" if other is CORE.get(other.name) else "another stage declares"
+                raise RecipeError(
+                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, and {owner} "
+                    "another of that name: rename it"
+                )
+
+
+def max_calls(stage: Stage, settings: Any) -> int | None:
+    """The most calls that a stage that looks at a sample makes in a run of that config; None for other stages."""
+    if stage.max_calls is None:
+        return None
+    return stage.max_calls(settings if stage.settings is None else section_of(settings, stage.settings))
+
+
+def max_kept(stage: Stage, settings: Any) -> int | None:
+    """The most records that a stage keeps that draws a sample, in a run of that config; None for other stages."""
+    if stage.max_kept is None:
+        return None
+    return stage.max_kept(settings if stage.settings is None else section_of(settings, stage.settings))
+
+
+def section_of(settings: Any, kind: type) -> Any:
+    """The first section of the config that is of the class ``kind``; its defaults where the config has none."""
+    values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
+    return next((value for value in values if isinstance(value, kind)), None) or kind()
+
+
+def _section_of_stage(settings: Any, stage: Stage) -> Any:
+    return None if stage.settings is None else section_of(settings, stage.settings)

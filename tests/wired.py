@@ -1,0 +1,18 @@
+"""The stages that a recipe wires with its settings' defaults, without an input."""
+
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines.running.wiring import stages_of
+from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.recipe import Recipe, RunContext
+from groundtrace.stages.plumbing.stage_list import StageList
+from groundtrace.stages.sources.base import Source
+
+
+def default_stages(recipe: Recipe) -> StageList:
+    """The stages of a run with no config over one file of records."""
+    settings = recipe.settings()
+    models = ModelsSettings(
+        tuple(settings.endpoints.items()), tuple(settings.roles.items()), "replies.sqlite", "in", "run"
+    )
+    context = RunContext((Source("jsonl", "records.jsonl"),), MediaRoots("in", "run"), models)
+    return stages_of(recipe, context, settings)
