@@ -29,7 +29,7 @@ import aiohttp
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.inference.families.registry import family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.publishing.rewards.row_reward import Answer, RowReward
 from groundtrace.publishing.rewards.settings import load_reward_settings
@@ -70,7 +70,7 @@ def write_run(run: Path) -> list[Item]:
 
 def responses(answer: str, boxes: Sequence[tuple[str, list[float]]], size: tuple[int, int]) -> list[str]:
     """Responses with the right answer, as the model writes them: points ever less exact, and one without points."""
-    family = family_of(FAMILY)
+    family = FAMILIES.named(FAMILY)
     speech, found = Speech(family.frame, family.decimals), []
     for number in range(RESPONSES - 1):
         tags = []

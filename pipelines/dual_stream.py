@@ -23,7 +23,7 @@ import apache_beam as beam
 from groundtrace.inference.endpoint import check_coordinates
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.aggregate import GateSettings
-from groundtrace.rewards.registry import STREAM_SCORERS
+from groundtrace.rewards.scorer_sets import STREAM_SCORERS
 from groundtrace.schemas.config import settings
 from groundtrace.schemas.question_text import BOXES, TEXTUAL
 from groundtrace.stages.assign_stream import AssignStream, ColdStartSettings, form_of_draft

@@ -24,6 +24,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
 
 T = TypeVar("T")
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -49,12 +50,6 @@ class ConfigError(UserError, ValueError):
     """A config that cannot be used; the message names the key and what to do."""
 
 
-def _near(word: str, known: Collection[str]) -> str:
-    """A hint at the most similar known word, "" if none is similar."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return f": did you mean {near[0]}?" if near else ""
-
-
 @dataclasses.dataclass(frozen=True)
 class OneOf:
     """The annotation of a word that must be in ``known``, such as a registry; for fixed words use a Literal."""
@@ -64,7 +59,7 @@ class OneOf:
     def check(self, word: str) -> str:
         """Returns the word. Raises ValueError if it is not known."""
         if word not in self.known:
-            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{_near(word, self.known)}")
+            raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -72,6 +67,36 @@ class OneOf:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {**handler(schema), "enum": list(self.known)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """The annotation of the name of a part (:mod:`groundtrace.schemas.registry`), or ``module:NAME`` of one's own.
+
+    ``or_empty`` lets "" stand for none.
+    """
+
+    registry: Registry[Any]
+    or_empty: bool = False
+
+    def check(self, name: str) -> str:
+        """The name itself. Raises ValueError for one that is not known. Nothing is imported."""
+        if name or not self.or_empty:
+            self.registry.check(name)
+        return name
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "enum": [*self.registry, "module:NAME"]}
+
+
+Plugins = Annotated[
+    Mapping[Annotated[str, OneOf(KINDS)], Mapping[str, str]],
+    "parts from outside Groundtrace, by kind and name, each as module:NAME",
+]
+"""The section ``[plugins]`` of a config, which :func:`load_config` makes known before all else."""
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -105,9 +130,12 @@ def settings(cls: type[T]) -> type[T]:
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -> T:
     """The settings of a config file (or the defaults) with ``a.b=c`` overrides applied in order.
 
-    Raises :class:`ConfigError` for a file that cannot be read, an unknown key or a value that does not fit.
+    The plug-ins that it names in ``[plugins]`` are made known first. Raises :class:`ConfigError` for a file that cannot
+    be read, an unknown key or a value that does not fit, and RegistryError for a plug-in that cannot be used.
     """
-    return build(cls, given_values(path, overrides))
+    values = given_values(path, overrides)
+    use_plugins(values.get("plugins", {}))
+    return build(cls, values)
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:

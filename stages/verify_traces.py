@@ -12,7 +12,7 @@ verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from groundtrace.inference.asking import Asks
 from groundtrace.inference.session import Session
@@ -21,8 +21,8 @@ from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.form import FORMS
 from groundtrace.rewards.locating import ObjectMasks, Served, served_by
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer, check_names, check_served
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.selection import PLAN_PROMPT, Planner
 from groundtrace.rewards.verifier import verify as verify_case
@@ -36,7 +36,7 @@ LOW_GROUNDING, LOW_REASONING = "low_grounding", "low_reasoning"
 
 
 def _default_floors() -> dict[str, float]:
-    return {scorer.name: scorer.floor for scorer in SCORERS if scorer.floor is not None}
+    return {scorer.name: scorer.floor for scorer in TRACE_SCORERS if scorer.floor is not None}
 
 
 @settings
@@ -63,6 +63,10 @@ class VerifySettings:
     gate: GateSettings = field(default_factory=GateSettings)
     planner: Planner = "rules"
     synthetic_sources: tuple[str, ...] = ()
+    scorers: Annotated[
+        ScorerArguments,
+        "arguments of scorers, by name or module:NAME; one that is not among the recipe's runs besides them",
+    ] = field(default_factory=dict, hash=False)
 
     def floor_of(self, scorer: Scorer) -> float:
         """The least value at which a trace is kept; 0 means no floor."""
@@ -78,14 +82,14 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
         raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
-    known = (*scorers, *SCORERS)
+    known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)
     check_names("verify.gate.skip", settings.gate.skip, known)
 
 
 def below_floor(
-    trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+    trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Scorer, Verdict] | None:
     """The first verdict that is below its scorer's floor, with the scorer; None if there is none."""
     by_name = {scorer.name: scorer for scorer in scorers}
@@ -98,7 +102,7 @@ def below_floor(
 
 
 def good_traces(
-    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Trace, ...]:
     """The traces that may be kept: right (whatever ``min_score`` is), with a high enough score, above the floors."""
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
@@ -117,7 +121,7 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 
 
 def why_rejected(
-    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = SCORERS
+    traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
     """Returns the reason, the detail and the index of the trace concerned, if none of the traces is good enough.
 
@@ -153,7 +157,7 @@ def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
 
 
 async def verify(
-    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = SCORERS
+    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 
@@ -201,7 +205,7 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """The stage's description with these scorers; a recipe with scorers of its own lists this description."""
+    """The stage's description with these scorers, which a recipe or a config chooses."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
@@ -222,27 +226,28 @@ def describe(scorers: Sequence[Scorer]) -> Stage:
     )
 
 
-STAGE = describe(SCORERS)
+STAGE = describe(TRACE_SCORERS)
 
 
 @dataclass
 class VerifyTraces(CallingStage):
-    """Verifies the traces of every draft; see the module.
+    """Verifies the traces of every draft; see the module. ``scorers`` are those of the recipe; a config may add others.
 
-    A recipe with other scorers lists :func:`describe` of them among its stages.
+    Raises ConfigError for scorers, arguments, floors or weights of a config that cannot be.
     """
 
     settings: VerifySettings
     models: ModelsSettings
-    scorers: tuple[Scorer, ...] = SCORERS
+    scorers: tuple[Scorer, ...] = TRACE_SCORERS
     stage = STAGE
     spread = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.scorers = configured(self.scorers, self.settings.scorers, "verify.scorers")
         check_scorers(self.settings, self.scorers)
         check_served(self.scorers, self.settings.gate.skip, dict(self.models.roles), "verify.gate.skip")
-        if self.scorers != SCORERS:
+        if self.scorers != TRACE_SCORERS:
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:

@@ -1,18 +1,19 @@
 """The interface to all models, and the registry of endpoint kinds.
 
-A new kind needs one file with a class of this interface, and one line in :data:`KINDS`. The registry imports no kind.
+A new kind needs one file with a class of this interface, and one entry in :data:`KINDS`. The registry imports no kind:
+a :class:`Kind` holds what a run must know of it before it opens an endpoint.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from groundtrace.inference.families.registry import DEFAULT, FAMILIES, family_of
-from groundtrace.inference.loading import is_path, load
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES
 from groundtrace.inference.request import Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.extras import require_extra
+from groundtrace.schemas.registry import Registry, RegistryError, load
 from groundtrace.vision.media import MediaStore
 
 
@@ -71,7 +72,22 @@ class Kind:
     prompts: str = ""
 
 
-KINDS = {
+class Kinds(Registry[Kind]):
+    """The registry of endpoint kinds. ``module:NAME`` names a :class:`Kind`, or the class of an endpoint, which becomes
+    a kind with the defaults of :class:`Kind`.
+    """
+
+    def made(self, path: str, found: Any) -> Kind:
+        """See :meth:`groundtrace.schemas.registry.Registry.made`."""
+        if isinstance(found, Kind):
+            return found
+        if not isinstance(found, type) or not callable(getattr(found, "generate", None)):
+            wanted = "a class with the methods of groundtrace.inference.endpoint.Endpoint, or a Kind of that module"
+            raise RegistryError(self.wrong(path, found, wanted))
+        return Kind(path)
+
+
+_OURS = {
     "classical": Kind(
         "groundtrace.inference.endpoints.classical:ClassicalEndpoint",
         in_process=True,
@@ -94,7 +110,7 @@ KINDS = {
         server="groundtrace.inference.endpoints.vllm_server:serving",
     ),
 }
-"""The kinds by name. A user's own kind needs no entry: the config names its class as ``module:Class``."""
+KINDS = Kinds("endpoint_kinds", "endpoint kind", "groundtrace.inference.endpoint:Kind", _OURS)
 
 
 class EndpointError(UserError, ValueError):
@@ -102,16 +118,12 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of that name, or for a user's class named as ``module:Class``. Raises :class:`EndpointError`."""
-    if name in KINDS:
-        return KINDS[name]
-    if is_path(name):
-        return Kind(name)
-    known = ", ".join(sorted(KINDS))
-    raise EndpointError(
-        f"unknown kind {name!r}; known are {known}, and a class of your own as module:Class "
-        "(openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
-    )
+    """The kind of that name, or the user's own at ``module:NAME``. Raises :class:`EndpointError`."""
+    try:
+        return KINDS.named(name)
+    except RegistryError as error:
+        hint = " (openai is any server with OpenAI's chat API, such as vLLM, SGLang or Ollama)"
+        raise EndpointError(f"{error}{'' if ':' in name else hint}") from error
 
 
 def is_embedded(settings: EndpointSettings) -> bool:
@@ -121,7 +133,7 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 def is_real(settings: EndpointSettings) -> bool:
     """Whether the endpoint is known to serve a real model; False for a user's own kind, too."""
-    return settings.kind in KINDS and not KINDS[settings.kind].embedded
+    return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
@@ -134,11 +146,11 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
         try:
             kind_of(endpoint.kind)
         except EndpointError as error:
-            raise ValueError(f"endpoints.{name}.kind: {error}") from error
+            raise ValueError(f"endpoints.{name}.kind {error}") from error
         try:
-            family_of(endpoint.family or DEFAULT)
+            FAMILIES.named(endpoint.family or DEFAULT)
         except ValueError as error:
-            raise ValueError(f"endpoints.{name}.family: {error}") from error
+            raise ValueError(f"endpoints.{name}.family {error}") from error
     for role, name in roles.items():
         if name not in endpoints:
             known = ", ".join(sorted(endpoints))
@@ -202,7 +214,6 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     check_extras([settings])
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
-    except (ImportError, AttributeError) as error:
-        said = f"the endpoint kind {settings.kind} cannot be imported ({error}): make it importable"
-        raise EndpointError(said) from error
+    except RegistryError as error:
+        raise EndpointError(f"the endpoint kind {settings.kind} is {error}") from error
     return endpoint(settings, media, threads)

@@ -20,10 +20,10 @@ from groundtrace.inference.flow.checking import (
     what_to_do,
     will_not_serve,
 )
-from groundtrace.inference.loading import load
 from groundtrace.inference.models import Models
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.registry import load
 from groundtrace.schemas.text import printable
 
 

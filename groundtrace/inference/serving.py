@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Iterator
 
 from groundtrace.inference.endpoint import kind_of
-from groundtrace.inference.loading import load
 from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:

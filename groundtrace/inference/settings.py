@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from groundtrace.inference.families.registry import DEFAULT, FAMILIES, check_family, family_of
-from groundtrace.schemas.config import NonEmpty, OneOf, Share, settings
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES
+from groundtrace.schemas.config import Named, NonEmpty, OneOf, Share, settings
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.storage import STANDARD, StorageSettings
 
@@ -52,12 +52,6 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _known_family(name: str) -> str:
-    if name:
-        check_family(name)
-    return name
-
-
 MAX_CONCURRENCY = 100_000
 """More than any server accepts, and more connections than one machine can open."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -80,8 +74,8 @@ class EndpointSettings:
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
     family: Annotated[
         str,
-        AfterValidator(_known_family),
-        f"how the model points, boxes and is read: {', '.join(sorted(FAMILIES))}, or one of your own as module:NAME; "
+        Named(FAMILIES, or_empty=True),
+        "how the model points, boxes and is read; "
         "a pointer or a detector needs one, or a frame, but for the kinds classical and transformers",
     ] = ""
     frame: Annotated[
@@ -139,7 +133,7 @@ class EndpointSettings:
 
         Raises ValueError for a user's own family that cannot be imported.
         """
-        family = family_of(self.family or DEFAULT)
+        family = FAMILIES.named(self.family or DEFAULT)
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:

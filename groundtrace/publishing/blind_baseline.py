@@ -19,7 +19,7 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
     """Returns the figures of the rows in RL shards under the named reward; None without rows or without a reward."""
     if not reward:
         return None
-    figures = blind_figures(rewarded_questions(shards), RECIPES[reward])
+    figures = blind_figures(rewarded_questions(shards), RECIPES.named(reward))
     return figures if figures.rows else None
 
 

@@ -6,6 +6,7 @@ A scorer of one's own is such a value in a file of one's own; it runs where it i
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from groundtrace.inference.asking import Asks
 from groundtrace.rewards.case import Case
@@ -31,17 +32,25 @@ class Scorer:
         floor: the least value at which a trace is kept, unless a config says otherwise; None is no floor.
         is_grounding: whether a low value means that what is said is not in the media.
         is_gate: whether nothing else counts, and the score is 0, where its value is 0.
+        arguments: what a config may set of it: a value of a class made by
+            :func:`groundtrace.schemas.config.settings`, with the defaults. ``score`` gets it behind the case; None for
+            a scorer whose ``score`` takes the case alone.
     """
 
     name: str
     why: str
-    score: Callable[[Case], Awaitable[Verdict]]
+    score: Callable[..., Awaitable[Verdict]]
     needs: tuple[Need, ...] = ()
     means: tuple[Need, ...] = ()
     asks: tuple[Asks, ...] = ()
     floor: float | None = None
     is_grounding: bool = False
     is_gate: bool = False
+    arguments: Any = None
+
+    async def verdict(self, case: Case) -> Verdict:
+        """Score a case that meets the needs. Raises BudgetUsedUp."""
+        return await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
 
 
 LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")

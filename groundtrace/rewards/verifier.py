@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from groundtrace.rewards.aggregate import GateSettings, gated
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.selection import Choice, plan_scorers, select_scorers
 from groundtrace.schemas.errors import UserError
@@ -28,7 +28,7 @@ class Verified:
 
 
 async def verify(
-    case: Case, gate: GateSettings, scorers: Sequence[Scorer] = SCORERS, planner: str = "rules"
+    case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
 ) -> Verified:
     """Returns one verdict per scorer, in their order, and the score.
 
@@ -41,7 +41,7 @@ async def verify(
     if grader is None:
         names = ", ".join(scorer.name for scorer in scorers) or "none"
         raise UserError(f"one of the scorers must be {outcome.NAME}, which grades the answer; got {names}")
-    graded = await grader.score(case)
+    graded = await grader.verdict(case)
     if graded.value is None or graded.value < gate.tau:
         return Verified((graded,), gated((graded,), gate))
     case = replace(case, outcome=graded)
@@ -60,5 +60,5 @@ async def verify(
 async def _verdict(choice: Choice, case: Case) -> Verdict:
     if not choice.chosen:
         return Verdict(choice.scorer.name, None, choice.reason, failed=choice.failed)
-    verdict = await choice.scorer.score(case)
+    verdict = await choice.scorer.verdict(case)
     return replace(verdict, evidence=(*verdict.evidence, json.dumps({"chosen": choice.reason}, ensure_ascii=False)))

@@ -18,6 +18,7 @@ import torch
 from groundtrace.rewards.blindness import blind_figures, blind_text
 from groundtrace.rewards.recipes.base import Memory, Recipe
 from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.schemas.answers.registry import ANSWER_TYPES
 from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.text import counted
 from groundtrace.trainer.collate import Batch, collate, micro_batches
@@ -148,6 +149,8 @@ def _encoder(vlm: VisionLanguageModel, settings: RewardSettings) -> Encode:
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def encode(row: TrainingRow) -> list[Drawn]:
+        if (named := row.question.answer_type) not in ANSWER_TYPES:
+            raise BadRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
         if not is_read and needs_judge(row.question):
             raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
         if in_streams and not row.streams:

@@ -13,7 +13,7 @@ from groundtrace.inference.endpoint import COORDINATE_ROLES, check_access, is_em
 from groundtrace.inference.settings import EndpointSettings, FrameName, Role
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
-from groundtrace.schemas.config import ConfigError, OneOf, Share, settings
+from groundtrace.schemas.config import ConfigError, Named, OneOf, Plugins, Share, settings
 from groundtrace.schemas.question_text import INSTRUCTIONS, POINTS
 from groundtrace.vision.crops import CropSettings
 
@@ -172,7 +172,7 @@ class RewardSettings:
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
 
-    recipe: Annotated[str, OneOf(tuple(RECIPES)), "how verdicts become a reward"] = "argos"
+    recipe: Annotated[str, Named(RECIPES), "how verdicts become a reward"] = "argos"
     options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
     endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
         default_factory=embedded_endpoints
@@ -267,6 +267,7 @@ class TrainerSettings:
     reward: RewardSettings = field(default_factory=RewardSettings)
     eval: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    plugins: Plugins = field(default_factory=dict)
 
 
 def config_file(named: str) -> str:

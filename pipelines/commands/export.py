@@ -16,7 +16,7 @@ def add_export_parser(commands: Any) -> None:
     """Add the parser of the command."""
     export = commands.add_parser("export", help="write a run's rows for another trainer", allow_abbrev=False)
     export.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
-    export.add_argument("--format", required=True, help=f"{', '.join(FORMATS)}, or one of your own as module:NAME")
+    export.add_argument("--format", required=True, help=f"{', '.join(FORMATS.ours)}, or one of your own as module:NAME")
     export.add_argument("--output", required=True, metavar="FOLDER", help="the folder to write; it must not exist")
     export.add_argument(
         "--family",

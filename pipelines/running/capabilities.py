@@ -62,7 +62,7 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
     if not isinstance(answer, str) or not answer.strip():
         return False
     choices = tuple(map(str, choices)) if isinstance(choices, list) and choices else None
-    kind = ANSWER_TYPES.get(str(named)) or evident_type(answer, choices)
+    kind = ANSWER_TYPES[str(named)] if str(named) in ANSWER_TYPES else evident_type(answer, choices)
     return kind.needs_judge(answer, choices if kind.keeps_choices else None)
 
 

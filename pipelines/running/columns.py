@@ -45,7 +45,7 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
     """
     are_rows = are_rows or rows.shape != Rows.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
-    shaped = SHAPES[rows.shape].gives
+    shaped = SHAPES.named(rows.shape).gives
     given = shaped | {field for field in _NAMES if rows.columns.get(field, field) in columns or field in rows.constants}
     own = {"id"} | ({"media"} & {*found} if found.get("media") in ("images", "image") else set()) if are_rows else set()
     return [field for field in _NAMES if field not in {*given, *own, *OPTIONAL_FIELDS}]

@@ -52,7 +52,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
         raise InputError(f"cannot read the input {name}: {error}") from error
     _check_columns(rows, found)
     found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
-    if SHAPES[rows.shape].is_expanding:  # a data set declares its number of rows, each of which may be several records
+    if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
         told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
         found = replace(found, sources=tuple(told))
     return _with_files(found, rows, storage)
@@ -97,7 +97,7 @@ def check_questions(found: Input, rows: RowSettings) -> None:
 
 def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
     absent: list[NothingHere] = []
-    for each in registry.FORMATS:
+    for each in registry.formats():
         try:
             return each.find(name, path, rows)
         except NothingHere as error:
@@ -110,7 +110,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
     """The input, with the content of the other files that its shape reads added to its fingerprint."""
     digest = hashlib.sha256(found.fingerprint.encode())
-    names = SHAPES[rows.shape].files(rows)
+    names = SHAPES.named(rows.shape).files(rows)
     for name in names:
         path = f"{found.media_root}/{name}"
         try:
@@ -125,7 +125,7 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
     """Raise InputError for columns to map or to keep that the input lacks; skipped if its columns are unknown."""
-    names = sorted(found.columns and found.columns | SHAPES[rows.shape].gives)
+    names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
     for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:
         if names and column not in names:

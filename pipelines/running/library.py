@@ -21,8 +21,8 @@ from groundtrace.publishing.opened import OpenedRun, open_run
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.verifier import verify as verify_case
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question, Trace
@@ -68,7 +68,7 @@ def verify(
     endpoints: Mapping[str, EndpointSettings] | None = None,
     roles: Mapping[str, str] | None = None,
     gate: GateSettings | None = None,
-    scorers: Sequence[Scorer] = SCORERS,
+    scorers: Sequence[Scorer] = TRACE_SCORERS,
     cache: str | None = None,
 ) -> Trace:
     """Verify one response against its media, with the verifier of the pipelines and the rewards.

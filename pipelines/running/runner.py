@@ -16,6 +16,7 @@ from apache_beam.runners.runner import PipelineRunner, create_runner
 from groundtrace.pipelines.running.local_workers import WorkersRunner
 from groundtrace.schemas.coding import RECORD_MODULES
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.registry import configured_plugins
 from groundtrace.stages.plumbing.options import Options
 
 
@@ -68,8 +69,8 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
     """The portable runner on this machine; None if the options name a runner, which Beam then creates.
 
     Beam's own default would first try to download a runner binary. It would not pass to its worker processes on this
-    machine the pipeline's options, such as those of a file system, nor the contents of ``recipe_file``: its stages, its
-    prompts, and its additions to our registries.
+    machine the pipeline's options, such as those of a file system, nor the contents of ``recipe_file`` (its stages and
+    prompts), nor the plug-ins of the config.
     """
     if options.view_as(StandardOptions).runner:
         return None
@@ -90,6 +91,8 @@ def _worker_code(recipe_file: Path | None) -> str:
         lines += ["import logging, os, sys", "logging.disable()"]
     if recipe_file is not None:
         lines += ["from groundtrace.pipelines.running.loading import adopt_file", f"adopt_file({str(recipe_file)!r})"]
+    if plugins := configured_plugins():
+        lines += ["from groundtrace.schemas.registry import use_plugins", f"use_plugins({plugins!r})"]
     lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
     lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
     if quiet:  # Beam prints each exception there too

@@ -7,7 +7,7 @@ from typing import Annotated
 from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
 from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.settings import EndpointSettings, Role
-from groundtrace.schemas.config import Share, settings
+from groundtrace.schemas.config import Plugins, Share, settings
 from groundtrace.schemas.storage import StorageSettings
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.stages.write_shards import ShardSettings
@@ -37,6 +37,7 @@ class RunSettings:
     max_failed: Annotated[
         Share, "a run fails where a stage could not do its work for a larger share of its records"
     ] = 0.25
+    plugins: Plugins = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_access(self.endpoints, {role: name for role, name in self.roles.items() if name})

@@ -1,49 +1,63 @@
-"""The wheel of a user's recipe: the file, and the modules and prompts beside it.
+"""The wheel of a user's own code: a recipe with the modules and prompts beside it, and the plug-ins of the config.
 
 It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. Importing it does
-on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`), so that all names
-are the same as here. Their folder is the last on the path: their ``utils.py`` does not replace another module.
+on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`,
+:func:`groundtrace.schemas.registry.use_plugins`), so that all names are the same as here. Their folder is the last on
+the path: their ``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these
+packages must be installed on the workers.
 """
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from groundtrace.pipelines.running.loading import PipelineError, is_bundled
 from groundtrace.pipelines.shipping.wheels import digest_of, write_wheel
 from groundtrace.schemas.coding import RECORD_MODULES
+from groundtrace.schemas.registry import configured_plugins
 
 MAX_BYTES = 50_000_000
-_ADOPTS = '''"""Makes a recipe known to a worker, with the modules and prompts beside it."""
+_ADOPTS = '''"""Makes a recipe and plug-ins known to a worker, with the modules and prompts beside them."""
 
 import importlib
+import sys
 from pathlib import Path
 
 from groundtrace.pipelines.running.loading import adopt_file
+from groundtrace.schemas.registry import use_plugins
 
-adopt_file(str(Path(__file__).resolve().parent / "files" / {name!r}))
+files = Path(__file__).resolve().parent / "files"
+sys.path.append(str(files))
+if {name!r}:
+    adopt_file(str(files / {name!r}))
+use_plugins({plugins!r})
 for module in {modules!r}:
     importlib.import_module(module)
 '''
 
 
 def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
-    """Write the wheel of the recipe in the file ``recipe``, which has been loaded; None for a bundled one.
+    """Write the wheel of the recipe in the file ``recipe``, which has been loaded, and of the plug-ins; None for a
+    bundled recipe without plug-ins.
 
     Returns its path, and the module that a worker has to import. Raises
     :class:`groundtrace.pipelines.running.loading.PipelineError` if the files beside the recipe are too large.
     """
-    if is_bundled(recipe):
+    plugins, is_own = configured_plugins(), not is_bundled(recipe)
+    if not is_own and not plugins:
         return None
-    found = {path.relative_to(recipe.parent).as_posix(): path for path in _files(recipe.parent)}
+    folders = {root for parts in plugins.values() for path in parts.values() if (root := _root_of(path)) is not None}
+    found = {path.relative_to(root).as_posix(): path for root in sorted(folders) for path in _imported(root)}
+    found |= {path.relative_to(recipe.parent).as_posix(): path for path in _files(recipe.parent)} if is_own else {}
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
             f"{recipe}: modules of {size / 1e6:.0f} MB stand beside it, and all would be sent to each worker "
             f"(at most {MAX_BYTES / 1e6:.0f} MB): move the recipe into a folder of its own"
         )
-    adopts = _ADOPTS.format(name=recipe.name, modules=_record_modules(recipe.parent))
+    modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})
+    adopts = _ADOPTS.format(name=recipe.name if is_own else "", plugins=plugins, modules=modules)
     files = {f"files/{name}": path.read_bytes() for name, path in found.items()}
     files["__init__.py"] = adopts.encode()
     package = f"groundtrace_recipe_{digest_of(files)}"
@@ -57,9 +71,31 @@ def belongs_to(module: str, folder: Path) -> bool:
     return origin is not None and Path(origin).resolve().is_relative_to(folder)
 
 
-def _record_modules(folder: Path) -> list[str]:
-    """The modules of the folder that declare records: a worker must know them before it decodes its first row."""
-    return sorted(module for module in RECORD_MODULES if belongs_to(module, folder))
+def _record_modules(folders: Collection[Path]) -> list[str]:
+    """The modules of the folders that declare records: a worker must know them before it decodes its first row."""
+    shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
+    return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")
+
+
+def _root_of(path: str) -> Path | None:
+    """The folder from which the module of a plug-in is imported; None for that of an installed package."""
+    module = path.partition(":")[0]
+    file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
+    if file.suffix != ".py" or _is_installed(file) or module.partition(".")[0] == "groundtrace":
+        return None
+    is_package = file.name == "__init__.py"
+    return file.parents[module.count(".") + is_package]
+
+
+def _is_installed(file: Path) -> bool:
+    return "site-packages" in file.parts or "dist-packages" in file.parts
+
+
+def _imported(folder: Path) -> set[Path]:
+    """The files of the folder that have been imported, but for those of Groundtrace and of installed packages."""
+    others = (module for name, module in list(sys.modules.items()) if name.partition(".")[0] != "groundtrace")
+    files = (Path(file) for file in (getattr(module, "__file__", None) for module in others) if file)
+    return {f for f in files if f.suffix == ".py" and f.is_relative_to(folder) and not _is_installed(f)}
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -70,8 +106,4 @@ def _files(folder: Path) -> Iterator[Path]:
         for root, folders, names in os.walk(package.parent):
             folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
             modules.update(Path(root) / name for name in names if not name.startswith(".") and name[-4:] != ".pyc")
-    imported = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    for file in map(Path, filter(None, imported)):  # also from folders without __init__.py
-        if file.suffix == ".py" and file.is_relative_to(folder) and "site-packages" not in file.parts:
-            modules.add(file)
-    yield from sorted(modules)
+    yield from sorted(modules | _imported(folder))  # also from folders without __init__.py

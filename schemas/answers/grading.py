@@ -21,7 +21,7 @@ import re
 from groundtrace.schemas.answers.answer_type import Grade
 from groundtrace.schemas.answers.number_rules import GOLDS_KEPT
 from groundtrace.schemas.answers.numerals import MAX_CHARS
-from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.schemas.answers.registry import ANSWER_TYPES, answer_type_named
 from groundtrace.schemas.answers.wrapping import legible, unwrapped
 from groundtrace.schemas.control_text import DAMAGE
 
@@ -37,12 +37,12 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
         predicted: the final answer (:attr:`groundtrace.schemas.responses.response.Response.answer`), None if there is
             none.
         gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
-        answer_type: a name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`; any other is graded as text.
+        answer_type: a name of :data:`groundtrace.schemas.answers.registry.ANSWER_TYPES`; any other is unscored.
         choices: the options of a multiple-choice question. Without them (the options may be in the question's text
             only) a gold letter is matched by that letter, and any other gold is graded as text.
     """
     kind = answer_type_named(answer_type)
-    if kind.is_boxes:
+    if kind.is_boxes or answer_type not in ANSWER_TYPES:
         return kind.grade(predicted, gold, choices)
     if predicted is not None and len(predicted) > max(MAX_ANSWER_CHARS, 2 * len(gold)):
         return Grade(

@@ -1,31 +1,40 @@
-"""The answer types by name: a new one is a file in this room and one line here.
+"""The answer types by name: a new one is a file in this room and one line here."""
 
-A type from outside this repository is added where its module is imported: ``ANSWER_TYPES[ANGLE.name] = ANGLE``.
-"""
+import functools
 
-from groundtrace.schemas.answers.answer_type import AnswerType
-from groundtrace.schemas.answers.free_text import FREE_TEXT
-from groundtrace.schemas.answers.gold_boxes import GOLD_BOXES
-from groundtrace.schemas.answers.multiple_choice import MULTIPLE_CHOICE
-from groundtrace.schemas.answers.number import NUMBER
-from groundtrace.schemas.answers.yes_no import YES_NO
+from groundtrace.schemas.answers.answer_type import AnswerType, Grade
+from groundtrace.schemas.registry import Registry
 
-_BUILT_IN = (
-    MULTIPLE_CHOICE,
-    NUMBER,
-    FREE_TEXT,
-    YES_NO,
-    GOLD_BOXES,
+ANSWER_TYPES: Registry[AnswerType] = Registry(
+    "answer_types",
+    "answer type",
+    "groundtrace.schemas.answers.answer_type:AnswerType",
+    {
+        "mcq": "groundtrace.schemas.answers.multiple_choice:MULTIPLE_CHOICE",
+        "numeric": "groundtrace.schemas.answers.number:NUMBER",
+        "text": "groundtrace.schemas.answers.free_text:FREE_TEXT",
+        "bool": "groundtrace.schemas.answers.yes_no:YES_NO",
+        "boxes": "groundtrace.schemas.answers.gold_boxes:GOLD_BOXES",
+    },
 )
-
-ANSWER_TYPES: dict[str, AnswerType] = {kind.name: kind for kind in _BUILT_IN}
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Returns the type of that name; free text for a name that is not known here."""
-    return ANSWER_TYPES.get(name, FREE_TEXT)
+    """Returns the type of that name; for a name that is not known here, a type that leaves every answer unscored.
+
+    Records of an unknown type are refused where they are read (:mod:`groundtrace.schemas.input_record`). Rows of a run
+    that knew the type may be read where it is unknown, such as in a trainer.
+    """
+    return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
     """Returns the type of a record that does not name one: the first that its answer and choices show, or free text."""
-    return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), FREE_TEXT)
+    return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
+
+
+@functools.lru_cache(256)
+def _unknown(name: str) -> AnswerType:
+    """The type that stands for an unknown one."""
+    reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
+    return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

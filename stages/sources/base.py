@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.schemas.config import OneOf, settings
+from groundtrace.schemas.config import Named, OneOf, settings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.registry import RegistryError
 from groundtrace.schemas.storage import STANDARD, Place, StorageSettings, is_in_store, place
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
@@ -88,7 +89,7 @@ class RowSettings(ShapeSettings):
     ``docs/inputs.md``.
     """
 
-    shape: Annotated[str, OneOf(SHAPES), "how a row is laid out; rows: one record, its fields in columns"] = "rows"
+    shape: Annotated[str, Named(SHAPES), "how a row is laid out; rows: one record, its fields in columns"] = "rows"
     columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
         default_factory=dict
     )
@@ -100,6 +101,10 @@ class RowSettings(ShapeSettings):
     name: Annotated[str, "the configuration of a data set"] = ""
 
     def __post_init__(self) -> None:
+        try:
+            SHAPES.named(self.shape)
+        except RegistryError as error:
+            raise ValueError(f"shape {error}") from error
         if self.number_ids and self.file_ids:
             raise ValueError("number_ids and file_ids both make the ids: choose one")
         for name in self.keep:
@@ -114,7 +119,8 @@ class RowSettings(ShapeSettings):
 
 
 class Format(abc.ABC):
-    """One input format: a file of its own, and one line in :data:`groundtrace.stages.sources.registry.FORMATS`.
+    """One input format: a value of it in a file of its own, and one line in
+    :data:`groundtrace.stages.sources.registry.FORMATS`.
 
     :meth:`find`, :meth:`count` and :meth:`media` are called before a run, on the machine that starts it, and read no
     media; :meth:`records` is called on a worker. A format keeps no state.

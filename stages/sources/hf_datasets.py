@@ -61,6 +61,9 @@ class DataSets(Format):
         return row_records(_rows(source.path, rows), source, rows, store)
 
 
+DATA_SETS = DataSets()
+
+
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
     """Open the split that the settings name, unread, of a data set by folder, id or ``hf://`` name.
 

@@ -61,7 +61,7 @@ class JsonLines(Format):
             raise InputError(f"cannot read {path} ({error.strerror}): name a file of records") from error
         folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         source = Source(self.name, str(folder / path.name), storage=storage_of(path))
-        if SHAPES[rows.shape].is_expanding:
+        if SHAPES.named(rows.shape).is_expanding:
             records = sum(1 for _ in shaped(_objects(source), source, rows))
             source = replace(source, records=records)
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
@@ -100,6 +100,9 @@ class JsonLines(Format):
         """The lines that are objects."""
         with source.place.open("rb") as stream:
             yield from read_objects(stream)
+
+
+JSON_LINES = JsonLines()
 
 
 def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
@@ -188,7 +191,7 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
             keys |= record.keys() & set(rows.keep)
             if keys.issuperset(rows.keep):
                 break
-    lacking = {*OPTIONAL_FIELDS, *rows.constants, *SHAPES[rows.shape].gives}
+    lacking = {*OPTIONAL_FIELDS, *rows.constants, *SHAPES.named(rows.shape).gives}
     return keys and keys | {column for field, column in rows.columns.items() if field in lacking}
 
 

@@ -57,7 +57,7 @@ class Parquet(Format):
             with _naming(str(file)):
                 metadata = pq.read_metadata(arrow_source(file))
             source = Source(self.name, str(file.resolve()), first, storage=storage_of(file))
-            if SHAPES[rows.shape].is_expanding:
+            if SHAPES.named(rows.shape).is_expanding:
                 records = sum(1 for _ in shaped(self.rows(source, rows), source, rows))
                 source = replace(source, records=records)
             sources.append(source)
@@ -105,6 +105,9 @@ class Parquet(Format):
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=kept):
                 yield from batch.to_pylist()
+
+
+PARQUET = Parquet()
 
 
 def _files(path: Any) -> tuple[list[Any], Any]:

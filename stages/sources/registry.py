@@ -1,33 +1,40 @@
-"""The input formats that there are. A new one is a file of its own beside this one, and one line here.
-
-A format from outside this repository is added where its module is imported: ``FORMATS.insert(0, Xml())``.
-"""
+"""The input formats by name. A new one is a file of its own beside this one, and one line here."""
 
 from collections.abc import Iterator
 
 from groundtrace.schemas.records import RawRecord
+from groundtrace.schemas.registry import Registry, RegistryError
 from groundtrace.stages.sources.base import Format, RowSettings, Source
-from groundtrace.stages.sources.hf_datasets import DataSets
-from groundtrace.stages.sources.jsonl import JsonLines
-from groundtrace.stages.sources.parquet import Parquet
-from groundtrace.stages.sources.tables import Tables
 from groundtrace.vision.media import MediaStore
 
-FORMATS: list[Format] = [
-    Tables(),
-    JsonLines(),
-    Parquet(),
-    DataSets(),
-]
-"""In the order in which they are asked what ``--input`` names. Data sets come last: any name may be one's id."""
+FORMATS: Registry[Format] = Registry(
+    "formats",
+    "input format",
+    "groundtrace.stages.sources.base:Format",
+    {
+        "table": "groundtrace.stages.sources.tables:TABLES",
+        "jsonl": "groundtrace.stages.sources.jsonl:JSON_LINES",
+        "parquet": "groundtrace.stages.sources.parquet:PARQUET",
+        "datasets": "groundtrace.stages.sources.hf_datasets:DATA_SETS",
+    },
+)
+
+
+def formats() -> Iterator[Format]:
+    """The formats in the order in which they are asked what ``--input`` names: plug-ins first, then ours.
+
+    Data sets come last: any name may be one's id. Raises RegistryError for a plug-in that cannot be used.
+    """
+    for name in (*FORMATS.plugins, *FORMATS.ours):
+        yield FORMATS[name]
 
 
 def format_of(source: Source) -> Format:
-    """The format of a source. Raises ValueError for one that there is not."""
-    found = next((each for each in FORMATS if each.name == source.kind), None)
-    if found is None:
-        raise ValueError(f"{source.path}: there is no input format {source.kind!r}")
-    return found
+    """The format of a source. Raises RegistryError where there is none of its name."""
+    try:
+        return FORMATS[source.kind]
+    except RegistryError as error:
+        raise RegistryError(f"{source.path}: the input format {error}") from error
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:

@@ -47,7 +47,7 @@ def row_records(
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
     """The rows that the input's rows contain, by their shape. A row that is not of the shape stays one row."""
     id_column = rows.columns.get("id", "id")
-    read = SHAPES[rows.shape].reader(rows, source.folder, id_column)
+    read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
     for row in found:
         if isinstance(row, str):
             yield row

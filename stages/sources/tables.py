@@ -54,7 +54,7 @@ class Tables(Format):
         folder = path.parent.resolve()  # not that of a link's target: snapshots from the hub are folders of links
         file = folder / path.name
         source = Source(self.name, str(file), storage=storage_of(path))
-        if SHAPES[rows.shape].is_expanding:
+        if SHAPES.named(rows.shape).is_expanding:
             records = sum(1 for _ in shaped(_lists(file, rows), source, rows))
         with path.open("rb") as stream:
             fingerprint = lines_fingerprint(stream)
@@ -81,6 +81,9 @@ class Tables(Format):
         """The rows of the file, with every cell that contains a JSON list converted to a list."""
         for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
+
+
+TABLES = Tables()
 
 
 def _lists(path: Place, rows: RowSettings) -> Iterator[dict[str, Any]]:
@@ -162,7 +165,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
     """The row with cells that contain JSON lists converted, in columns whose field may be a list."""
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
-    columns |= SHAPES[rows.shape].list_columns
+    columns |= SHAPES.named(rows.shape).list_columns
     return {name: _as_list(cell) if name in columns else cell for name, cell in row.items()}
 
 

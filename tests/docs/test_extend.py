@@ -8,19 +8,21 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow.parquet as pq
 import pytest
 
 import groundtrace
 from groundtrace.inference.endpoints.classical import HANDLERS
-from groundtrace.inference.families.registry import family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.running.loading import load_recipe
@@ -28,12 +30,11 @@ from groundtrace.prompts import loader
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.rewards.recipes.base import Memory
-from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
-from groundtrace.schemas.answers.registry import ANSWER_TYPES
+from groundtrace.rewards.recipes.registry import make_recipe
+from groundtrace.schemas import registry
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Question
 from groundtrace.schemas.responses.traces import read_trace
-from groundtrace.stages.sources.registry import FORMATS
 from groundtrace.trainer.shards import Shards
 from tests.wired import default_stages
 
@@ -88,21 +89,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The page's files and some questions; what the files add to our registries is taken out again."""
     folder = tmp_path_factory.mktemp("elsewhere")
     _write(folder)
-    registries: list[dict[str, Any]] = [ANSWER_TYPES, HANDLERS["colour"]]
-    before = [dict(registry) for registry in registries]
-    formats, paths, here = list(FORMATS), list(sys.path), Path.cwd()
+    handlers, plugins, paths, here = dict(HANDLERS["colour"]), dict(registry._configured), list(sys.path), Path.cwd()
     os.chdir(folder)
     try:
         yield folder
     finally:
         os.chdir(here)
-        for registry, known in zip(registries, before, strict=True):
-            registry.clear()
-            registry.update(known)
-        FORMATS[:], sys.path[:] = formats, paths
+        for known, before in ((HANDLERS["colour"], handlers), (registry._configured, plugins)):
+            known.clear()
+            known.update(before)  # type: ignore[arg-type]
+        sys.path[:] = paths
         loader._FOLDERS.clear()
         loader.load_prompt.cache_clear()
-        family_of.cache_clear()
         for name in FILES:
             sys.modules.pop(Path(name).stem, None)
 
@@ -236,6 +234,17 @@ def test_a_floor_for_a_scorer_of_ones_own_decides(folder: Path) -> None:
     assert all("brevity" in row["detail"] for row in low)
 
 
+@pytest.mark.usefixtures("ran")
+def test_an_argument_of_a_scorer_decides(folder: Path) -> None:
+    """In the run before, traces of 18 words and more fell below the floor."""
+    shorter, longer = ({row["id"] for row in rows(folder / f"runs/{run}", "sft")} for run in ("shorter", "longer"))
+    assert shorter < longer
+    values = [
+        v["value"] for row in rows(folder / "runs/longer", "sft") for v in row["verdicts"] if v["name"] == "brevity"
+    ]
+    assert set(values) == {1.0}
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     refused = _run("beam validate short_traces.py --input questions/ --set verify.floors.brevty=0.5")
@@ -268,9 +277,7 @@ def test_angles_from_a_psv_file_under_a_constant_policy(folder: Path) -> None:
 )
 def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(folder)
-    kind = importlib.import_module("right_in_form").RightInForm
-    monkeypatch.setitem(RECIPES, kind.name, kind)
-    recipe = make_recipe("right_in_form", {"share": 0.25})
+    recipe = make_recipe("right_in_form:RightInForm", {"share": 0.25})
     question = Question("q1", "drawn", "MIT", (), "How many?", "2", "numeric")
     masks = ObjectMasks(question, Session(None), Served(frozenset()))  # type: ignore[arg-type]
     case = case_of(read_trace(0, text), masks)
@@ -290,7 +297,7 @@ def test_a_pointer_of_a_family_of_ones_own_is_asked_and_read_in_its_way(folder: 
     assert all("spot.v1" in {prompt["id"] for prompt in row["lineage"]["prompts"]} for row in kept)
     assert "unparsable_reply" not in {row["reason"] for row in rows(run, "rejected")}
     image = MediaRef("input:line.png", "image", "s", "p", "d", 400, 100, 1, 1)
-    family = family_of("spotter:SPOTTER")
+    family = FAMILIES.named("spotter:SPOTTER")
     assert family.points("(0.5, 0.5) (0, 1)", "dog", image, 0).found == (
         Point("dog", 200, 50, 0),
         Point("dog", 0, 100, 0),
@@ -301,7 +308,9 @@ def test_a_pointer_of_a_family_of_ones_own_is_asked_and_read_in_its_way(folder: 
 def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) -> None:
     line = next(line for line in ran if line.startswith("beam validate spotted.py"))
     refused = _run(line.replace(":SPOTTER", ":SPOTER"))
-    said = "beam: endpoints.fixed.family: the family spotter:SPOTER cannot be imported (module 'spotter' has no"
+    said = (
+        "beam: endpoints.fixed.family names the family spotter:SPOTER, which cannot be imported (module 'spotter' has"
+    )
     assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
     assert refused.err.startswith(said)
 
@@ -356,3 +365,60 @@ def test_a_stage_is_added_in_two_places(folder: Path) -> None:
     names = [stage.name for stage in default_stages(load_recipe(str(folder / "drawing.py")))]
     sys.modules.pop("drawing")
     assert names == ["ingest", "draw", "attempt", "difficulty"]
+
+
+class _Messages(BaseHTTPRequestHandler):
+    """An API of messages that needs a key and lists one model; it repeats the key in what it says."""
+
+    seen: ClassVar[list[dict[str, Any]]] = []
+
+    def do_GET(self) -> None:
+        self._reply({"data": [{"id": "tiny"}]})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.seen.append(body)
+        content = [{"type": "text", "text": "<answer>3</answer> sk-messages-0123"}]
+        self._reply({"content": content, "stop_reason": "end_turn", "usage": {"input_tokens": 7, "output_tokens": 2}})
+
+    def _reply(self, body: dict[str, Any]) -> None:
+        is_known = self.headers.get("x-api-key") == "sk-messages-0123"
+        sent = json.dumps(body if is_known else {"error": {"message": f"no key {self.headers.get('x-api-key')}"}})
+        self.send_response(200 if is_known else 401)
+        self.send_header("content-length", str(len(sent)))
+        self.end_headers()
+        self.wfile.write(sent.encode())
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def messages_server() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Messages)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_endpoint_over_http(messages_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two samples of a question, each by itself, with its image; the key is in no text, and a wrong one is refused."""
+    given = ("kind=messages_api:KIND", "model=tiny", f"base_url={messages_server}", "api_key_env=MESSAGES_KEY")
+    line = " ".join(["pass_rates.py --input questions/", *(f"--set endpoints.m.{each}" for each in given)])
+    line += " --set roles.policy=m --set attempt.k=2 --set attempt.k_min=2 --limit 2 --set difficulty.include_low=true"
+    monkeypatch.setenv("MESSAGES_KEY", "sk-another-4567")
+    refused = _run(f"beam run {line} --output runs/refused")
+    assert (refused.code, "HTTP 401: no key" in refused.err, "sk-another-4567" in refused.err) == (2, True, False)
+    monkeypatch.setenv("MESSAGES_KEY", "sk-messages-0123")
+    done = _run(f"beam run {line} --output runs/messages")
+    assert (done.code, "beam: " in done.err) == (0, False), done.err
+    assert len(_Messages.seen) == 4
+    blocks = [block["type"] for block in _Messages.seen[0]["messages"][0]["content"]]
+    assert sorted(blocks) == ["image", "text"]
+    ended = [row for side in ("rl", "rejected") for row in rows(Path("runs/messages"), side)]
+    texts = {each["text"] for row in ended for each in row["attempts"]}
+    assert len(ended) == 2
+    assert all(text.startswith("<answer>3</answer>") and "sk-messages-0123" not in text for text in texts)
+    ledger = json.loads(Path("runs/messages/run.json").read_text("utf-8"))["ledger"]["policy"]
+    assert (ledger["requests"], ledger["tokens_in"], ledger["tokens_out"]) == (4, 28, 8)

@@ -2,6 +2,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,35 @@ from groundtrace.inference.endpoint import (
     kind_of,
     open_endpoint,
 )
-from groundtrace.inference.loading import load
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.extras import MissingExtra
+from groundtrace.schemas.registry import load
 from groundtrace.vision.media import MediaStore
 
 
 def open_kind(tmp_path: Path, kind: str):
     return open_endpoint(EndpointSettings(kind, "m"), MediaStore(str(tmp_path), str(tmp_path)), 1)
+
+
+@pytest.fixture(autouse=True)
+def own_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A module ``mine`` with the class of an endpoint, a Kind, and what is neither."""
+    code = """
+    from groundtrace.inference.endpoint import Kind
+
+    class Own:
+        def __init__(self, settings, media, threads):
+            self.settings = settings
+
+        async def generate(self, request): ...
+
+    KIND = Kind("mine:Own", needs_url=True)
+    class Silent: ...
+    """
+    (tmp_path / "mine.py").write_text(textwrap.dedent(code))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    sys.modules.pop("mine", None)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -35,10 +57,10 @@ def test_each_line_of_the_registry_names_a_class_with_the_interface(name: str) -
 
 
 def test_what_is_known_of_the_kinds() -> None:
-    assert [name for name, kind in KINDS.items() if kind.in_process] == ["classical", "transformers"]
-    assert [name for name, kind in KINDS.items() if kind.server] == ["vllm"]
-    assert [name for name, kind in KINDS.items() if kind.own_form] == ["classical", "transformers"]
-    assert [name for name, kind in KINDS.items() if kind.embedded] == ["classical"]
+    assert [name for name in KINDS if KINDS[name].in_process] == ["classical", "transformers"]
+    assert [name for name in KINDS if KINDS[name].server] == ["vllm"]
+    assert [name for name in KINDS if KINDS[name].own_form] == ["classical", "transformers"]
+    assert [name for name in KINDS if KINDS[name].embedded] == ["classical"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +94,9 @@ REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only point"),
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
     ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical points and boxes in its"),
-    ("judge", "vlm", {}, "endpoints.e.kind: unknown kind 'vlm'"),
+    ("judge", "vlm", {}, "endpoints.e.kind must be one of classical, "),
+    ("judge", "mine:Silent", {}, "endpoints.e.kind names the endpoint kind mine:Silent, which must be a class with"),
+    ("judge", "mine:KIND", {}, "endpoints.e.base_url is not set"),
     ("judge", "openai", {}, "endpoints.e.base_url is not set: say where the server answers, such as http://127"),
 ]
 
@@ -92,25 +116,19 @@ def test_roles_that_their_endpoints_cannot_play(role: str, kind: str, changes: d
 
 @pytest.mark.parametrize("name", ["vlm", "", "a:", ":B", "a b:C", "a:b c", "a..b:C"])
 def test_an_unknown_kind_is_refused_with_the_known_ones(name: str, tmp_path: Path) -> None:
-    said = "known are classical, gemini, openai, transformers, vllm, and a class of your own as module:Class"
-    with pytest.raises(EndpointError, match=said):
+    said = f"must be one of {', '.join(KINDS)}, or one of your own as module:NAME, got {name!r}"
+    with pytest.raises(EndpointError, match=re.escape(said)):
         kind_of(name)
 
 
-def test_a_class_elsewhere_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = """
-    class Echo:
-        def __init__(self, settings, media, threads):
-            self.settings = settings
-    """
-    (tmp_path / "own_endpoint.py").write_text(textwrap.dedent(code))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert open_kind(tmp_path, "own_endpoint:Echo").settings.model == "m"
+@pytest.mark.parametrize("kind", ["mine:Own", "mine:KIND"])
+def test_a_class_elsewhere_is_a_kind(kind: str, tmp_path: Path) -> None:
+    assert open_kind(tmp_path, kind).settings.model == "m"
 
 
 @pytest.mark.parametrize("kind", ["no_such_module:Echo", "groundtrace.inference.endpoint:NoSuchClass"])
 def test_a_class_that_is_not_there_is_one_line(kind: str, tmp_path: Path) -> None:
-    with pytest.raises(EndpointError, match=f"the endpoint kind {kind} cannot be imported .*: make it importable"):
+    with pytest.raises(EndpointError, match=f"names the endpoint kind {kind}, which cannot be imported .*: make it"):
         open_kind(tmp_path, kind)
 
 

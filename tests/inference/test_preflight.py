@@ -123,7 +123,7 @@ def test_a_server_that_only_a_run_starts(check: Any) -> None:
 
 
 def test_a_kind_of_the_users_own_is_taken_at_its_word(models_settings: Any) -> None:
-    own = EndpointSettings(kind="mine:Own", model="m")
+    own = EndpointSettings(kind="groundtrace.inference.endpoints.openai_compatible:OpenAIEndpoint", model="m")
     settings = replace(models_settings(), endpoints=(("own", own),), roles=(("judge", "own"),))
     assert unfit_for(settings, [JUDGE]) == []
 

@@ -19,7 +19,7 @@ def endpoint(**changes: Any) -> EndpointSettings:
         ({"kind": ""}, "kind must have at least 1 character, got ''"),
         ({"model": ""}, "model must have at least 1 character"),
         ({"frame": "metres"}, "frame must be 'molmo100', .* or 'px', got 'metres'"),
-        ({"family": "qwen"}, "family must be one of claude, .*, or a family of your own as module:NAME, got 'qwen'"),
+        ({"family": "qwen"}, "family must be one of claude, .*, or one of your own as module:NAME, got 'qwen'"),
         ({"max_concurrency": 0}, "max_concurrency must be greater than 0, got 0"),
         ({"max_concurrency": 10**400}, "max_concurrency must be at most 100000, got"),
         ({"usd_per_million_tokens_in": -1.0}, "usd_per_million_tokens_in must be at least 0, got -1"),

@@ -46,8 +46,7 @@ class Psv(Format):
 @pytest.fixture
 def with_psv(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one line."""
-    first, *others = registry.FORMATS
-    monkeypatch.setattr(registry, "FORMATS", (first, Psv(), *others))
+    monkeypatch.setattr(registry.FORMATS, "ours", {"psv": Psv(), **registry.FORMATS.ours})
 
 
 @pytest.fixture
@@ -91,6 +90,6 @@ def test_what_another_format_lacks_is_refused_in_the_same_words(questions: Path)
         find_input(str(questions), RowSettings(columns={"question": "querry"}))
     with pytest.raises(
         InputError,
-        match=r"no \.csv or \.tsv file and no \.psv file and no records\.jsonl and no \.parquet file there, and it is",
+        match=r"no \.psv file and no \.csv or \.tsv file and no records\.jsonl and no \.parquet file there, and it is",
     ):
         find_input(str(questions.parent / "none.psv"))

@@ -14,8 +14,8 @@ from groundtrace.inference.grounding import encode_mask
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.locating import Served
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.scorers import spatial
 from groundtrace.rewards.verifier import Verified, verify
 from groundtrace.schemas.errors import UserError
@@ -374,7 +374,7 @@ OWN = Scorer(
 def test_a_scorer_of_ones_own_runs_where_it_is_passed(run, case, roles, points, value, reason, score) -> None:
     """It stands where it is put, knows the outcome, and has no part in the score without a weight, unless it failed."""
     given = case(served=Served(frozenset(roles)), **said("2", points))
-    scored = run(verify(given, GateSettings(), (OWN, SCORERS[0])))
+    scored = run(verify(given, GateSettings(), (OWN, TRACE_SCORERS[0])))
     assert [verdict.name for verdict in scored.verdicts] == ["colours", "outcome"]
     own = scored.verdicts[0]
     assert (own.value, own.reason, scored.score) == (value, reason, score)
@@ -391,7 +391,7 @@ def test_a_gate_of_ones_own_at_0_ends_it(run, scripted, case, found, score, othe
         return Verdict("colours", found, "said")
 
     caller = scripted(detector=['{"boxes": []}'], judge=[supports("yes")])
-    scorers = (*SCORERS, replace(GATE, score=says))
+    scorers = (*TRACE_SCORERS, replace(GATE, score=says))
     scored = run(verify(case(caller=caller, served=ALL, **said("2")), GateSettings(), scorers))
     assert scored.score == pytest.approx(score)
     assert {*values(scored)} & {"spatial", "reasoning"} == others

@@ -15,8 +15,8 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.pointing_score import PointingSettings
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.schemas.config import ConfigError, build
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Call, Draft, Rejected, Trace, Verdict
@@ -61,7 +61,7 @@ def test_a_scorer_that_does_not_exist(
 
 
 def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
-    for scorers in (SCORERS[1:], (*SCORERS, SCORERS[2]), ()):
+    for scorers in (TRACE_SCORERS[1:], (*TRACE_SCORERS, TRACE_SCORERS[2]), ()):
         with pytest.raises(ValueError, match="names of their own, and one named outcome"):
             VerifyTraces(VerifySettings(), models(), scorers)
 
@@ -415,8 +415,8 @@ def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
 def test_a_role_that_a_scorer_of_ones_own_needs_must_have_an_endpoint(models: Callable[..., ModelsSettings]) -> None:
     own = replace(PLAINNESS, asks=(Asks("second_judge", ()),))
     with pytest.raises(ConfigError, match=r'^roles\.second_judge must .*: verify\.gate\.skip = \["plainness"\]$'):
-        VerifyTraces(VerifySettings(), models(), (*SCORERS, own))
-    VerifyTraces(VerifySettings(gate=GateSettings(skip=("plainness",))), models(), (*SCORERS, own))
+        VerifyTraces(VerifySettings(), models(), (*TRACE_SCORERS, own))
+    VerifyTraces(VerifySettings(gate=GateSettings(skip=("plainness",))), models(), (*TRACE_SCORERS, own))
 
 
 @pytest.mark.parametrize(
@@ -569,7 +569,7 @@ def test_a_scorer_of_ones_own_has_a_floor_and_a_verdict(
     hedged = GOOD.replace("I find", "I believe to see")
     made = [drafts("plain", GOOD), drafts("hedged", hedged)]
     kept = [("plain", "plainness")] + ([] if rejected else [("hedged", "plainness")])
-    stage = VerifyTraces(VerifySettings(floors=floors), models(), (*SCORERS, PLAINNESS))
+    stage = VerifyTraces(VerifySettings(floors=floors), models(), (*TRACE_SCORERS, PLAINNESS))
     check_stage(
         stage,
         made,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.request import Completion
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Box
@@ -22,7 +22,7 @@ MEDIA = tuple(
 )
 TEXT = '<think>The dog <box alt="dog">[{}]</box> sleeps.</think><answer>yes</answer>'
 IN_PIXELS = (64.0, 48.0, 320.0, 240.0)
-PLAIN = family_of("plain")
+PLAIN = FAMILIES.named("plain")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_y_comes_first_where_the_family_writes_it_so() -> None:
 
 
 def test_a_box_outside_of_the_frame_is_none() -> None:
-    completion = in_pixels(Completion(TEXT.format("100,100,500,1200"), "so"), MEDIA[:1], family_of("qwen3-vl"))
+    completion = in_pixels(Completion(TEXT.format("100,100,500,1200"), "so"), MEDIA[:1], FAMILIES.named("qwen3-vl"))
     assert read_trace(0, completion.text).boxes == ()
     assert "‹box" in completion.text
 
@@ -83,7 +83,7 @@ def test_the_unit_is_said(frame: CoordinateFrame, count: int, said: str) -> None
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_is_told_a_unit(name: str, make_draft: Callable[..., Draft]) -> None:
     question = replace(make_draft("q").question, media=MEDIA)
-    family = family_of(name)
+    family = FAMILIES.named(name)
     asked = "\n".join(p.text for p in trace_prompt(question, BOXES, family).user if isinstance(p, TextPart))
     assert "Coordinates " in asked
     assert ("[y1,x1,y2,x2]" in asked) == (family.frame is CoordinateFrame.GEMINI)

@@ -50,3 +50,12 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     refused.check_refused(2, "no row of")  # and not for its judge
     embedded = run("grpo", run.home / "all", "reward.roles.judge=coarse")
     embedded.check_refused(2, "no judge reads")
+
+
+def test_an_answer_type_that_is_not_known(run: Command, write_shards: WriteShards, good: Any) -> None:
+    """Its rows are left out, each with the reason, before anything is sampled for them."""
+    data = write_shards(run.home / "angles", [*good[1:], {**good[0], "answer": "45", "answer_type": "angle"}], "rl")
+    ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="angles-out")
+    assert ran.code == 0, ran.err
+    [line] = lines_of(ran.output / "left_out.jsonl")
+    assert "the answer type 'angle' is not known here: name it in [plugins]" in line["reason"]

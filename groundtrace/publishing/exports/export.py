@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from groundtrace.inference.families.base import Family
-from groundtrace.inference.families.registry import DEFAULT, FAMILIES, family_of
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES
 from groundtrace.publishing.exports.base import ExportFormat, Target
 from groundtrace.publishing.exports.contents import contents_of
 from groundtrace.publishing.exports.errors import REASONS, ExportError
@@ -110,7 +110,7 @@ def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Ta
 def _family(request: Request, rows: Mapping[str, int]) -> Family:
     if request.family:
         try:
-            return family_of(request.family)
+            return FAMILIES.named(request.family)
         except ValueError as error:
             raise ExportError(f"--family {error}") from error
     for side in (side for side in rows if rows[side]):
@@ -120,7 +120,7 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
                 f"--family, one of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own "
                 "as module:NAME"
             )
-    return family_of(DEFAULT)
+    return FAMILIES.named(DEFAULT)
 
 
 @contextlib.contextmanager

@@ -7,24 +7,19 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, FiniteFloat, NonNegativeInt, PositiveInt
+from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
-from groundtrace.inference.families.registry import FAMILIES, check_family, family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
-from groundtrace.schemas.config import ConfigError, build, given_values, settings
+from groundtrace.schemas.config import ConfigError, Named, Plugins, build, given_values, settings
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
+from groundtrace.schemas.registry import use_plugins
 from groundtrace.schemas.responses.speech import Speech
 from groundtrace.schemas.text import say
 from groundtrace.trainer.settings import RewardSettings, TrainerSettings, config_file
 
 VARIABLE = "GROUNDTRACE_REWARD"
 """The environment variable that names the config if no argument does."""
-
-
-def _known_family(name: str) -> str:
-    if name:
-        check_family(name)
-    return name
 
 
 @settings
@@ -37,8 +32,8 @@ class SpeechSettings:
 
     family: Annotated[
         str,
-        AfterValidator(_known_family),
-        "the trained model's, one of your own as module:NAME; empty: as each row names it",
+        Named(FAMILIES, or_empty=True),
+        "the trained model's; empty: as each row names it",
     ] = ""
     frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
     min_pixels: Annotated[
@@ -55,7 +50,7 @@ class SpeechSettings:
         """
         if not self.family and named not in FAMILIES:
             raise ValueError(f"there is no family {named!r:.40}: one of your own is named by speech.family")
-        family = family_of(self.family or named)
+        family = FAMILIES.named(self.family) if self.family else FAMILIES[named]
         rule = family.resize or QWEN25_IMAGE
         bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
         given = {name: value for name, value in bounds.items() if value is not None}
@@ -97,6 +92,7 @@ class RemoteRewardSettings:
         "what a response counts that nothing could be said of, in trainers that must have a number; left out: the "
         "training stops with an error",
     ] = None
+    plugins: Plugins = field(default_factory=dict)
 
     @property
     def home(self) -> Path:
@@ -118,9 +114,10 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
         say(f"groundtrace: no config of a reward is named (nor by {VARIABLE}): argos, embedded engine", file=sys.stderr)
         return RemoteRewardSettings()
     values = given_values(config_file(named))
+    use_plugins(values.get("plugins", {}))
     model = values.get("model")
     told = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
-    others = {each.name for each in fields(TrainerSettings)} - {"reward"}
+    others = {each.name for each in fields(TrainerSettings)} - {"reward", "plugins"}
     kept = {name: value for name, value in values.items() if name not in others}
     if told and isinstance(kept.setdefault("speech", {}), dict):
         kept["speech"] = told | kept["speech"]

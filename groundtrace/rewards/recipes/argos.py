@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
 
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe
-from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorer import Scorer, check_names
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import counting, outcome, reasoning, spatial
 from groundtrace.rewards.targets import gold_count
 from groundtrace.rewards.verifier import verify
@@ -22,6 +22,11 @@ class ArgosSettings(GateSettings):
     """Eq. 9."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
+
+    scorers: Annotated[
+        ScorerArguments,
+        "arguments of scorers, by name or module:NAME; one that is not among the verifier's runs besides them",
+    ] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -40,9 +45,10 @@ class Argos(Recipe):
     samples_by_reward: ClassVar[bool] = True
 
     settings: ArgosSettings
-    scorers: tuple[Scorer, ...] = SCORERS
+    scorers: tuple[Scorer, ...] = TRACE_SCORERS
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scorers", configured(self.scorers, self.settings.scorers, "scorers"))
         check_names("weights", self.settings.weights, self.scorers)
         check_names("skip", self.settings.skip, self.scorers)
 

@@ -157,5 +157,5 @@ async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
     """The scorer's verdict; if the scorer does not run, unscored with the reason. Raises BudgetUsedUp."""
     choice = choose(scorer, case)
     return (
-        await scorer.score(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)
+        await scorer.verdict(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)
     )

@@ -1,37 +1,40 @@
-"""The reward recipes, one a line. Adding one is its file in this package and its line here."""
+"""The reward recipes by name. Adding one is its file in this package and its line here."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from groundtrace.rewards.recipes.argos import Argos
-from groundtrace.rewards.recipes.base import Recipe
-from groundtrace.rewards.recipes.codedance import CodeDance
-from groundtrace.rewards.recipes.ivgr import Ivgr
-from groundtrace.rewards.recipes.rucl import Rucl
-from groundtrace.rewards.recipes.sail_rl import SailRl
 from groundtrace.schemas.config import ConfigError, build
+from groundtrace.schemas.registry import Registry, RegistryError
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Argos,
-        SailRl,
-        Ivgr,
-        Rucl,
-        CodeDance,
-    )
-}
+if TYPE_CHECKING:
+    from groundtrace.rewards.recipes.base import Recipe
+
+RECIPES: "Registry[type[Recipe]]" = Registry(
+    "reward_recipes",
+    "reward recipe",
+    "groundtrace.rewards.recipes.base:Recipe",
+    {
+        "argos": "groundtrace.rewards.recipes.argos:Argos",
+        "sail_rl": "groundtrace.rewards.recipes.sail_rl:SailRl",
+        "ivgr": "groundtrace.rewards.recipes.ivgr:Ivgr",
+        "rucl": "groundtrace.rewards.recipes.rucl:Rucl",
+        "codedance": "groundtrace.rewards.recipes.codedance:CodeDance",
+    },
+    classes=True,
+)
 
 
-def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> Recipe:
-    """The recipe of this name with these settings, which stand in a config at ``where``.
+def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
+    """The recipe of this name, or at ``module:NAME``, with these settings, which stand in a config at ``where``.
 
-    Raises ConfigError for a name that there is none of, and for options that do not fit its settings.
+    Raises ConfigError for a recipe that cannot be used, and for options that do not fit its settings.
     """
-    if name not in RECIPES:
-        raise ConfigError(f"there is no reward recipe {name!r}; there are {', '.join(RECIPES)}")
-    kind = RECIPES[name]
+    try:
+        kind = RECIPES.named(name)
+    except RegistryError as error:
+        raise ConfigError(f"{where.removesuffix('options')}recipe {error}") from error
     settings = build(kind.Settings, options, where)
     try:
-        return kind(settings)
+        return kind(settings)  # pyright: ignore[reportCallIssue]
     except ValueError as error:
         raise ConfigError(f"{where}.{error}") from error

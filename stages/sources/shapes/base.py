@@ -45,7 +45,8 @@ class ShapeSettings:
 
 
 class Shape(abc.ABC):
-    """One layout of rows: a file of its own, and one line in :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
+    """One layout of rows: a value of it in a file of its own, and one line in
+    :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
 
     A shape keeps no state. The column map reads the fields that a shape gives as if the input had them, beside the
     row's columns.
@@ -124,3 +125,6 @@ class Rows(Shape):
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
         """The row itself."""
         yield row
+
+
+ROWS = Rows()

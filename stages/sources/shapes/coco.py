@@ -91,6 +91,9 @@ class Coco(Shape):
         return [f'# coco_instances = "…"  # the COCO file that holds the boxes: {seen}', folder_line(folder, None)]
 
 
+COCO = Coco()
+
+
 def _first_file_name(path: Place) -> Any:
     """The file name of the first image, None if the file has none."""
     try:

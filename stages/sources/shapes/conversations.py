@@ -69,6 +69,9 @@ class Conversations(Shape):
         return [*lines, folder_line(folder, media)]
 
 
+CONVERSATIONS = Conversations()
+
+
 def read_turns(value: Any) -> list[Turn]:
     """The turns of a conversation, without system turns. Raises :class:`BadRow` if it is not a conversation."""
     if not isinstance(value, list) or not value:

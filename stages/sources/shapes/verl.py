@@ -44,6 +44,9 @@ class Verl(Shape):
         return []
 
 
+VERL = Verl()
+
+
 def _images(row: Row, turn: Turn) -> list[Any]:
     found = row.get("images") or row.get("image") or row.get("videos") or []
     images = found if isinstance(found, list) else [found]

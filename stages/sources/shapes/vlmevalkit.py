@@ -61,6 +61,9 @@ class VlmEvalKit(Shape):
         return [folder_line(folder, next((cell for cell in cells if cell and not cell.startswith("[")), None))]
 
 
+VLMEVALKIT = VlmEvalKit()
+
+
 def _media(row: Row, index: str) -> Iterator[Any]:
     images, paths = _items(row.get("image")), _items(row.get("image_path"))
     if paths and not any(len(image) > MAX_INDEX_CHARS for image in images):

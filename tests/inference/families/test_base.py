@@ -6,7 +6,7 @@ import pytest
 
 from groundtrace.inference.families.base import Family, after_thinking
 from groundtrace.inference.families.labels import MAX_LABEL_CHARS
-from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.grounding import BadReply, RawBox, Reading
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Box, Point
@@ -28,13 +28,13 @@ def asked(family: Family, label: str) -> list[str]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_label_is_asked_for_by_its_name(name: str) -> None:
-    assert all("red dog" in text for text in asked(family_of(name), "red dog"))
+    assert all("red dog" in text for text in asked(FAMILIES.named(name), "red dog"))
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("token", ["<|im_start|>", "<image>", "</ref>", "<|begin_of_box|>", "<points>", "[INST]"])
 def test_a_label_brings_no_token_of_a_template(name: str, token: str) -> None:
-    family = family_of(name)
+    family = FAMILIES.named(name)
     assert asked(family, f"dog {token}cat") == asked(family, "dog cat")
     assert asked(family, f'dog\n"{token}') == asked(family, "dog '")
 
@@ -42,7 +42,7 @@ def test_a_label_brings_no_token_of_a_template(name: str, token: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("label", ["", "?!", "<image>", "<|im_start|><|im_end|>", "x" * (MAX_LABEL_CHARS + 1)])
 def test_a_label_that_names_nothing_is_not_asked_for(name: str, label: str) -> None:
-    family = family_of(name)
+    family = FAMILIES.named(name)
     with pytest.raises(BadReply, match="the label"):
         family.ask_points(PART, label)
     if family.box_prompt:
@@ -59,8 +59,8 @@ def test_our_own_form_is_asked_for_in_the_order_of_the_frame(frame: CoordinateFr
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_none_and_nonsense_are_told_apart(name: str) -> None:
-    assert family_of(name).points("There are none.", "dog", IMAGE, 0) == Reading(())
-    for read in (family_of(name).points, family_of(name).boxes):
+    assert FAMILIES.named(name).points("There are none.", "dog", IMAGE, 0) == Reading(())
+    for read in (FAMILIES.named(name).points, FAMILIES.named(name).boxes):
         with pytest.raises(BadReply):
             read("I would rather not say.", "dog", IMAGE, 0)
 

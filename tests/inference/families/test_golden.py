@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.grounding import BadReply
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import MediaRef
@@ -24,7 +24,8 @@ def cases(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
 
 
-CASES = [(name, case) for name in FAMILIES for case in cases(name)]
+NAMES = sorted(file.stem for file in DATA.glob("*.jsonl"))
+CASES = [(name, case) for name in NAMES for case in cases(name)]
 
 
 def numbers(found: Point | Box) -> tuple[float, ...]:
@@ -35,7 +36,7 @@ def numbers(found: Point | Box) -> tuple[float, ...]:
 def test_golden(name: str, case: dict[str, Any]) -> None:
     width, height = case["size"]
     image = MediaRef("input:a.png", "image", "s", "p", "d", width, height, 1, 1)
-    family = family_of(name)
+    family = FAMILIES.named(name)
     read = family.points if case["ask"] == "points" else family.boxes
     if "bad" in case:
         with pytest.raises(BadReply, match=case["bad"]):
@@ -48,7 +49,7 @@ def test_golden(name: str, case: dict[str, Any]) -> None:
     assert reading.called == case.get("called", "")
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_there_are_enough_of_each_family(name: str) -> None:
     read = cases(name)
     assert len(read) >= MIN_REPLIES
@@ -57,13 +58,13 @@ def test_there_are_enough_of_each_family(name: str) -> None:
     assert kinds == {"bad", "none", "found"}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_reply_that_is_cut_gives_no_other_place(name: str) -> None:
     """Every beginning of a reply is refused, or gives places of the whole reply: its first items.
 
     But for thinking whose end is what tells it from a reply, and for other things that come before the one asked for.
     """
-    family = family_of(name)
+    family = FAMILIES.named(name)
     for case in cases(name):
         if not case.get("px") or "think" in case["case"] or len(case["reply"]) > MAX_CUT_CHARS:
             continue

@@ -1,7 +1,7 @@
 import pytest
 
 from groundtrace.inference.families.number_groups import groups_of
-from groundtrace.inference.families.registry import FAMILIES, family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.grounding import BadReply
 from groundtrace.schemas.records import MediaRef
 
@@ -38,7 +38,7 @@ def test_groups(text: str, groups: list[list[float]] | type[BadReply]) -> None:
 def test_a_long_reply_is_refused_in_time(name: str, piece: str) -> None:
     """Replies come from a model: 100,000 characters of any piece take no time that grows with their square."""
     image = MediaRef("input:a.png", "image", "s", "p", "d", 640, 480, 1, 1)
-    family = family_of(name)
+    family = FAMILIES.named(name)
     for read in (family.points, family.boxes):
         with pytest.raises(BadReply):
             read(piece * (100_000 // len(piece)), "dog", image, 0)

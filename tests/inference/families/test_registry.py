@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.inference.families.base import Family
-from groundtrace.inference.families.registry import DEFAULT, FAMILIES, check_family, family_of, trainable_families
+from groundtrace.inference.families.registry import DEFAULT, FAMILIES, trainable_families
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.coordinates import CoordinateFrame
 
@@ -25,13 +25,14 @@ FRAMES = {
 }
 
 
-def test_the_frame_of_each_family() -> None:
-    assert {name: family_of(name).frame for name in FAMILIES} == FRAMES
+@pytest.mark.parametrize(("name", "frame"), FRAMES.items())
+def test_the_frame_of_each_family(name: str, frame: CoordinateFrame) -> None:
+    assert FAMILIES[name].frame == frame
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_is_complete(name: str) -> None:
-    family = family_of(name)
+    family = FAMILIES.named(name)
     assert family.name == name
     assert family.decimals in (0, 1)
     assert not family.point_prompt or load_prompt(family.point_prompt).variables == ("entity",)
@@ -40,13 +41,15 @@ def test_a_family_is_complete(name: str) -> None:
 
 
 def test_what_families_cannot_do() -> None:
-    families = [family_of(name) for name in FAMILIES]
+    families = [FAMILIES.named(name) for name in FAMILIES]
     assert {family.name for family in families if not family.box_prompt} == {"molmo", "molmo2"}
     assert {family.name for family in families if not family.point_prompt} == {"internvl"}
 
 
 def test_a_model_of_no_known_family_is_told_our_own_form() -> None:
-    assert family_of(DEFAULT) == Family("plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True)
+    assert FAMILIES.named(DEFAULT) == Family(
+        "plain", CoordinateFrame.PX, decimals=1, reads_prose=True, any_corners=True
+    )
 
 
 def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:
@@ -58,8 +61,8 @@ def test_the_families_that_are_trained_by_their_checkpoints_name() -> None:
 
 @pytest.mark.parametrize("name", ["qwen", "", "own:", ":OWN"])
 def test_an_unknown_family_is_refused_with_the_known_ones(name: str) -> None:
-    said = f"must be one of {', '.join(sorted(FAMILIES))}, or a family of your own as module:NAME"
-    for refuse in (check_family, family_of):
+    said = f"must be one of {', '.join(FAMILIES)}, or one of your own as module:NAME"
+    for refuse in (FAMILIES.check, FAMILIES.named):
         with pytest.raises(ValueError, match=said):
             refuse(name)
 
@@ -72,18 +75,18 @@ def test_a_value_elsewhere_is_a_family(tmp_path: Path, monkeypatch: pytest.Monke
     """
     (tmp_path / "own_family.py").write_text(textwrap.dedent(code))
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert family_of("own_family:OWN").frame is CoordinateFrame.UNIT
+    assert FAMILIES.named("own_family:OWN").frame is CoordinateFrame.UNIT
 
 
 def test_a_value_that_is_not_there_is_one_line() -> None:
-    with pytest.raises(ValueError, match=r"the family no_such_module:OWN cannot be imported .*: make it importable"):
-        family_of("no_such_module:OWN")
+    with pytest.raises(ValueError, match=r"names the family no_such_module:OWN, which cannot be imported .*: make it"):
+        FAMILIES.named("no_such_module:OWN")
 
 
 def test_a_value_that_is_no_family_is_one_line() -> None:
     name = "groundtrace.inference.families.registry:DEFAULT"
-    with pytest.raises(ValueError, match=f"{name} must be a Family of groundtrace.inference.families.base, not a str"):
-        family_of(name)
+    with pytest.raises(ValueError, match=r"must be a value of groundtrace.inference.families.base.Family and is a str"):
+        FAMILIES.named(name)
 
 
 def test_settings_that_name_a_family_import_none() -> None:

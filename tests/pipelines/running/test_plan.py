@@ -48,6 +48,8 @@ def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> N
 
 
 REAL = ("endpoints.vlm.kind=openai", "endpoints.vlm.model=m", "endpoints.vlm.base_url=http://h/v1")
+OWN_KIND = "groundtrace.inference.endpoints.openai_compatible:OpenAIEndpoint"
+"""A kind that is named by its class, as a user's own is."""
 REAL = (*REAL, "endpoints.vlm.family=qwen3-vl", "roles.teacher=vlm")
 
 
@@ -82,7 +84,7 @@ def test_the_embedded_engine_beside_real_models_is_refused(
         (*REAL, "roles.pointer=vlm", "roles.detector=vlm", "roles.segmenter="),
         (*REAL, "roles.pointer=colour", "roles.detector=edges", "roles.segmenter="),
         (*REAL, "roles.teacher=colour", "roles.judge=vlm"),  # a judge says nothing of the images
-        (*REAL, "endpoints.vlm.kind=mine:Own"),  # of which nothing is known
+        (*REAL, f"endpoints.vlm.kind={OWN_KIND}"),  # of which nothing is known
         (),
     ],
 )

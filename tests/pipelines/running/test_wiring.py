@@ -14,7 +14,7 @@ from groundtrace.pipelines.running.loading import PipelineError, bundled_names, 
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.pipelines.running.wiring import Wired, stages_of, wire
 from groundtrace.rewards.aggregate import GateSettings
-from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.records import Draft
@@ -31,7 +31,7 @@ from tests.wired import default_stages
 CONTEXT = RunContext(
     (Source("jsonl", "records.jsonl"),), MediaRoots(".", "."), ModelsSettings((), (), "replies.sqlite", ".", ".")
 )
-TONE = replace(SCORERS[0], name="tone")
+TONE = replace(TRACE_SCORERS[0], name="tone")
 LIGHT = Column[float]("light", pa.float64(), "how light the image is")
 SHADE = Column[str]("shade", pa.string(), "its darkest colour")
 Build = Callable[..., Any]
@@ -177,11 +177,11 @@ def _taking_rejections(root: beam.Pipeline, run: RunContext, _: Any) -> Ends:
 
 def _own_scorer(root: beam.Pipeline, run: RunContext, _: Any) -> Ends:
     settings = VerifySettings(gate=GateSettings(skip=("spatial", "counting", "temporal", "reasoning", "tone")))
-    return Ends(sft=(_ingest(root, run)["kept"] | VerifyTraces(settings, run.models, (*SCORERS, TONE))).kept)
+    return Ends(sft=(_ingest(root, run)["kept"] | VerifyTraces(settings, run.models, (*TRACE_SCORERS, TONE))).kept)
 
 
 def _unknown_floor(root: beam.Pipeline, run: RunContext, _: Any) -> Ends:
-    VerifyTraces(VerifySettings(floors={"tonne": 0.5}), run.models, (*SCORERS, TONE))
+    VerifyTraces(VerifySettings(floors={"tonne": 0.5}), run.models, (*TRACE_SCORERS, TONE))
     return Ends(rl=_ingest(root, run)["kept"])
 
 

@@ -1,6 +1,8 @@
 """What is added to the options of a job, and what is left as the user gave it."""
 
+import os
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from groundtrace.pipelines.running.runner import pipeline_options
 from groundtrace.pipelines.shipping import recipe_code
 from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.prompts import loader
+from groundtrace.schemas import registry
 
 FAR = ["--runner=PortableRunner", "--job_endpoint=localhost:1"]
 OWN_IMAGE = "europe-docker.pkg.dev/me/mine:1"
@@ -134,3 +137,45 @@ def test_a_folder_with_far_too_much_is_refused(mine: Path, monkeypatch: pytest.M
         shipped(pipeline_options(FAR), mine),
     ):
         pass
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A config's plug-in in a folder of its own, with a module that it imports and one that it does not."""
+    folder = tmp_path / "plugins"
+    files = {
+        "shipped_angles/__init__.py": "from shipped_grading import grade\nfrom .types import ANGLE\n",
+        "shipped_angles/types.py": "from groundtrace.schemas.answers.answer_type import AnswerType\n"
+        "from shipped_grading import grade\nANGLE = AnswerType('angle', 'In degrees.', grade)\n",
+        "shipped_grading.py": "def grade(predicted, gold, choices): ...\n",
+        "shipped_other.py": "",
+        "notes.txt": "x",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(registry, "_configured", {})
+    registry.use_plugins({"answer_types": {"angle": "shipped_angles:ANGLE"}})
+    yield folder
+    for name in [name for name in sys.modules if name.startswith(("shipped_angles", "shipped_grading"))]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("own", [False, True])
+def test_a_plugin_travels_and_a_worker_finds_it(own: bool, mine: Path, tmp_path: Path) -> None:
+    recipe = mine if own else recipe_file("grounded_cot")
+    wheel, module = recipe_code.write_recipe_wheel(tmp_path, recipe) or pytest.fail("nothing is sent")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name.removeprefix(f"{module}/files/") for name in archive.namelist() if "/files/" in name}
+        archive.extractall(tmp_path / "worker")
+    assert {"shipped_angles/__init__.py", "shipped_angles/types.py", "shipped_grading.py"} <= held
+    assert ("shipped_recipe.py" in held, "shipped_other.py" in held, "notes.txt" in held) == (own, False, False)
+    code = (
+        f"import {module}\nfrom groundtrace.schemas.answers.registry import ANSWER_TYPES\n"
+        "print(ANSWER_TYPES['angle'].form, ANSWER_TYPES['angle'].grade.__code__.co_filename)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "worker")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.startswith(f"In degrees. {tmp_path / 'worker'}"), done.stderr

@@ -104,7 +104,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: name the family"),
     ("verl", {"family": "qwen"}, "--family must be one of claude, "),
     ("tlr", {}, "--format must be one of dpo, easyr1, "),
-    ("groundtrace.publishing.exports.trl:RL", {}, "must be an ExportFormat"),
+    (
+        "groundtrace.publishing.exports.trl:RL",
+        {},
+        "must be a value of groundtrace.publishing.exports.base.ExportFormat and is",
+    ),
     ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
     ("trl", {"family": "moondream"}, "which tags with one decimal cannot hold"),
     ("dpo", {}, "--set write.other_traces=true"),

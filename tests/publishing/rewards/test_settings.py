@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.inference.families.registry import family_of
+from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.rewards.settings import VARIABLE, RemoteRewardSettings, SpeechSettings, load_reward_settings
 from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
@@ -56,7 +56,7 @@ SPEECHES = [
     (SpeechSettings(), "qwen2.5-vl", CoordinateFrame.QWEN25_RESIZED_PX, QWEN25_IMAGE),
     (SpeechSettings(), "plain", CoordinateFrame.PX, QWEN25_IMAGE),
     (SpeechSettings(family="qwen2.5-vl"), "plain", CoordinateFrame.QWEN25_RESIZED_PX, QWEN25_IMAGE),
-    (SpeechSettings(frame=CoordinateFrame.UNIT), "qwen3-vl", CoordinateFrame.UNIT, family_of("qwen3-vl").resize),
+    (SpeechSettings(frame=CoordinateFrame.UNIT), "qwen3-vl", CoordinateFrame.UNIT, FAMILIES.named("qwen3-vl").resize),
     (SpeechSettings(min_pixels=9000, max_pixels=90000), "qwen2.5-vl", CoordinateFrame.QWEN25_RESIZED_PX,
      ResizeRule(28, 9000, 90000)),
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from groundtrace.rewards.locating import Served
 from groundtrace.rewards.pointing_score import PointingSettings
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.recipes.base import Memory
-from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.geometry import Point
 
@@ -260,7 +260,7 @@ def test_a_weight_of_no_scorer_is_refused() -> None:
     ):
         Argos(ArgosSettings({"outcome": 1.0, "spatail": 1.0}))
     with pytest.raises(ConfigError, match=r"^weights\.spatial: there is no such scorer; there are outcome$"):
-        Argos(ArgosSettings(), SCORERS[:1])
+        Argos(ArgosSettings(), TRACE_SCORERS[:1])
 
 
 def test_a_scorer_left_out_that_there_is_none_of_is_refused() -> None:

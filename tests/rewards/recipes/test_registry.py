@@ -1,25 +1,30 @@
 """Recipes by their names, with the settings of a config."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
+from groundtrace.inference.session import Session
+from groundtrace.rewards.case import Context, case_of
+from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
+from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
-from groundtrace.rewards.registry import SCORERS, TRAINING
+from groundtrace.rewards.registry import SCORERS
+from groundtrace.rewards.scorers.tool_calls import Trajectory
 from groundtrace.schemas.config import ConfigError
+from groundtrace.schemas.records import Question
+from groundtrace.schemas.responses.traces import read_trace
 
-NAMES = ["argos", "sail_rl", "ivgr", "rucl", "codedance"]
 OPTIONS = {"rucl": {"ramp_steps": 100}}
 
 
-def test_the_recipes() -> None:
-    assert list(RECIPES) == NAMES
-
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RECIPES.ours)
 def test_a_recipe_by_its_name(name) -> None:
     recipe = make_recipe(name, OPTIONS.get(name, {}))
     assert (type(recipe), recipe.name) == (RECIPES[name], name)
-    assert set(recipe.shown) <= {scorer.name for scorer in (*SCORERS, *TRAINING)}
+    assert set(recipe.shown) <= {*SCORERS}
 
 
 def test_options_become_settings() -> None:
@@ -31,8 +36,8 @@ def test_options_become_settings() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("agros", {}, "there is no reward recipe 'agros'; there are argos, sail_rl, ivgr, rucl, codedance"),
-        ("argos", {"alpha": 1}, "unknown key options.alpha; known here: pointing, skip, tau, weights"),
+        ("agros", {}, "recipe must be one of argos, "),
+        ("argos", {"alpha": 1}, "unknown key options.alpha; known here: pointing, scorers, skip, tau, weights"),
         ("argos", {"tau": 2}, "options.tau must be at most 1, got 2"),
         ("argos", {"weights": {"spatail": 1}}, "options.weights.spatail: there is no such scorer"),
         ("argos", {"skip": ["spatail"]}, "options.skip.spatail: there is no such scorer"),
@@ -47,3 +52,18 @@ def test_what_cannot_be_is_refused_in_one_line(name, options, said) -> None:
         make_recipe(name, options)
     assert str(caught.value).startswith(said)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", RECIPES.ours)
+@pytest.mark.parametrize("text", ["<think>so</think><answer>45</answer>", "<answer>upwards</answer>", "none"])
+def test_an_answer_of_a_type_that_is_not_known_is_unscored(name: str, text: str) -> None:
+    """It neither earns nor costs anything: nobody here can say what is right."""
+    question = Question("q", "drawn", "MIT", (), "At which angle?", "45 degrees", "angle")
+    masks = ObjectMasks(question, Session(None), Served(frozenset()))  # type: ignore[arg-type]
+    case = case_of(read_trace(0, text), masks)
+    case = replace(case, context=Context(stream="textual"), trajectory=Trajectory((None,)))
+    recipe = make_recipe(name, OPTIONS.get(name, {}))
+    [earned] = asyncio.run(recipe.score([case], Memory()))
+    [graded] = [verdict for verdict in earned.verdicts if verdict.name == "outcome"]
+    assert (earned.reward, earned.outcome) == (None, None)
+    assert "the answer type 'angle' is not known here" in graded.reason

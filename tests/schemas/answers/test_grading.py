@@ -118,7 +118,7 @@ def test_any_text_gets_a_grade(predicted: str | None, gold: str, answer_type: st
     assert isinstance(grade, Grade)
     assert grade.value in (0.0, 1.0, None)
     assert grade.reason
-    assert (grade.value is None) == (grade.method in {"judge", "boxes", "gold"})
+    assert (grade.value is None) == (grade.method in {"judge", "boxes", "gold", "unknown"})
 
 
 @settings(max_examples=100)

@@ -7,7 +7,7 @@ import pytest
 
 from groundtrace.schemas.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from groundtrace.schemas.answers.grading import grade_answer
-from groundtrace.schemas.answers.registry import ANSWER_TYPES, answer_type_named, evident_type
+from groundtrace.schemas.answers.registry import ANSWER_TYPES, evident_type
 from groundtrace.schemas.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.question_text import answer_format, user_text
 from groundtrace.schemas.reasons import Reason
@@ -40,7 +40,7 @@ TOY = AnswerType(
 
 @pytest.fixture
 def colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ANSWER_TYPES, TOY.name, TOY)
+    monkeypatch.setitem(ANSWER_TYPES.ours, TOY.name, TOY)
 
 
 def record(**changes: object) -> RawRecord:
@@ -89,16 +89,24 @@ def test_a_gold_that_no_type_can_use_does_not_reach_the_new_one() -> None:
     assert grade_answer("#ff8800", "\x0c", "colour", None).method == "gold"
 
 
-def test_without_its_line_a_type_is_refused_and_graded_as_text() -> None:
+def test_without_its_line_a_type_is_refused_and_unscored() -> None:
     with pytest.raises(InvalidRecord, match="'colour' is not one of"):
         parse_record(record(answer="#ff8800", answer_type="colour"))
-    assert answer_type_named("colour") is ANSWER_TYPES["text"]
-    assert grade_answer("#FF8800", "#ff8800", "colour", None) == Grade(1.0, "text", "same text")
+    for predicted in ("#FF8800", "", None, "x" * 100_000):
+        grade = grade_answer(predicted, "#ff8800", "colour", None)
+        assert (grade.value, grade.method) == (None, "unknown")
+        assert "the answer type 'colour' is not known here" in grade.reason
+
+
+def test_a_word_of_a_record_is_never_imported() -> None:
+    named = "groundtrace.schemas.answers.number:NUMBER"
+    with pytest.raises(InvalidRecord, match="is not one of"):
+        parse_record(record(answer="3", answer_type=named))
+    assert grade_answer("3", "3", named, None).value is None
 
 
 def test_names_are_those_of_records_and_shards() -> None:
-    assert [*ANSWER_TYPES] == ["mcq", "numeric", "text", "bool", "boxes"]
-    assert all(kind.name == name for name, kind in ANSWER_TYPES.items())
+    assert {*ANSWER_TYPES} >= {"mcq", "numeric", "text", "bool", "boxes"}
     with pytest.raises(InvalidRecord, match=re.escape(f"is not one of {tuple(ANSWER_TYPES)}")):
         parse_record(record(answer="3", answer_type="essay"))
 
@@ -135,9 +143,9 @@ def test_the_type_of_a_record_that_names_none(answer: str, choices: tuple[str, .
 
 
 def test_what_other_parts_ask_of_the_types() -> None:
-    assert [name for name, kind in ANSWER_TYPES.items() if kind.keeps_choices] == ["mcq"]
-    assert [name for name, kind in ANSWER_TYPES.items() if kind.is_number] == ["numeric"]
-    assert [name for name, kind in ANSWER_TYPES.items() if kind.is_boxes] == ["boxes"]
+    assert [kind.name for kind in ANSWER_TYPES.values() if kind.keeps_choices] == ["mcq"]
+    assert [kind.name for kind in ANSWER_TYPES.values() if kind.is_number] == ["numeric"]
+    assert [kind.name for kind in ANSWER_TYPES.values() if kind.is_boxes] == ["boxes"]
 
 
 @pytest.mark.parametrize("predicted", ["", "<box>[0,0,1,1]</box>", None])

@@ -1,0 +1,174 @@
+"""The base of endpoints over HTTP: posting JSON, errors, the health check, and removing the API key from all texts.
+
+A kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows one). Requests
+use aiohttp. Redirects are not followed, since the API key would be sent along.
+"""
+
+import abc
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+
+from groundtrace.inference.endpoints.keys import api_key, scrub
+from groundtrace.inference.endpoints.media_parts import media_bytes
+from groundtrace.inference.endpoints.wire import failure_of, field_of, message_of, read_body, retry_after_s, status_of
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.requests import Flow
+from groundtrace.inference.request import Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.text import storable
+from groundtrace.vision.media import MediaStore
+
+MAX_MESSAGE_CHARS = 300
+MAX_NAMED = 8
+"""The most models of a server's list that a message names."""
+File = tuple[bytes, str]
+"""The bytes of a medium of a prompt, and their MIME type."""
+
+
+class HttpEndpoint(abc.ABC):
+    """One model behind ``base_url``. See :class:`groundtrace.inference.endpoint.Endpoint`.
+
+    Limits, retries and hedging are those of the endpoint's :class:`groundtrace.inference.flow.requests.Flow`.
+    """
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        if not settings.base_url:
+            raise ValueError(f"endpoint {settings.model!r}: an endpoint of the kind {settings.kind} needs a base_url")
+        self.settings = settings
+        self.url = settings.base_url.rstrip("/")
+        self.key = api_key(settings)
+        self._media = media
+        self._flow = Flow(settings)
+        self._session: aiohttp.ClientSession | None = None
+
+    @abc.abstractmethod
+    def conversation(self, request: Request, files: Sequence[File]) -> Any:
+        """The request's prompt in the form of the API, made once for all samples.
+
+        ``files`` are those of the prompt's media, in their order.
+        """
+
+    @abc.abstractmethod
+    async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
+        """One request for ``n`` samples, and the reply; fewer samples than ``n`` are asked for again.
+
+        Raises CallError, as :meth:`post` does.
+        """
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of each request, with the API key."""
+        return {"authorization": f"Bearer {self.key}"}
+
+    @property
+    def revision(self) -> str:
+        """The revision in the config."""
+        return self.settings.revision
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+        if not request.prompt.media:
+            return await self._collect(request, [])
+        media = request.prompt.media
+        reading = self._flow.holding(lambda: [media_bytes(self._media, part) for part in media], _encoded_bytes)
+        async with reading as files:
+            return await self._collect(request, files)
+
+    async def _collect(self, request: Request, files: Sequence[File]) -> Reply:
+        conversation = self.conversation(request, files)
+        return await self._flow.collect(request, lambda request, n: self.ask(request, n, conversation))
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root.
+
+        Raises CallError for all errors of connection and response.
+        """
+        base = self.url.removesuffix("/v1") if path.startswith("/") else f"{self.url}/"
+        return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
+
+    async def check(self) -> str:
+        """Ask the server for its models: ``models`` under the base URL, with the ``id`` of each under ``data``."""
+        try:
+            listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")
+        except CallError as error:
+            raise self._with_hint(error) from None
+        if not isinstance(listed, list):
+            raise self._with_hint(CallError(Failure.GARBLED, f"{self.url}/models lists no models"))
+        names = [str(field_of(model, "id")) for model in listed]
+        if self.settings.check_model and self.settings.model not in names:
+            told = self.clean(f"{self.url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
+            raise CallError(Failure.UNKNOWN_MODEL, told)
+        return f"serves {self.settings.model}"
+
+    def clean(self, message: str) -> str:
+        """The message of an error without the key, then shortened; in this order, so that no part of a key is left."""
+        return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
+
+    def text(self, written: str) -> str:
+        """The text of a model's reply without the API key, and without characters that cannot be stored."""
+        return scrub(storable(written), self.key)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _answer(self, method: str, url: str, body: bytes | None = None) -> Any:
+        sending = self._client().request(method, url, data=body, allow_redirects=False)
+        # The client's errors quote a broken response, which may echo the API key, so they are not kept as causes.
+        try:
+            async with sending as response:
+                data = await read_body(response.content.iter_any())
+                if response.status != 200:
+                    raise self._refusal(response.status, data, response.headers)
+        except aiohttp.ServerTimeoutError as error:
+            away = isinstance(error, aiohttp.ConnectionTimeoutError)
+            raise CallError(Failure.TIMEOUT, self.clean(f"no reply in time: {error}"), unreachable=away) from None
+        except aiohttp.ClientPayloadError as error:
+            raise CallError(Failure.CONNECTION, self.clean(f"the body ended early: {error}")) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise CallError(Failure.CONNECTION, self.clean(f"{type(error).__name__}: {error}")) from None
+        return self._parsed(data)
+
+    def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:
+        """The error for an HTTP status that is not 200."""
+        wait_s = retry_after_s(headers.get("retry-after", ""), datetime.now(UTC))
+        message = self.clean(f"HTTP {status}: {message_of(data)}")
+        meant = status_of(status, data)
+        return CallError(failure_of(meant), message, status=meant, retry_after_s=wait_s)
+
+    def _parsed(self, data: bytes) -> Any:
+        try:
+            return json.loads(data, strict=False)
+        except (ValueError, RecursionError):
+            text = scrub(data.decode("utf-8", "replace"), self.key)
+            raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
+
+    def _client(self) -> aiohttp.ClientSession:
+        """The connections, opened on the event loop that they belong to."""
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(
+                total=None,
+                connect=None,
+                sock_connect=self.settings.connect_timeout_s,
+                sock_read=self.settings.read_timeout_s,
+            )
+            headers = {**self.headers, "content-type": "application/json"}
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers)
+        return self._session
+
+    def _with_hint(self, error: CallError) -> CallError:
+        """The error, with a hint if the URL does not end with /v1, as that of most servers does."""
+        if self.url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
+            return error
+        hint = f"{error.message} (most servers have their API under /v1: is base_url {self.url}/v1?)"
+        return CallError(error.failure, hint)
+
+
+def _encoded_bytes(files: Sequence[File]) -> int:
+    return sum(len(data) for data, _ in files) * 4 // 3

@@ -1,0 +1,53 @@
+"""Which scorers verify traces, and how a config adds others and gives them arguments."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from groundtrace.rewards.registry import SCORERS, scorers_named
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.rewards.scorers import boxes, boxes_counted
+from groundtrace.schemas.config import ConfigError, build
+from groundtrace.schemas.registry import RegistryError
+
+TRACE_SCORERS = scorers_named("outcome", "format", "spatial", "counting", "temporal", "reasoning")
+"""Those that verify traces unless a recipe says otherwise, in the order of their verdicts."""
+
+STREAM_SCORERS = (
+    *scorers_named("outcome", "format"),
+    boxes.OF_TRACES,
+    *scorers_named("boxes_located"),
+    boxes_counted.SCORER,
+    *scorers_named("temporal", "reasoning"),
+)
+"""Those that verify traces of iVGR's two streams: those of boxes apply to what was asked for with boxes."""
+
+ScorerArguments = Mapping[str, Mapping[str, Any]]
+"""The arguments of scorers, by a scorer's name in the registry or by ``module:NAME``; {} for a scorer without any."""
+
+
+def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
+    """The scorers with the arguments that a config gives them under ``key``, and then those that only the config names.
+
+    Raises ConfigError for a scorer that cannot be used, and for arguments that it does not take.
+    """
+    found = {scorer.name: scorer for scorer in scorers}
+    if len(found) < len(scorers):
+        return tuple(scorers)  # two have one name, which who runs them refuses
+    for name, arguments in given.items():
+        where = f"{key}.{name}"
+        try:
+            scorer = found[name] if name in found else SCORERS.named(name)
+        except RegistryError as error:
+            raise ConfigError(f"{where} {error}") from error
+        found[scorer.name] = with_arguments(scorer, arguments, where)
+    return tuple(found.values())
+
+
+def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
+    """The scorer with these arguments, the others as they were. Raises ConfigError for what it does not take."""
+    if not arguments:
+        return scorer
+    if scorer.arguments is None:
+        raise ConfigError(f"{where}: the scorer {scorer.name} takes no arguments, got {', '.join(arguments)}")
+    return replace(scorer, arguments=build(type(scorer.arguments), arguments, where))

@@ -1,0 +1,270 @@
+"""Parts by name: scorers, answer types, input formats and the like, each kind in a registry of its own.
+
+A registry maps a name to the value at ``module:NAME``, which is imported when it is looked up. Parts from outside this
+repository are found in the same way. They get a name
+
+- in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
+- by an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
+
+A config may also write ``module:NAME`` where it takes the name of a part. What a record, a row or a reply holds is
+never imported.
+"""
+
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from groundtrace.schemas.errors import UserError
+
+T = TypeVar("T")
+GROUP = "groundtrace.plugins"
+"""The group of entry points by which an installed package brings parts."""
+KINDS = ("answer_types", "endpoint_kinds", "exports", "families", "formats", "reward_recipes", "scorers", "shapes")
+"""The kinds of parts, as a config's ``[plugins]`` and an entry point name them."""
+
+
+class RegistryError(UserError, ValueError):
+    """A part that cannot be found, imported or used. The message continues a sentence that the key begins."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A part from outside this repository: its path ``module:NAME``, and for people who names it."""
+
+    path: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.path} (from {self.origin})"
+
+
+_configured: dict[str, dict[str, Plugin]] = {}
+"""The plug-ins that configs of this process name, by kind and name."""
+_registries: "list[Registry[Any]]" = []
+"""Those of the modules that this process has imported."""
+
+
+class Registry(Generic[T]):
+    """The parts of one kind: ours, those of installed packages, and those that a config names, in this order.
+
+    Iterating gives their names; nothing is imported for it.
+    """
+
+    def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
+        """Declare the registry of one of the :data:`KINDS`.
+
+        Args:
+            kind: one of the :data:`KINDS`.
+            what: one part, for people, such as ``scorer``.
+            of: the type of the parts as ``module:Class``; imported only to check a part.
+            ours: the parts of this repository: ``module:NAME``, or the value itself where making it imports nothing.
+            classes: whether a part is a class below that type, not a value of it.
+        """
+        self.kind, self.what, self.ours = kind, what, ours
+        self._of, self._classes = of, classes
+        _registries.append(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*self.ours, *_installed().get(self.kind, ()), *_configured.get(self.kind, ()))))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.ours or name in _installed().get(self.kind, ()) or name in _configured.get(self.kind, ())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        """The names of the parts that are not ours."""
+        return tuple(name for name in self if name not in self.ours)
+
+    def __getitem__(self, name: str) -> T:
+        """The part of that name. Raises RegistryError where there is none, two have the name, or it cannot be used."""
+        if name not in self:
+            raise RegistryError(self._unknown(name, "must be one of {known}, got {name}"))
+        found = self._source(name)
+        if not isinstance(found, str):
+            return found
+        made = self._loaded(found)
+        if (own := getattr(made, "name", name)) != name:
+            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that one")
+        return made
+
+    def named(self, name: str) -> T:
+        """The part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up by name does."""
+        self.check(name)
+        return self[name] if name in self else self._loaded(name)
+
+    def check(self, name: str) -> None:
+        """Raises RegistryError for what is neither a name in the registry nor of the form ``module:NAME``."""
+        if name not in self and not is_path(name):
+            form = "must be one of {known}, or one of your own as module:NAME, got {name}"
+            raise RegistryError(self._unknown(name, form))
+
+    def values(self) -> list[T]:
+        """All parts, in the order of their names. Raises RegistryError where one cannot be used."""
+        return [self[name] for name in self]
+
+    def _source(self, name: str) -> str | T:
+        """Where the part of that name is. Raises RegistryError where two have the name."""
+        plugins = [*_installed().get(self.kind, {}).get(name, ())]
+        plugins += [_configured[self.kind][name]] if name in _configured.get(self.kind, ()) else []
+        paths = dict.fromkeys(plugin.path for plugin in plugins)
+        if name in self.ours and (not paths or [*paths] == [self.ours[name]]):
+            return self.ours[name]
+        if name in self.ours or len(paths) > 1:
+            ours = self.ours.get(name)
+            first = [f"{ours if isinstance(ours, str) else name} (from groundtrace)"] if name in self.ours else []
+            both = " and ".join([*first, *map(str, plugins)][:2])
+            raise RegistryError(
+                f"{name!r} is the name of two parts of the kind {self.kind}: {both}; rename one of them"
+            )
+        return plugins[0].path
+
+    def _loaded(self, path: str) -> T:
+        try:
+            found = load(path)
+        except RegistryError as error:
+            raise RegistryError(f"names the {self.what} {error}") from error
+        return self.made(path, found)
+
+    def made(self, path: str, found: Any) -> T:
+        """The part that was imported. Raises RegistryError for what is none."""
+        wanted = load(self._of)
+        is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
+        if not is_right:
+            raise RegistryError(
+                self.wrong(path, found, f"a {'class below' if self._classes else 'value of'} {self._of}")
+            )
+        return cast("T", found)
+
+    def wrong(self, path: str, found: Any, wanted: str) -> str:
+        """The message for an imported value that is no part of this kind."""
+        is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
+        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')} and is {is_class}"
+
+    def _unknown(self, name: object, form: str) -> str:
+        known = tuple(self)
+        said = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
+        ignored = [f"{plugin} as {key}" for key, plugin in _of_no_kind().items()]
+        return said + (f"; no kind of part is named by {ignored[0]}: begin with {self.kind}." if ignored else "")
+
+
+def near(word: str, known: Collection[str]) -> str:
+    """A hint at the most similar known word, "" if none is similar."""
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f": did you mean {found[0]}?" if found else ""
+
+
+def is_path(name: str) -> bool:
+    """Whether the name has the form ``package.module:NAME``."""
+    module, colon, attribute = name.partition(":")
+    return bool(colon) and attribute.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
+def load(path: str) -> Any:
+    """What ``module:NAME`` names. Raises RegistryError.
+
+    The module is looked for as Python does, and then in the folder that the command was started in.
+    """
+    module, _, name = path.partition(":")
+    try:
+        top, here = module.partition(".")[0], str(Path.cwd())
+        if top not in sys.modules and here not in sys.path and importlib.util.find_spec(top) is None:
+            sys.path.append(here)
+        return getattr(importlib.import_module(module), name)
+    except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
+        said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
+        raise RegistryError(
+            f"{path}, which cannot be imported ({' '.join(said.split())}{line}): make it importable"
+        ) from error
+
+
+def _line_of(error: BaseException, module: str) -> str:
+    """Where in the module's file the error arose; "" where that is not known."""
+    file = f"{module.rpartition('.')[2]}.py"
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == file]
+    return f", line {lines[-1].lineno}" if lines else ""
+
+
+def use_plugins(given: Any, where: str = "plugins") -> None:
+    """Make parts known to this process: ``{kind: {name: "module:NAME"}}``, which are imported at once.
+
+    Called with a config's ``[plugins]``; a recipe's module may call it too. Worker processes call it with what
+    :func:`configured_plugins` returns. A name that an earlier call gave to another part now means this one. ``where``
+    is the key of the section, for messages. Raises RegistryError.
+    """
+    if not isinstance(given, Mapping):
+        raise RegistryError(f"{where} must be a section, got {given!r:.80}")
+    for kind, parts in given.items():
+        if kind not in KINDS:
+            raise RegistryError(f"{where}.{kind}: the kinds of plug-ins are {', '.join(KINDS)}{near(kind, KINDS)}")
+        if not isinstance(parts, Mapping):
+            raise RegistryError(f"{where}.{kind} must be a section of names, got {parts!r:.80}")
+        for name, path in parts.items():
+            if not isinstance(path, str) or not is_path(path):
+                raise RegistryError(f"{where}.{kind}.{name} must be module:NAME, got {path!r:.80}")
+            try:
+                load(path)
+            except RegistryError as error:
+                raise RegistryError(f"{where}.{kind}.{name} names {error}") from error
+    before = {kind: dict(parts) for kind, parts in _configured.items()}
+    for kind, parts in given.items():
+        named = {name: Plugin(path, f"{where}.{kind}") for name, path in parts.items()}
+        _configured.setdefault(kind, {}).update(named)
+    try:
+        _check_parts(given, where)
+    except RegistryError:
+        _configured.clear()
+        _configured.update(before)
+        raise
+
+
+def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
+    """Look up each part in the registries of this process, so that a wrong one is refused before anything is done."""
+    for registry in _registries:
+        for name in given.get(registry.kind, ()):
+            try:
+                registry[name]
+            except RegistryError as error:
+                raise RegistryError(f"{where}.{registry.kind}.{name}: {error}") from error
+
+
+def configured_plugins() -> dict[str, dict[str, str]]:
+    """The parts that configs of this process name, in the form that :func:`use_plugins` takes."""
+    return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
+
+
+@functools.cache
+def _entries() -> tuple[tuple[str, Plugin], ...]:
+    """The names and plug-ins of installed packages."""
+    found = importlib.metadata.entry_points(group=GROUP)
+    return tuple(
+        (each.name, Plugin(each.value, f"the package {each.dist.name if each.dist else '?'}")) for each in found
+    )
+
+
+@functools.cache
+def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
+    """The plug-ins of installed packages, by kind and name."""
+    found: dict[str, dict[str, tuple[Plugin, ...]]] = {}
+    for key, plugin in _entries():
+        kind, _, name = key.partition(".")
+        if kind in KINDS and name:
+            named = found.setdefault(kind, {})
+            named[name] = (*named.get(name, ()), plugin)
+    return found
+
+
+def _of_no_kind() -> dict[str, Plugin]:
+    """The plug-ins of installed packages whose names begin with no kind."""
+    return {key: plugin for key, plugin in _entries() if key.partition(".")[0] not in KINDS or "." not in key}

@@ -1,0 +1,223 @@
+"""Parts by name: ours, those of installed packages, and those that a config names."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from groundtrace.schemas import registry
+from groundtrace.schemas.answers.answer_type import AnswerType
+from groundtrace.schemas.registry import Registry, RegistryError, configured_plugins, use_plugins
+
+OURS = {
+    "text": "groundtrace.schemas.answers.free_text:FREE_TEXT",
+    "numeric": "groundtrace.schemas.answers.number:NUMBER",
+}
+TYPES: Registry[AnswerType] = Registry(
+    "answer_types", "answer type", "groundtrace.schemas.answers.answer_type:AnswerType", OURS
+)
+CODE = """
+from groundtrace.schemas.answers.answer_type import AnswerType, Grade
+ANGLE = AnswerType("angle", "In degrees.", lambda *given: Grade(None, "angle", "never"))
+SECOND = AnswerType("angle", "In radians.", ANGLE.grade)
+WORD = "angle"
+"""
+Install = Callable[[str, str], None]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on the path with the module ``parts``; what is installed or named there is forgotten afterwards."""
+    (tmp_path / "parts.py").write_text(CODE, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "_configured", {})
+    _forget()
+    yield tmp_path
+    _forget()
+    sys.modules.pop("parts", None)
+
+
+@pytest.fixture
+def install(folder: Path) -> Install:
+    """Installs a package with entry points, as pip leaves it: a folder of metadata."""
+
+    def done(package: str, entries: str) -> None:
+        metadata = folder / f"{package}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n", "utf-8")
+        (metadata / "entry_points.txt").write_text(f"[groundtrace.plugins]\n{entries}\n", "utf-8")
+        _forget()
+
+    return done
+
+
+def _forget() -> None:
+    for found in (registry._entries, registry._installed):
+        found.cache_clear()
+
+
+def test_the_part_of_a_name_and_at_a_path() -> None:
+    assert TYPES["numeric"].name == "numeric"
+    assert TYPES.named("numeric") is TYPES["numeric"]
+    assert TYPES.named("parts:ANGLE").form == "In degrees."
+    assert ([*TYPES], len(TYPES), "angle" in TYPES) == (["text", "numeric"], 2, False)
+
+
+def test_the_part_of_an_installed_package(install: Install) -> None:
+    install("protractor", "answer_types.angle = parts:ANGLE\nscorers.angle = parts:NOT_ASKED_FOR")
+    assert TYPES["angle"].form == "In degrees."
+    assert ([*TYPES], TYPES.plugins) == (["text", "numeric", "angle"], ("angle",))
+    assert [kind.name for kind in TYPES.values()] == ["text", "numeric", "angle"]
+
+
+def test_the_part_that_a_config_names_and_that_it_names_next() -> None:
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}})
+    assert TYPES["angle"].form == "In degrees."
+    use_plugins({"answer_types": {"angle": "parts:SECOND"}})
+    assert TYPES["angle"].form == "In radians."
+    assert configured_plugins() == {"answer_types": {"angle": "parts:SECOND"}}
+
+
+def test_the_same_part_twice_is_one(install: Install) -> None:
+    install("protractor", "answer_types.angle = parts:ANGLE")
+    use_plugins({"answer_types": {"angle": "parts:ANGLE"}})
+    assert [*TYPES] == ["text", "numeric", "angle"]
+    assert TYPES["angle"].form == "In degrees."
+
+
+@pytest.mark.parametrize(
+    ("packages", "given", "name", "both"),
+    [
+        (
+            {"one": "answer_types.angle = parts:ANGLE", "two": "answer_types.angle = parts:SECOND"},
+            {},
+            "angle",
+            {"parts:ANGLE (from the package one)", "parts:SECOND (from the package two)"},
+        ),
+        (
+            {"one": "answer_types.angle = parts:ANGLE"},
+            {"answer_types": {"angle": "parts:SECOND"}},
+            "angle",
+            {"parts:ANGLE (from the package one)", "parts:SECOND (from plugins.answer_types)"},
+        ),
+        (
+            {"one": "answer_types.text = parts:ANGLE"},
+            {},
+            "text",
+            {f"{OURS['text']} (from groundtrace)", "parts:ANGLE (from the package one)"},
+        ),
+    ],
+)
+def test_two_parts_of_one_name_are_refused_where_it_is_used(
+    packages: dict[str, str], given: dict[str, dict[str, str]], name: str, both: set[str], install: Install
+) -> None:
+    for package, entries in packages.items():
+        install(package, entries)
+    with pytest.raises(RegistryError, match=f"'{name}' is the name of two parts") as caught:
+        use_plugins(given)
+        TYPES[name]
+    assert all(one in str(caught.value) for one in both)
+    assert TYPES["numeric"].name == "numeric"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("numerik", "must be one of text, numeric, or one of your own as module:NAME, got 'numerik': did you mean num"),
+        ("", "must be one of text, numeric, or one of your own as module:NAME, got ''"),
+        ("a b:C", "must be one of text, numeric, or one of your own as module:NAME, got 'a b:C'"),
+        ("gone:X", "names the answer type gone:X, which cannot be imported (No module named 'gone'): make it imp"),
+        ("parts:X", "names the answer type parts:X, which cannot be imported (module 'parts' has no attribute 'X')"),
+        ("torn:X", "names the answer type torn:X, which cannot be imported (SyntaxError: "),
+        (
+            "rude:X",
+            "names the answer type rude:X, which cannot be imported (ZeroDivisionError: division by zero, line 2)",
+        ),
+        ("ends:X", "names the answer type ends:X, which cannot be imported (SystemExit: 0, line 1)"),
+        (
+            "parts:WORD",
+            "names the answer type parts:WORD, which must be a value of "
+            "groundtrace.schemas.answers.answer_type.AnswerType and is a str",
+        ),
+        ("parts:AnswerType", "and is the class AnswerType"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(name: str, said: str, folder: Path) -> None:
+    for module, code in {"torn": "def", "rude": "\n1 / 0", "ends": "raise SystemExit(0)"}.items():
+        (folder / f"{module}.py").write_text(code, "utf-8")
+    with pytest.raises(RegistryError, match=re.escape(said)) as caught:
+        TYPES.named(name)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_look_up_by_name_imports_no_path() -> None:
+    with pytest.raises(RegistryError, match="must be one of text, numeric, got 'parts:ANGLE'"):
+        TYPES["parts:ANGLE"]
+    assert "parts" not in sys.modules
+
+
+def test_a_part_under_another_name_than_its_own(install: Install) -> None:
+    install("protractor", "answer_types.corner = parts:ANGLE")
+    with pytest.raises(RegistryError, match="'corner' names the answer type parts:ANGLE, whose own name is 'angle'"):
+        TYPES["corner"]
+
+
+def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_missing(install: Install) -> None:
+    install("protractor", "answer_type.angle = parts:ANGLE")
+    assert TYPES["numeric"].name == "numeric"
+    with pytest.raises(RegistryError, match=r"parts:ANGLE \(from the package protractor\) as answer_type\.angle"):
+        TYPES["angle"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (3, "plugins must be a section, got 3"),
+        ({"answer_type": {}}, "plugins.answer_type: the kinds of plug-ins are answer_types, "),
+        ({"answer_type": {}}, ": did you mean answer_types?"),
+        ({"answer_types": "parts:ANGLE"}, "plugins.answer_types must be a section of names, got 'parts:ANGLE'"),
+        ({"answer_types": {"angle": 3}}, "plugins.answer_types.angle must be module:NAME, got 3"),
+        ({"answer_types": {"angle": "parts.ANGLE"}}, "plugins.answer_types.angle must be module:NAME, got 'parts.A"),
+        ({"answer_types": {"angle": "gone:X"}}, "plugins.answer_types.angle names gone:X, which cannot be imported"),
+        ({"answer_types": {"angle": "parts:WORD"}}, "plugins.answer_types.angle: names the answer type parts:WORD, wh"),
+        ({"answer_types": {"corner": "parts:ANGLE"}}, "plugins.answer_types.corner: 'corner' names the answer type"),
+        ({"answer_types": {"text": "parts:ANGLE"}}, "plugins.answer_types.text: 'text' is the name of two parts of th"),
+    ],
+)
+def test_plugins_that_are_none_are_refused_and_none_of_them_is_kept(given: object, said: str) -> None:
+    with pytest.raises(RegistryError, match=re.escape(said)):
+        use_plugins(given)
+    assert configured_plugins() == {}
+
+
+def test_only_what_is_looked_up_is_imported(folder: Path) -> None:
+    code = """
+    import os, sys
+    from groundtrace.inference.families.registry import FAMILIES
+    from groundtrace.publishing.exports.registry import FORMATS as EXPORTS
+    from groundtrace.rewards.recipes.registry import RECIPES
+    from groundtrace.schemas.answers.registry import ANSWER_TYPES
+    from groundtrace.stages.sources.shapes.registry import SHAPES
+    registries = (FAMILIES, EXPORTS, RECIPES, ANSWER_TYPES, SHAPES)
+    named = [path.partition(":")[0] for each in registries for path in each.ours.values()]
+    loaded = lambda: sorted({*named} & {*sys.modules})
+    assert all("x" not in each and len(each) for each in registries)
+    assert not loaded(), loaded()
+    FAMILIES["molmo"]
+    assert loaded() == ["groundtrace.inference.families.molmo"], loaded()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)
+
+
+def test_a_module_is_looked_for_where_the_command_is_typed(folder: Path) -> None:
+    code = """
+    from groundtrace.schemas.registry import load
+    print(load("parts:WORD"))
+    """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, cwd=folder, check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout == "angle\n"
