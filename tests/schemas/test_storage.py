@@ -35,6 +35,12 @@ TREE = ["a.jsonl", "b/c.parquet", "b/d.txt", "b/e/f.parquet", "b2/g.parquet", "s
 PATTERNS = ["*.jsonl", "*", "b/*", "b*/*.parquet", "**/*.parquet", "b/**/*.parquet", "?/e/*", "[ab]/*.txt", "no/*"]
 
 
+@pytest.fixture(params=["s3", "gs"])
+def bucket(request: pytest.FixtureRequest, new_bucket: Callable[[str], RemotePath]) -> RemotePath:
+    """A bucket of its own, of each kind of store in turn: where stores differ is tested here."""
+    return new_bucket(request.param)
+
+
 def planted(root: Place) -> Place:
     for name in TREE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -40,7 +40,7 @@ def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 
     return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"\ud83d {key}", finish))
 
 
-@pytest.fixture(params=["mounted", "s3", "gs"])
+@pytest.fixture(params=["mounted", "s3", pytest.param("gs", marks=pytest.mark.stores)])
 def shared(request: pytest.FixtureRequest, tmp_path: Path, new_bucket: Callable[..., RemotePath]) -> Place:
     return (tmp_path if request.param == "mounted" else new_bucket(request.param)) / "shared"
 

@@ -14,7 +14,10 @@ import pytest
 from ..far_server import LISTED, Answer, asking, right, said, serving
 
 RECORDS = 8
-MODES = ([], ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"])
+IN_THREADS = pytest.param([], id="threads")
+IN_PROCESSES = pytest.param(
+    ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"], id="processes", marks=pytest.mark.faults
+)
 
 
 NOT_OUTPUTS = (".staging", ".lock", "cache", "ledger", "media", "failed.html")
@@ -84,7 +87,7 @@ def test_an_endpoint_that_refuses_ends_the_run(
     assert held(finished) == before
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_dead_port_ends_the_run(mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]) -> None:
     before, url = held(finished), dead_port()
     ran = run_beam(data, finished, *asking(url), *mode)
@@ -175,7 +178,8 @@ def run_until_gone(data: Path, run: Path, run_beam: Callable[..., Any], *more: s
     running.join(90)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_server_that_comes_back_costs_no_record(
     mode: list[str], data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -193,7 +197,8 @@ def test_a_server_that_comes_back_costs_no_record(
     assert len(server.seen) == RECORDS - 2
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -212,7 +217,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
         assert len(server.seen) == RECORDS - 2, "what was replied before is kept"
 
 
-@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("status", [502, pytest.param(504, marks=pytest.mark.faults)])
 def test_a_gateway_whose_server_went_away_is_waited_for(
     status: int, data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
