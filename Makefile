@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# Without the bytecode that this variable keeps from being written, each process that the tests start compiles all modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
 .PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
@@ -71,8 +74,8 @@ test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LL
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
 
-test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them
-	$(BIN)/python -m pytest -n 2 -m stores tests/pipelines
+test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
+	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores
 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
 	$(BIN)/python -m pytest -m dataflow tests/pipelines

@@ -2,7 +2,8 @@
 
 A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
 ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is not
-edited: a change is a new version.
+edited: a change is a new version. A version that nothing sends any more is retired: its file goes, and its name, digest
+and purpose stay in ``retired.json``, for the lineage of older rows.
 """
 
 import functools
@@ -94,6 +95,15 @@ class Prompt:
         )
 
 
+@dataclass(frozen=True)
+class RetiredPrompt:
+    """A version that is no longer sent. ``revision`` is a commit of this repository that has its file."""
+
+    sha256: str
+    purpose: str
+    revision: str
+
+
 _compiled = functools.cache(_TEMPLATES.from_string)
 
 
@@ -115,7 +125,7 @@ def add_prompt_folder(folder: Path) -> None:
     """Also load prompts from this folder. Raises :class:`PromptError` if a prompt name exists already."""
     if folder in _FOLDERS:
         return
-    taken = sorted({name for name in _names(folder) if name in set(prompt_names())})
+    taken = sorted(set(_names(folder)) & {*prompt_names(), *retired_prompts()})
     if taken:
         raise PromptError(
             f"{folder / taken[0]}.yaml: there is another prompt of this name: give it another id or version"
@@ -127,14 +137,36 @@ def add_prompt_folder(folder: Path) -> None:
 def load_prompt(name: str) -> Prompt:
     """The prompt ``id.vN``.
 
-    Raises :class:`PromptError` if the file does not exist, a field is missing or unknown, a declared variable or media
-    slot is not used, or a used one is not declared.
+    Raises :class:`PromptError` if the file does not exist, the prompt is retired, a field is missing or unknown, a
+    declared variable or media slot is not used, or a used one is not declared.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
         if file.is_file():
             return parse_prompt(name, file.read_bytes())
+    if retired := retired_prompts().get(name):
+        raise PromptError(f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}")
     raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
+
+
+@functools.cache
+def retired_prompts() -> dict[str, RetiredPrompt]:
+    """The versions that were released and are no longer sent, by name."""
+    told = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
+    return {name: RetiredPrompt(**fields) for name, fields in told.items()}
+
+
+def purpose_of(name: str, sha256: str) -> str:
+    """What a prompt that a lineage names is for; "" for one that is not known here, such as another user's own.
+
+    A retired prompt is known by its name and digest.
+    """
+    if retired := retired_prompts().get(name):
+        return retired.purpose if retired.sha256 == sha256 else ""
+    try:
+        return load_prompt(name).purpose
+    except PromptError:
+        return ""
 
 
 def prompt_names() -> list[str]:

@@ -106,18 +106,6 @@ def written_to(target: Place) -> Iterator[Path]:
         target.upload(unfinished)
 
 
-def create_only(target: Place, data: bytes) -> bool:
-    """Write the file unless it exists; returns whether it holds these bytes. Of several writers one succeeds."""
-    if isinstance(target, RemotePath):
-        return target.create(data)
-    try:
-        with target.open("xb") as stream:
-            stream.write(data)
-    except FileExistsError:
-        return target.read_bytes() == data
-    return True
-
-
 def check_bucket(target: Place) -> None:
     """Raise :class:`StorageError` if the bucket of a remote place does not exist."""
     if isinstance(target, RemotePath) and not target.bucket.exists():

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
@@ -36,16 +37,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_finish() -> None:
     """Take off what each of the hundreds of small pipelines and the collector would do over again."""
-    if userstate := sys.modules.get("apache_beam.transforms.userstate"):
-        _remember_specs(userstate)
+    if (core := sys.modules.get("apache_beam.transforms.core")) and not hasattr(
+        core.get_function_args_defaults, "seen"
+    ):
+        _remember_parameters(core)
+        _remember_specs(sys.modules["apache_beam.transforms.userstate"])
     gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end
     atexit.register(gc.unfreeze)  # else extension modules report what they hold as leaked
 
 
+def _remember_parameters(core: Any) -> None:
+    """Beam reads the signatures of all methods of each DoFn, most of them those of its base class: each once here."""
+    look, seen = core.get_function_args_defaults, weakref.WeakKeyDictionary[Any, tuple[list[str], list[Any]]]()
+
+    def get_function_args_defaults(f: Any) -> tuple[list[str], list[Any]]:
+        if not isinstance(f, types.MethodType) or not isinstance(f.__func__, types.FunctionType):
+            return look(f)
+        if (known := seen.get(f.__func__)) is None:
+            known = seen[f.__func__] = look(f)
+        names, defaults = known
+        return list(names), list(defaults)
+
+    get_function_args_defaults.seen = seen  # type: ignore[attr-defined]
+    core.get_function_args_defaults = get_function_args_defaults
+
+
 def _remember_specs(userstate: Any) -> None:
-    """Beam reads the signatures of all methods of each DoFn eight times and more while it builds and runs a pipeline,
-    a quarter of the time of a small one; here once, as they do not change.
+    """Beam looks for the states and timers of each DoFn eight times and more while it builds and runs a pipeline; here
+    once, as they do not change.
     """
     look, seen = userstate.get_dofn_specs, {}
 
@@ -140,7 +160,7 @@ def make_bucket(scheme: str, url: str, name: str) -> None:
     requests.post(f"{url}/storage/v1/b?project=p", json={"name": name}, timeout=10).raise_for_status()
 
 
-@pytest.fixture(params=["s3", "gs"])
+@pytest.fixture(params=["s3", pytest.param("gs", marks=pytest.mark.stores)])
 def bucket(request: pytest.FixtureRequest, new_bucket: Callable[[str], RemotePath]) -> RemotePath:
-    """A bucket of its own, of each kind of store in turn."""
+    """A bucket of its own, of each kind of store in turn; the fast tests have one kind outside test_storage.py."""
     return new_bucket(request.param)

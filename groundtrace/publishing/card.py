@@ -17,7 +17,7 @@ import jinja2
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.prompts.loader import PromptError, load_prompt
+from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import (
@@ -173,7 +173,7 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
         for prompt in told.prompts
     }
     return [
-        PromptUse(name, sha256, _purpose(name), rows[name], calls.get(name, 0))
+        PromptUse(name, sha256, purpose_of(name, sha256), rows[name], calls.get(name, 0))
         for name, sha256 in sorted(summary.prompts.items())
         if rows[name] or calls.get(name)
     ]
@@ -183,13 +183,6 @@ def _run_calls(summary: RunSummary, stage: str) -> int:
     """The stage's calls with its own prompt, without repair calls, which use another prompt."""
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
-
-
-def _purpose(name: str) -> str:
-    try:
-        return load_prompt(name).purpose
-    except PromptError:  # a run of another version, whose prompt is known by name only
-        return ""
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:

@@ -105,12 +105,6 @@ def closed_answer(text: str) -> str | None:
     return _final_answer(text, thinks, answers)
 
 
-def parse_think(text: str) -> str | None:
-    """Returns only the ``think`` of :func:`parse_response`. Never raises; linear in ``len(text)``."""
-    thinks = _think_spans(text, list(_SECTION.finditer(text)))
-    return _thought(text, thinks) if thinks else None
-
-
 def outside_think(text: str) -> str:
     """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
     return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))

@@ -109,7 +109,7 @@ def test_all_that_is_wrong_is_one_line(check: Any, server: Any, closed_url: str)
     server.fail(401)
     colour = EndpointSettings(kind="classical", model="colour")
     with pytest.raises(NotServed) as refusal:
-        check(JUDGE, DETECTOR, SEGMENTER, Asks("teacher", ("propose.v1",)), judge=openai(closed_url), segmenter=colour)
+        check(JUDGE, DETECTOR, SEGMENTER, Asks("teacher", ("propose.v2",)), judge=openai(closed_url), segmenter=colour)
     said = str(refusal.value)
     begins = ("endpoint segmenter (segmenter)", "endpoint scripted (detector, teacher)", "endpoint judge (judge)")
     assert [said.index(each) for each in begins] == sorted(said.index(each) for each in begins)

@@ -20,7 +20,8 @@ from benchmarks.learning.pool import (
     write_rows,
 )
 from benchmarks.learning.scenes import write_scenes
-from benchmarks.learning.training import HERE, command
+from benchmarks.learning.training import HERE
+from groundtrace.pipelines.commands.cli import main
 from groundtrace.trainer.shards import Shards
 
 RIGHT = Judged("right", True, True, "")
@@ -68,8 +69,8 @@ def test_too_few_rows_are_refused() -> None:
 def curated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("curated")
     write_scenes(folder / "train", 40, seed=3, prefix="train")
-    words = ("run", "pipelines/grounded_cot.py", "--input", folder / "train", "--output", folder / "run")
-    command("groundtrace.pipelines.commands.cli", *words, "--config", HERE / "curate.toml")
+    words = ("run", "grounded_cot", "--input", folder / "train", "--output", folder / "run")
+    assert main([*map(str, words), "--config", str(HERE / "curate.toml")]) == 0
     return folder
 
 

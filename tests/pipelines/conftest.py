@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from PIL import Image
 
 from groundtrace import pipelines
 from groundtrace.pipelines.commands.cli import main
+
+from . import short_recipe
 
 PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 COLOURS = {"red": (220, 30, 30), "blue": (0, 153, 255), "yellow": (255, 255, 0), "black": (0, 0, 0)}
@@ -166,6 +169,12 @@ def run_beam() -> Callable[..., Ran]:
         return Ran(code, out.getvalue(), err.getvalue(), output)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def run_short(run_beam: Callable[..., Ran]) -> Callable[..., Ran]:
+    """The same with the recipe of :mod:`.short_recipe`: what all runs have in common needs no longer one."""
+    return partial(run_beam, pipeline=str(Path(short_recipe.__file__)))
 
 
 @dataclass

@@ -141,9 +141,9 @@ def good(
 
 
 @pytest.fixture(scope="module")
-def good_run(good: Path, tmp_path_factory: pytest.TempPathFactory, run_beam: RunBeam) -> Path:
+def good_run(good: Path, tmp_path_factory: pytest.TempPathFactory, run_short: RunBeam) -> Path:
     """A finished run over it, to be copied."""
-    ran = run_beam(good, tmp_path_factory.mktemp("good_run") / "run")
+    ran = run_short(good, tmp_path_factory.mktemp("good_run") / "run")
     assert ran.code == 0, ran.err
     return ran.folder
 
@@ -252,16 +252,16 @@ def test_a_data_set_that_is_not_there(tmp_path: Path, run_beam: RunBeam) -> None
 
 
 def test_a_folder_belongs_to_one_input(
-    good: Path, tmp_path: Path, write_records: Callable[..., Path], run_beam: RunBeam
+    good: Path, tmp_path: Path, write_records: Callable[..., Path], run_short: RunBeam
 ) -> None:
     (tmp_path / "other").mkdir()
     shutil.copy(good / "a.png", tmp_path / "other")
     other = write_records(tmp_path / "other", [{"id": "other", "media": "a.png"}])
-    first = run_beam(good, tmp_path / "run")
+    first = run_short(good, tmp_path / "run")
     assert (first.code, set(first.ends)) == (0, {"q"})
-    run_beam(other, tmp_path / "run").check_refused(2, "choose another --output, or pass --resume never")
+    run_short(other, tmp_path / "run").check_refused(2, "choose another --output, or pass --resume never")
     assert set(first.ends) == {"q"}
-    second = run_beam(other, tmp_path / "run", "--resume", "never")
+    second = run_short(other, tmp_path / "run", "--resume", "never")
     assert (second.code, set(second.ends)) == (0, {"other"})
     second.check_balance(1)
 
@@ -290,19 +290,19 @@ def test_a_read_only_output(good: Path, read_only: Path, run_beam: RunBeam) -> N
     run_beam(good, read_only / "run", own_process=True).check_refused(2, f"cannot write {read_only / 'run'}")
 
 
-def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_beam: RunBeam) -> None:
+def test_a_cache_that_cannot_be_written(good: Path, tmp_path: Path, read_only: Path, run_short: RunBeam) -> None:
     (tmp_path / "file").write_text("mine")
     for folder in (tmp_path / "file", tmp_path / "file/below", read_only, read_only / "below"):
-        ran = run_beam(good, tmp_path / "run", "--cache", str(folder), own_process=folder == read_only)
+        ran = run_short(good, tmp_path / "run", "--cache", str(folder), own_process=folder == read_only)
         ran.check_refused(2, f"--cache {folder}: ")
     assert (tmp_path / "file").read_text() == "mine"
-    assert run_beam(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
+    assert run_short(good, tmp_path / "run", "--cache", str(tmp_path / "new/cache")).code == 0
 
 
 @pytest.mark.parametrize(("name", "is_folder"), [("replies.sqlite", True), ("log", False), ("", False)])
 @pytest.mark.parametrize("named", [True, False])
 def test_something_else_in_the_place_of_the_cache(
-    name: str, is_folder: bool, named: bool, good: Path, good_run: Path, tmp_path: Path, run_beam: RunBeam
+    name: str, is_folder: bool, named: bool, good: Path, good_run: Path, tmp_path: Path, run_short: RunBeam
 ) -> None:
     shutil.copytree(good_run, tmp_path / "run")
     cache = tmp_path / "mine" if named else tmp_path / "run" / "cache"
@@ -310,23 +310,24 @@ def test_something_else_in_the_place_of_the_cache(
     (cache / name).parent.mkdir(exist_ok=True)
     (cache / name).mkdir() if is_folder else (cache / name).write_text("mine")
     option = ("--cache", str(cache)) if named else ()
-    ran = run_beam(good, tmp_path / "run", *option)
+    ran = run_short(good, tmp_path / "run", *option)
     ran.check_refused(2, f"--cache {cache}: " if named else f"the cache {cache}: ")
     assert str(cache / name) in ran.err
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("left_bytes", [0, 300_000])
-def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: Any, run_beam: RunBeam) -> None:
+def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: Any, run_short: RunBeam) -> None:
     data = Path(shutil.copytree(good, tmp_path / "data"))
     info = PngImagePlugin.PngInfo()
     info.add_text("noise", random.Random(0).randbytes(400_000).hex())
     Image.open(good / "a.png").save(data / "a.png", pnginfo=info)
     command = (data, small_disk.folder / "run")
     small_disk.fill(left_bytes)
-    full = run_beam(*command, own_process=True, preexec_fn=small_disk.limits)
+    full = run_short(*command, own_process=True, preexec_fn=small_disk.limits)
     assert not (full.folder / "run.json").exists()
     small_disk.free()
-    again = run_beam(*command)
+    again = run_short(*command)
     assert (again.code, again.err.count("beam: ")) == (0, 0)
     again.check_balance(1)
     assert again.counts["rejected"] == {}
@@ -335,9 +336,9 @@ def test_a_full_disk(left_bytes: int, good: Path, tmp_path: Path, small_disk: An
 
 @pytest.mark.parametrize(("command", "content"), [("run", b""), ("preview", b"\n \r\n")])
 def test_an_input_without_records(
-    content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_beam: RunBeam
+    content: bytes, command: str, tmp_path: Path, write_records: Callable[..., Path], run_short: RunBeam
 ) -> None:
-    done = run_beam(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
+    done = run_short(write_records(tmp_path / "data", [content]), tmp_path / "run", command=command)
     done.check_refused(2, "data has no records: nothing was replaced")
     assert not (tmp_path / "run/run.json").exists()
 
@@ -348,7 +349,7 @@ MAP += ["--set", "input.constants.source=made", "--set", "input.constants.licens
 
 
 @pytest.mark.parametrize("form", ["file", "folder", "glob of paths", "data set", "data set of paths"])
-def test_rows_of_other_inputs(form: str, good: Path, tmp_path: Path, run_beam: RunBeam) -> None:
+def test_rows_of_other_inputs(form: str, good: Path, tmp_path: Path, run_short: RunBeam) -> None:
     data = tmp_path / "data"
     data.mkdir()
     shutil.copy(good / "a.png", data)
@@ -364,7 +365,7 @@ def test_rows_of_other_inputs(form: str, good: Path, tmp_path: Path, run_beam: R
     else:
         pq.write_table(pa.table(rows), data / "rows.parquet")
     named = {"file": data / "rows.parquet", "glob of paths": data / "*.parquet"}.get(form, data)
-    done = run_beam(named, tmp_path / "run", *MAP)
+    done = run_short(named, tmp_path / "run", *MAP)
     assert done.code == 0
     done.check_balance(2)
     assert done.ends["row-2"] == ("media_missing" if by_path else "undecodable_media")

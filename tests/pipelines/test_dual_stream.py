@@ -177,7 +177,7 @@ def test_kept_boxes_lie_on_the_gold_objects_that_nobody_was_shown(done: Path) ->
 
 
 def test_a_second_run_writes_the_same_bytes_for_nothing(done: Path, tmp_path: Path) -> None:
-    workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
+    workers = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_threading")
     again = run(SAMPLE, tmp_path / "again", "--cache", str(done / "cache"), *workers)
     assert sum(role["requests"] for role in again["ledger"].values()) == 0
     assert digests(tmp_path / "again") == digests(done / "gold")

@@ -160,6 +160,7 @@ def started(output: Path, enough_bytes: int) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.faults
 def test_a_killed_run_completes_with_the_same_bytes(done: Path, tmp_path: Path) -> None:
     enough = random.randrange(20_000, 400_000)
     process = started(tmp_path / "run", enough)
@@ -176,6 +177,7 @@ def check_completes(done: Path, folder: Path) -> None:
     assert digests(folder / "run") == digests(done / "run")
 
 
+@pytest.mark.faults
 def test_an_interrupted_run_says_so_and_completes(done: Path, tmp_path: Path) -> None:
     process = started(tmp_path / "run", random.randrange(20_000, 200_000))
     process.send_signal(signal.SIGINT)

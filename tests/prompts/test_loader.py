@@ -7,6 +7,7 @@ of each file. ``python tests/prompts/test_loader.py`` records new prompts and ne
 import dataclasses
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,20 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.prompts.loader import PromptError, RenderedPrompt, load_prompt, parse_prompt, prompt_names
+from groundtrace.prompts import loader
+from groundtrace.prompts.loader import (
+    PromptError,
+    RenderedPrompt,
+    add_prompt_folder,
+    load_prompt,
+    parse_prompt,
+    prompt_names,
+    purpose_of,
+    retired_prompts,
+)
 from groundtrace.schemas.messages import MediaPart, TextPart
 
+ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
 RELEASED = GOLDEN / "released.json"
 
@@ -45,13 +57,51 @@ def test_golden(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "sha256"), sorted(released().items()))
 def test_released_version_is_unchanged(name: str, sha256: str) -> None:
-    assert name in prompt_names(), f"{name} was released and is gone"
-    assert load_prompt(name).sha256 == sha256, f"{name} was released: leave it as it is and add a new version"
+    assert name in {*prompt_names(), *retired_prompts()}, f"{name} was released and is gone"
+    known = retired_prompts().get(name) or load_prompt(name)
+    assert known.sha256 == sha256, f"{name} was released: leave it as it is and add a new version"
 
 
 def test_every_prompt_is_recorded() -> None:
-    assert prompt_names() == sorted(released()), "run python tests/prompts/test_loader.py for a new prompt"
+    assert prompt_names() == sorted(released().keys() - retired_prompts().keys()), (
+        "run python tests/prompts/test_loader.py for a new prompt"
+    )
     assert prompt_names() == sorted(path.stem for path in GOLDEN.glob("*.txt"))
+
+
+def sources() -> str:
+    """All code of the packages that may send a prompt."""
+    folders = (ROOT / name for name in ("stages", "groundtrace/inference", "groundtrace/rewards"))
+    return "\n".join(file.read_text("utf-8") for folder in folders for file in sorted(folder.rglob("*.py")))
+
+
+KEPT_FOR_TESTS = {"detect.v1", "judge_answer.v1"}
+"""What hundreds of tests ask: the simplest prompts with an image and without one."""
+
+
+def test_what_nothing_sends_is_retired() -> None:
+    """A recipe of a user's that names an older version of a prompt is told so before it runs."""
+    named = set(re.findall(r"\b\w+\.v\d+\b", sources()))
+    assert set(prompt_names()) - named == KEPT_FOR_TESTS
+    assert not named & retired_prompts().keys()
+
+
+def test_lineage_finds_a_retired_prompt_by_its_name_and_digest() -> None:
+    for name, retired in retired_prompts().items():
+        assert purpose_of(name, retired.sha256) == retired.purpose != ""
+        assert purpose_of(name, "00" * 32) == "", "another text under this name"
+        assert re.fullmatch(r"[0-9a-f]{40}", retired.revision)
+        with pytest.raises(PromptError, match=rf"{name} is retired; its file is in revision {retired.revision[:12]}"):
+            load_prompt(name)
+    assert purpose_of("trace.v1", load_prompt("trace.v1").sha256) == load_prompt("trace.v1").purpose
+    assert purpose_of("nobodys.v1", "00" * 32) == ""
+
+
+def test_the_name_of_a_retired_prompt_stays_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loader, "_FOLDERS", [])
+    (tmp_path / "judge_leak.v1.yaml").write_text("", "utf-8")
+    with pytest.raises(PromptError, match=r"judge_leak\.v1\.yaml: there is another prompt of this name"):
+        add_prompt_folder(tmp_path)
 
 
 @pytest.mark.parametrize("name", prompt_names())
@@ -218,7 +268,7 @@ def test_malformed_file(case: str) -> None:
 def record_new() -> None:
     """Write the golden files of prompts that have none."""
     known = released() if RELEASED.exists() else {}
-    for name in sorted(set(prompt_names()) - set(known)):
+    for name in sorted(set(prompt_names()) - known.keys()):
         known[name] = load_prompt(name).sha256
         (GOLDEN / f"{name}.txt").write_text(written_out(filled(name)), encoding="utf-8")
     RELEASED.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")

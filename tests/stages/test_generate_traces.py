@@ -151,7 +151,7 @@ def test_where_nothing_is_to_be_pointed_at_no_trace_is_asked_for(
     check_stage: Callable[..., None], make_draft: Callable[..., Draft], models: ModelsSettings
 ) -> None:
     """The decision rests on the proposal, whose reply is named. What the pointer did not find is another matter."""
-    calls = (Call("teacher", "propose.v1", "s", "m", ("proposed",), Usage(calls=1, worth_usd=0.5)),)
+    calls = (Call("teacher", "propose.v2", "s", "m", ("proposed",), Usage(calls=1, worth_usd=0.5)),)
     check_stage(
         GenerateTraces(TraceSettings(n=1), models),
         [

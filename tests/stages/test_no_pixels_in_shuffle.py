@@ -24,10 +24,10 @@ from groundtrace.stages.write_shards import SizedRow
 
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
 WIDTH, HEIGHT = 160, 120
-SMALL, LARGE = 2, 11  # how many times that
+SMALL, LARGE = 2, 6  # how many times that
 PIPELINE = str(Path(groundtrace.pipelines.__file__).parent / "grounded_cot.py")
 EXACT_EYES = ("endpoints.coarse.strength=0.0", "difficulty.include_high=true", "dedup.near=false")
-LARGEST_ELEMENT_BYTES = 64_000
+LARGEST_ELEMENT_BYTES = 20_000
 LARGEST_HELD_BYTES = 256
 PIXELS = (bytes, bytearray, memoryview, np.ndarray)
 
@@ -165,7 +165,7 @@ def test_the_runner_holds_little_of_every_element(crossings, size):
 
 
 def test_a_larger_picture_makes_no_larger_elements(crossings):
-    """30 times the pixels add only digits to sizes and coordinates, at each shuffle."""
+    """Nine times the pixels add only digits to sizes and coordinates, at each shuffle."""
     largest: dict[str, collections.Counter[str]] = {}
     for size in ("small", "large"):
         largest[size] = collections.Counter()

@@ -124,12 +124,6 @@ class SegmentStore:
             self._download(own)
         self._cache.take_in()
 
-    def compact(self) -> int:
-        """Merge the segments into one; returns how many were merged. Other machines may read and write meanwhile."""
-        with self._state() as own:
-            self._upload(own)
-            return merge(self._files, self._folder)[0]
-
     def _work(self) -> None:
         failing = False
         while not self._closing.wait(self._every_s):
@@ -252,7 +246,7 @@ def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[Logged], bool] = lambda _: True
 ) -> tuple[int, int]:
     """Merge the whole segments into one, with the replies for which ``keep`` returns True. The new segment is written
-    before the old ones are deleted.
+    before the old ones are deleted; other machines may read and write meanwhile.
 
     Returns how many segments were merged and how many replies were dropped.
     """

@@ -30,7 +30,7 @@ def add_cache_parser(commands: Any) -> None:
         action.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show where errors are")
     prune.add_argument("--older-than", metavar="AGE", help="such as 30d, 12h or 2w")
     prune.add_argument("--model", metavar="M", help="replies of this model")
-    prune.add_argument("--prompt", metavar="P", help="replies to this prompt, such as judge_answer.v1")
+    prune.add_argument("--prompt", metavar="P", help="replies to this prompt, such as judge_answer.v3")
     prune.add_argument("--truncated", action="store_true", help="replies that the budget of tokens cut off")
     prune.add_argument("--dry-run", action="store_true", help="only say how many")
     export.add_argument("--to", required=True, metavar="FILE", help="a .jsonl or .parquet file")

@@ -73,6 +73,7 @@ def opened(path: Path):
 Opened = Callable[..., ReplyCache]
 
 
+@pytest.mark.faults
 def test_a_process_killed_after_put_has_kept_it(opened: Opened, path: Path) -> None:
     process = child(path, 0, 30, "killed")
     process.communicate(timeout=60)
@@ -81,6 +82,7 @@ def test_a_process_killed_after_put_has_kept_it(opened: Opened, path: Path) -> N
     assert found(opened(), expected) == expected
 
 
+@pytest.mark.faults
 def test_a_process_killed_among_puts_has_kept_what_it_said(opened: Opened, path: Path) -> None:
     process = child(path, 0, 1_000_000)
     assert process.stdout is not None
@@ -110,6 +112,7 @@ def test_two_processes_write_at_once(opened: Opened, path: Path) -> None:
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.faults
 def test_a_writer_killed_again_and_again_loses_nothing(opened: Opened, path: Path) -> None:
     said = 0
     for round_number in range(4):

@@ -15,10 +15,12 @@ from groundtrace.inference.cache.replies import CacheEntry, CacheInUse, ReplyCac
 from groundtrace.inference.cache.shared import (
     SegmentStore,
     local_folder_of,
+    merge,
     open_cache,
     prune_segments,
     shared_location,
 )
+from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.inference.request import Completion
 from groundtrace.schemas.storage import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
 
@@ -40,7 +42,7 @@ def entry(key: str, text: str = "text", finish: str = "stop", max_tokens: int = 
     return CacheEntry(key, "policy", "p.v1", "m", max_tokens, Completion(text, f"\ud83d {key}", finish))
 
 
-@pytest.fixture(params=["mounted", "s3", "gs"])
+@pytest.fixture(params=["mounted", "s3", pytest.param("gs", marks=pytest.mark.stores)])
 def shared(request: pytest.FixtureRequest, tmp_path: Path, new_bucket: Callable[..., RemotePath]) -> Place:
     return (tmp_path if request.param == "mounted" else new_bucket(request.param)) / "shared"
 
@@ -201,7 +203,7 @@ def test_a_store_that_is_away_loses_no_reply(
             other.close()
 
 
-def test_compaction_keeps_every_reply(opened: Opened, segments: Place) -> None:
+def test_merging_keeps_every_reply(opened: Opened, location: str, segments: Place) -> None:
     one, other = opened("a"), opened("b")
     for n in range(5):
         one.put([entry(str(n), "cut", "length", n + 1)])
@@ -209,21 +211,21 @@ def test_compaction_keeps_every_reply(opened: Opened, segments: Place) -> None:
     other.put([entry("0", "whole")])
     other.synchronize()
     assert len(list(segments.iterdir())) == 6
-    assert one.compact() == 6
+    assert merge(SegmentFiles(location)) == (6, 0)
     assert len(list(segments.iterdir())) == 1
-    assert one.compact() == 0
+    assert merge(SegmentFiles(location)) == (0, 0)
     for store in (one, other, opened("c")):
         store.synchronize()
         assert store.count() == 5
         assert store.get("0")["0"].completion.text == "whole"
 
 
-def test_compaction_among_a_writer_and_a_reader(opened: Opened, tmp_path: Path) -> None:
-    writer, reader, third = opened("a", 0.01), opened("b", 0.01), opened("c")
+def test_merging_among_a_writer_and_a_reader(opened: Opened, location: str) -> None:
+    writer, reader = opened("a", 0.01), opened("b", 0.01)
     for n in range(60):
         writer.put([entry(f"key {n}")])
         if n % 10 == 5:
-            third.compact()
+            merge(SegmentFiles(location))
     writer.close()
     wait_until(lambda: reader.count() == 60)
     assert opened("d").count() == 60

@@ -121,7 +121,7 @@ def test_scrub(text: str, key: str, expected: str) -> None:
 SIGNS = "sk/ALPHA\"BRAVO\\\\CHARLIE'DELTA+<ECHO>&%=FOXTROT"
 
 
-@pytest.mark.parametrize("key", [KEY, SIGNS, SIGNS + "/abc_d.e-f" * 300, '"quoted"', "\\\\\\server", "100%25%"])
+@pytest.mark.parametrize("key", [KEY, SIGNS, SIGNS + "/abc_d.e-f" * 100, '"quoted"', "\\\\\\server", "100%25%"])
 @pytest.mark.parametrize(
     "written",
     [

@@ -43,10 +43,10 @@ def test_the_slices_are_the_whole() -> None:
 @pytest.mark.parametrize(
     ("usd", "tokens", "cost"),
     [
-        (1.0, None, Cost(0.003, 50)),
-        (None, 5000, Cost(0.0, 11)),
         (1.0, 3000, Cost(0.002, 10)),
-        (1.0, None, Cost(0.3, 0)),
+        pytest.param(1.0, None, Cost(0.003, 50), marks=pytest.mark.stores),  # seconds of requests each
+        pytest.param(None, 5000, Cost(0.0, 11), marks=pytest.mark.stores),
+        pytest.param(1.0, None, Cost(0.3, 0), marks=pytest.mark.stores),
     ],
 )
 def test_processes_together_spend_no_more(

@@ -145,10 +145,10 @@ def test_a_preview(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> 
 
 
 def test_a_part_does_not_replace_a_finished_run_of_more(
-    data: Path, tmp_path: Path, run_beam: Callable[..., Any]
+    data: Path, tmp_path: Path, run_short: Callable[..., Any]
 ) -> None:
     def outcome(command: str, *words: str) -> tuple[int, int]:
-        ran = run_beam(data, tmp_path / "run", *words, command=command)
+        ran = run_short(data, tmp_path / "run", *words, command=command)
         return ran.code, ran.counts["input"]
 
     for command, records in (("preview", "2"), ("preview", "1"), ("preview", "3")):
@@ -156,7 +156,7 @@ def test_a_part_does_not_replace_a_finished_run_of_more(
     assert outcome("run", "--limit", "2") == (2, 3)
     assert outcome("run") == (0, 4)
     for command, words in (("preview", ["--records", "3"]), ("run", ["--limit", "3"])):
-        ran = run_beam(data, tmp_path / "run", *words, command=command)
+        ran = run_short(data, tmp_path / "run", *words, command=command)
         ran.check_refused(2, "run holds a finished run of 4 records, and this one of fewer would replace it: choose")
         assert ran.counts["input"] == 4
     assert outcome("preview", "--records", "9") == (0, 4)

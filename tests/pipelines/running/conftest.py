@@ -1,7 +1,8 @@
-"""Questions to run over."""
+"""Questions to run over, and the ``beam`` command with the short recipe."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,3 +22,9 @@ def write_questions(
         return write_records(folder, [{"id": f"q{each}", "media": f"{each}.png"} for each in range(number)])
 
     return write
+
+
+@pytest.fixture(scope="session")
+def run_beam(run_short: Callable[..., Any]) -> Callable[..., Any]:
+    """Here a run is of the short recipe unless a test names another."""
+    return run_short

@@ -20,6 +20,8 @@ from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.verify_traces import STAGE as VERIFY
 
+from ..conftest import PIPELINE
+
 
 class Chat(BaseHTTPRequestHandler):
     """Answers every chat request with ``server.status``, and where that is 200, with ``server.text``."""
@@ -119,7 +121,7 @@ def test_a_run_may_be_allowed_to_fail(data: Path, tmp_path: Path, run_beam: Call
 def test_what_the_config_leaves_out_does_not_fail(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
     with serving(200, "I cannot say.") as url:
         skip = ("--set", 'verify.gate.skip=["reasoning"]', "--set", "leak.ask=none")
-        ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), *skip)
+        ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing("judge", url), *skip, pipeline=PIPELINE)
     assert (ran.code, ran.counts["sft"]) == (0, RECORDS), ran.err
     assert {row["scores"]["reasoning"] for row in ran.rows("sft")} == {None}
 

@@ -14,7 +14,10 @@ import pytest
 from ..far_server import LISTED, Answer, asking, right, said, serving
 
 RECORDS = 8
-MODES = ([], ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"])
+IN_THREADS = pytest.param([], id="threads")
+IN_PROCESSES = pytest.param(
+    ["--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"], id="processes", marks=pytest.mark.faults
+)
 
 
 NOT_OUTPUTS = (".staging", ".lock", "cache", "ledger", "media", "failed.html")
@@ -84,7 +87,7 @@ def test_an_endpoint_that_refuses_ends_the_run(
     assert held(finished) == before
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_dead_port_ends_the_run(mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]) -> None:
     before, url = held(finished), dead_port()
     ran = run_beam(data, finished, *asking(url), *mode)
@@ -111,7 +114,9 @@ def test_a_run_that_the_cache_answers_needs_no_server(data: Path, tmp_path: Path
     assert (again.code, again.counts["sft"]) == (0, RECORDS), again.err
 
 
-def test_a_server_that_counts_no_tokens_is_not_free(data: Path, tmp_path: Path, run_beam: Callable[..., Any]) -> None:
+def test_a_server_that_counts_no_tokens_is_not_free(
+    data: Path, tmp_path: Path, run_beam: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
     """Its tokens are estimated, so that a budget holds, and the command says so once."""
 
     def uncounted(number: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -119,10 +124,10 @@ def test_a_server_that_counts_no_tokens_is_not_free(data: Path, tmp_path: Path, 
         return status, {name: value for name, value in fields.items() if name != "usage"}
 
     with serving(uncounted) as server:
-        ran = run_beam(data, tmp_path / "run", *asking(server.url), "--budget-tokens", "5000", own_process=True)
+        ran = run_beam(data, tmp_path / "run", *asking(server.url), "--budget-tokens", "5000")
     assert ran.code == 0, ran.err
     assert ran.counts["rejected"]["attempt"]["budget"] == RECORDS - len(server.seen) > 0 < len(server.seen)
-    assert ran.err.count(f"m at {server.url} does not say how many tokens a reply takes") == 1
+    assert caplog.text.count(f"m at {server.url} does not say how many tokens a reply takes") == 1
 
 
 def test_a_role_that_never_answers_ends_the_run(
@@ -175,7 +180,8 @@ def run_until_gone(data: Path, run: Path, run_beam: Callable[..., Any], *more: s
     running.join(90)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_server_that_comes_back_costs_no_record(
     mode: list[str], data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -193,7 +199,8 @@ def test_a_server_that_comes_back_costs_no_record(
     assert len(server.seen) == RECORDS - 2
 
 
-@pytest.mark.parametrize("mode", MODES, ids=["threads", "processes"])
+@pytest.mark.faults
+@pytest.mark.parametrize("mode", [IN_THREADS, IN_PROCESSES])
 def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     mode: list[str], data: Path, finished: Path, run_beam: Callable[..., Any]
 ) -> None:
@@ -212,7 +219,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
         assert len(server.seen) == RECORDS - 2, "what was replied before is kept"
 
 
-@pytest.mark.parametrize("status", [502, 504])
+@pytest.mark.parametrize("status", [502, pytest.param(504, marks=pytest.mark.faults)])
 def test_a_gateway_whose_server_went_away_is_waited_for(
     status: int, data: Path, tmp_path: Path, run_beam: Callable[..., Any]
 ) -> None:

@@ -85,7 +85,7 @@ def test_it_answers_while_long_responses_are_read(write: Write, serve: Any) -> N
     found = write("argos")
     served = serve(found, timeout_s=0.5)
     right = items_of(found)[0]
-    items = [right | {"response": right["response"].replace("<think>", "<think>" + "x = 1 y " * 12_000)}] * 8
+    items = [right | {"response": right["response"].replace("<think>", "<think>" + "x = 1 y " * 12_000)}] * 3
     asked: list[tuple[int, float]] = []
 
     def ask() -> None:

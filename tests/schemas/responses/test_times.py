@@ -103,7 +103,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_ends(unit: str) -> None:
-    text = unit * (200_000 // len(unit))
+    text = unit * (50_000 // len(unit))
     assert isinstance(parse_times(text), tuple)
     assert len(anchor_points(text)) == text.count("<points")
 
