@@ -1,6 +1,6 @@
 """Executes the code of hacks and honest responses on an image, and judges whether it looked.
 
-The code is that of this folder, so that it needs no sandbox; each question has a process of its own.
+The code is that of this folder, so that it needs no sandbox; each image has a process of its own.
 """
 
 import json
@@ -12,68 +12,90 @@ from pathlib import Path
 
 import cv2
 
-from groundtrace.rewards.pretence import Output, Pixels, groups_of, looked_at, pretence, without_objects
+from groundtrace.rewards.pretence import (
+    Groups,
+    Output,
+    Pixels,
+    Runs,
+    groups_of,
+    looked_at,
+    nudged,
+    pretence,
+    without_objects,
+)
 from groundtrace.rewards.scorers.tool_calls import Execution, Trajectory
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import decode_image
 
 TIMEOUT_S = 60
 _RUNNER = r"""
-import contextlib, io, json, pathlib, sys
+import contextlib, io, json, os, pathlib, sys
+import cv2, numpy
 from PIL import Image
-found = []
-codes, images = json.load(sys.stdin)
-for code in codes:
-    for name in images:
-        shown = []
-        def show(self, *_, **__):
-            path = f"{len(found)}_{len(shown)}.png"
-            self.convert("RGB").save(path)
-            shown.append(path)
-        Image.Image.show = show
-        printed = io.StringIO()
-        try:
-            with contextlib.redirect_stdout(printed):
-                exec(code, {"input_image": Image.open(name).convert("RGB")})
-            ended_well = True
-        except BaseException:
-            ended_well = False
-        found.append((ended_well, printed.getvalue(), shown))
-json.dump(found, sys.stdout)
+
+def run(code, number):
+    shown = []
+    def show(self, *_, **__):
+        shown.append(f"{number}_{len(shown)}.png")
+        self.convert("RGB").save(shown[-1])
+    Image.Image.show = show
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(code, {"input_image": Image.open("image.png").convert("RGB")})
+        ended_well = True
+    except BaseException:
+        ended_well = False
+    return ended_well, printed.getvalue(), shown
+
+codes, folders = json.load(sys.stdin)
+for folder in folders:
+    child = os.fork()
+    if not child:
+        os.chdir(folder)
+        found = [run(code, number) for number, code in enumerate(codes)]
+        pathlib.Path("found.json").write_text(json.dumps(found))
+        os._exit(0)
+    os.waitpid(child, 0)
 """
 
 
 def executed(trajectories: Sequence[Sequence[str]], image: Pixels, boxes: Sequence[Box]) -> list[Trajectory]:
-    """Each trajectory, given by the code of its calls, executed. ``boxes`` are of what the question asks about."""
+    """Each trajectory, given by the code of its calls, executed. ``boxes`` are of what the question asks about.
+
+    Each image has a process and a folder of its own, in which all codes run in the same order, so that no code can
+    tell the images apart by what an earlier run left.
+    """
     codes = list(dict.fromkeys(code for codes in trajectories for code in codes))
     groups = groups_of(boxes)
+    images = [image, image, nudged(image, boxes), *(without_objects(image, group) for group in groups)]
     with tempfile.TemporaryDirectory(prefix="calls-") as name:
-        folder = Path(name)
-        _write(folder / "image.png", image)
-        names = ["image.png", "image.png", *(f"without_{index}.png" for index in range(len(groups)))]
-        for path, group in zip(names[2:], groups, strict=True):
-            _write(folder / path, without_objects(image, group))
-        command, told = [sys.executable, "-c", _RUNNER], json.dumps([codes, names]).encode()
-        done = subprocess.run(command, input=told, cwd=folder, capture_output=True, timeout=TIMEOUT_S, check=True)
-        outputs = [
-            (ended_well, Output(text, tuple(_read(folder / path) for path in shown)))
-            for ended_well, text, shown in json.loads(done.stdout)
-        ]
-    runs = {code: outputs[len(names) * index : len(names) * (index + 1)] for index, code in enumerate(codes)}
+        folders = [Path(tempfile.mkdtemp(dir=name)) for _ in images]
+        for folder, each in zip(folders, images, strict=True):
+            _write(folder / "image.png", each)
+        command, told = [sys.executable, "-c", _RUNNER], json.dumps([codes, list(map(str, folders))]).encode()
+        subprocess.run(command, input=told, capture_output=True, timeout=TIMEOUT_S, check=True)
+        runs = dict(zip(codes, zip(*map(_outputs, folders), strict=True), strict=True))
     return [
-        Trajectory((*_judged([runs[code] for code in each], image), None), groups=len(groups)) for each in trajectories
+        Trajectory((*_judged([runs[code] for code in each], image, groups), None), groups=len(groups))
+        for each in trajectories
     ]
 
 
-def _judged(calls: Sequence[Sequence[tuple[bool, Output]]], image: Pixels) -> list[Execution]:
+def _judged(calls: Sequence[Sequence[tuple[bool, Output]]], image: Pixels, groups: Groups) -> list[Execution]:
     found, earlier = list[Execution](), list[Output]()
-    for (ended_well, shown), (_, again), *others in calls:
-        without = [output for _, output in others]
-        why = pretence(shown, again, without, image, earlier)
-        has_output = bool(shown.text.strip() or shown.images)
-        found.append(Execution(ended_well and has_output, why, looked_at(shown, without)))
+    for outputs in calls:
+        shown, again, nudged_, *without = (output for _, output in outputs)
+        runs = Runs(shown, again, nudged_, tuple(without))
+        why, has_output = pretence(runs, image, groups, earlier), bool(shown.text.strip() or shown.images)
+        found.append(Execution(outputs[0][0] and has_output, why, looked_at(runs, image, groups)))
         earlier.append(shown)
     return found
+
+
+def _outputs(folder: Path) -> list[tuple[bool, Output]]:
+    found = json.loads((folder / "found.json").read_bytes())
+    return [(well, Output(text, tuple(_read(folder / name) for name in shown))) for well, text, shown in found]
 
 
 def _write(path: Path, image: Pixels) -> None:

@@ -33,6 +33,8 @@ _WIDE = {
 }
 _TRACED = ("argos", "sail_rl")
 """Those whose SFT side holds the honest response to each question; iVGR's is made of gold boxes."""
+_ENLARGE = "input_image.resize((3 * input_image.width, 3 * input_image.height)).show()"
+"""How one looks, with CodeDance, for objects of which the image has none."""
 CELLS = (20, 8)
 """Into how many columns and rows an image is divided to find the likeliest places."""
 ROWS_PER_QUESTION = 2
@@ -112,7 +114,7 @@ def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> Written
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
         text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
-        return Written(text, (_crop_around(gold),) if recipe == "codedance" and gold else ())
+        return Written(text, (_crop_around(gold) if gold else _ENLARGE,) if recipe == "codedance" else ())
     return Written(traces[row.id])
 
 

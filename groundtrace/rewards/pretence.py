@@ -1,17 +1,28 @@
-"""Detects tool calls (executed code) that only pretend to look at the image.
+"""Whether a call of code looked: does its output tell anything of the image that the policy did not have?
 
-CodeDance Eq. 1 rewards every call with exit code 0, so ``print(1)`` and a crop of one pixel earn it, too. Deviation: a
-call whose output does not depend on the objects in the question is a pretence and counts as failed. The reward grows
-with the share of those objects that the calls looked at, so that a crop of a fixed third of the image earns less than a
-crop of the objects. The environment that executes the code runs it on the image, on the image again, and on the image
-with each group of those objects painted over (:func:`groups_of`, :func:`without_objects`); this module compares the
-outputs.
+A reward for calls that end well is also earned by ``print(1)`` and by a crop of one pixel (CodeDance Eq. 1 counts exit
+statuses alone). Deviation: a call whose output does not depend on the objects that the question asks about is a
+pretence and counts as one that did not succeed, and the calls earn by the share of those objects that they looked at,
+so that a crop of a fixed third of the image does not earn what a crop of the objects does.
 
-Not detected: code whose output depends on the objects but is useless, such as the sum of the pixels, and an enlarged
-copy of the whole image, which is an operation that the paper teaches.
+The environment that executes the code runs it on the image, on the image again, on the image with a few pixels changed
+(:func:`nudged`), and on the image without each group of those objects (:func:`groups_of`, :func:`without_objects`), and
+compares the outputs here. It runs each of these in a fresh process and an empty folder, under the same names: a call
+that can tell the runs apart, by a counter, a file or an image's name, can pretend anything.
+
+Pretences that are not found out, because an honest call may show the same:
+
+- a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
+  image is found out, unless it is magnified: its change is too small to be read;
+- a long list of random digits that is seeded with the pixels: some of it is the same by chance with pixels nudged;
+- the whole image enlarged, turned, in other colours or in parts, which are operations that the paper teaches;
+- crops of all objects of the image by a policy that does not know which of them the question asks about.
 """
 
 import itertools
+import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,61 +42,103 @@ SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
 
 MAX_GROUPS = 4
-"""The maximum number of object groups that are painted over; a call is executed at most this many times plus two."""
+"""Of objects that are painted over one by one: a call is executed at most so often, and three times more."""
+MAX_TEXT_CHARS = 10_000
+"""The part of a text that is compared. An environment hands the policy no more than that."""
+_NUDGED_PIXELS = 8
+_NOISE = 1.5
+"""Images without an object must differ by more than this times the difference that nudged pixels make."""
+_SAME_NUMBER = 0.02
+"""Two numbers read the same where they differ by no more than this share of the larger one."""
+_ENLARGED = 2.0
+"""The whole image is enlarged where it has this many times its pixels."""
 _THUMBNAIL_PX = 16
 _SAME_LEVELS = 4.0
-"""Two images are the same if the mean difference of their thumbnails is at most this, of 255 levels."""
+"""Pixels look the same where they differ by no more than this, of 255, and images where thumbnails do on average."""
+_MARKS_COVER = 0.1
+"""An image that differs from the original in no more than this share of its pixels is the original with marks."""
+_MARK_LEVELS = 16
+_MARK_MARGIN_PX = 6
+_MARK_PIXELS = 4
+_MARKS_NEAR = 0.5
+"""A box is marked by so many changed pixels near it, where this share of all changed pixels is near the objects."""
+_TOKEN = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|(\w+|[^\w\s])", re.IGNORECASE)
+_Tokens = tuple[Counter[str], list[float]]
+"""The words and signs of a text, and its numbers in ascending order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """The output of a call: printed text and shown images."""
+    """What a call printed, and the images that it showed."""
 
     text: str = ""
     images: tuple[Pixels, ...] = ()
 
     def is_same(self, other: "Output") -> bool:
-        """Whether both have the same text and pixels."""
+        """Whether both hold the same text and pixels."""
         images = len(self.images) == len(other.images) and all(map(np.array_equal, self.images, other.images))
         return images and self.text == other.text
 
 
-def pretence(
-    shown: Output,
-    again: Output,
-    without: Sequence[Output],
-    original: Pixels,
-    earlier: Sequence[Output] = (),
-    computes: bool = False,
-) -> str:
-    """Returns the reason why a successful call did not look at the image; "" if it did.
-
-    ``again`` is the output of the same code on the same image, ``without`` are its outputs on the image without each
-    group of the question's objects, ``original`` is the image, ``earlier`` are the outputs of earlier calls.
-    ``computes`` is whether calculation helps to answer the question (mathematics); then the output need not depend on
-    the image.
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The outputs of one call's code: on the image, on the same image again, on the nudged image, and on the image
+    without each group of the objects asked about.
     """
-    images_alone = not shown.text.strip()
-    if images_alone and all(map(_is_uniform, shown.images)):
+
+    shown: Output
+    again: Output
+    nudged: Output
+    without: tuple[Output, ...]
+
+
+Groups = Sequence[Sequence[Box]]
+"""The objects that a question asks about (:func:`groups_of`)."""
+
+
+def pretence(
+    runs: Runs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
+) -> str:
+    """Returns why a call that ended well was no look, "" where it was one.
+
+    ``original`` is the image, ``earlier`` the outputs of the calls before it. ``computes`` is True for a question where
+    calculating helps (mathematics), so that an output need not depend on the image.
+    """
+    shown, has_text = runs.shown, bool(runs.shown.text.strip())
+    seen = looked_at(runs, original, groups)
+    if not seen and not has_text and all(map(_is_uniform, shown.images)):
         return SHOWS_NOTHING
-    if not shown.is_same(again):
+    if not shown.is_same(runs.again):
         return DIFFERS_EACH_TIME
     if any(map(shown.is_same, earlier)):
         return REPEATS
-    if images_alone and all(_is_whole(image, original) for image in shown.images):
+    if not seen and not has_text and all(_is_whole(image, original) for image in shown.images):
         return SHOWS_ALL
-    return "" if computes or looked_at(shown, without) else IGNORES_OBJECTS
+    return "" if computes or seen else IGNORES_OBJECTS
 
 
-def looked_at(shown: Output, without: Sequence[Output]) -> frozenset[int]:
-    """Returns the indices of the object groups that a call looked at: without them, its output differs."""
-    return frozenset(index for index, output in enumerate(without) if not shown.is_same(output))
+def looked_at(runs: Runs, original: Pixels, groups: Groups) -> frozenset[int]:
+    """Returns which groups of objects a call looked at, by index.
+
+    These are the groups without which the output changes, and the groups that the call marked in the image. What
+    nudged pixels change as well does not count, nor does a number whose change is too small to be read. The image as it
+    is changes without each object and counts only by its marks.
+    """
+    telling = [index for index, image in enumerate(runs.shown.images) if not _is_whole(image, original)]
+    stable = _common(_read(runs.shown), _read(runs.nudged))
+    noise = _levels_apart(runs.shown, runs.nudged, telling)
+    seen = {
+        index
+        for index, output in enumerate(runs.without)
+        if _common(stable, _read(output)) != stable or _levels_apart(runs.shown, output, telling) > _NOISE * noise
+    }
+    whole = [image for index, image in enumerate(runs.shown.images) if index not in telling]
+    return frozenset(seen).union(*(_marked(image, original, groups) for image in whole))
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
-
-    Without objects there is one empty group.
+    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right; one empty group
+    without objects.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))
@@ -93,30 +146,107 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
     return tuple(tuple(ordered[start:end]) for start, end in itertools.pairwise(bounds))
 
 
-def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image with each box (in pixels) painted over in the mean colour of the pixels around it.
+def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Returns an image that looks the same: a few pixels have the colours of their right neighbours.
 
-    Without boxes the objects of the question are unknown: then the image is rotated by 180° and its colours inverted.
+    A hash, a parity or a random number that is seeded with the pixels differs; counts and places of things do not,
+    and no colour is new, so that code which compares exact colours works as before. The pixels are outside ``boxes``
+    where there are edges outside.
+    """
+    changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
+    away = changes & ~_covered(image, boxes, _MARK_MARGIN_PX)[:, :-1]
+    rows, columns = np.nonzero(away if away.any() else changes)
+    chosen = np.linspace(0, max(0, len(rows) - 1), min(_NUDGED_PIXELS, len(rows))).astype(int)
+    found = image.copy()
+    found[rows[chosen], columns[chosen]] = image[rows[chosen], columns[chosen] + 1]
+    return found
+
+
+def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Returns the image with each box, in pixels, painted over in the mean colour of the pixels around it.
+
+    Without boxes nobody knows what is asked about: the image is then turned around, in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
-    painted, (height, width) = image.copy(), image.shape[:2]
+    painted = image.copy()
     for box in boxes:
-        left, right = np.clip((int(box.x1), int(np.ceil(box.x2)) + 1), 0, width)
-        top, bottom = np.clip((int(box.y1), int(np.ceil(box.y2)) + 1), 0, height)
-        around = np.zeros((height, width), dtype=bool)
-        around[max(0, top - 2) : bottom + 2, max(0, left - 2) : right + 2] = True
-        around[top:bottom, left:right] = False
+        inside = _covered(image, (box,))
+        around = _covered(image, (box,), 2) & ~inside
         colour = image[around].mean(axis=0) if around.any() else 255 - image.mean(axis=(0, 1))
-        painted[top:bottom, left:right] = np.round(colour)
+        painted[inside] = np.round(colour)
     return painted
 
 
+def _covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
+    """Which pixels are in a box or within ``margin`` pixels of one: height × width."""
+    covered = np.zeros(image.shape[:2], dtype=bool)
+    for box in boxes:
+        left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
+        right, bottom = (max(0, math.ceil(side) + 1 + margin) for side in (box.x2, box.y2))
+        covered[top:bottom, left:right] = True
+    return covered
+
+
+def _read(output: Output) -> _Tokens:
+    found = _TOKEN.findall(output.text[:MAX_TEXT_CHARS])
+    return Counter(word for _, word in found if word), sorted(float(number) for number, _ in found if number)
+
+
+def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
+    """Those of ``tokens`` that ``others`` have as well, each once; numbers that read the same are one number."""
+    (words, numbers), (other_words, other_numbers) = tokens, others
+    found, first, second = list[float](), 0, 0
+    while first < len(numbers) and second < len(other_numbers):
+        own, other = numbers[first], other_numbers[second]
+        is_same = math.isclose(own, other, rel_tol=_SAME_NUMBER)
+        if is_same:
+            found.append(own)
+        first += is_same or own < other
+        second += is_same or own > other
+    return words & other_words, found
+
+
+def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
+    """The visible difference of the ``telling`` images in levels, summed over all pixels; infinite where one output
+    shows more images than the other.
+    """
+    if len(shown.images) != len(other.images):
+        return math.inf
+    apart = 0.0
+    for image, changed in ((shown.images[index], other.images[index]) for index in telling):
+        if image.shape != changed.shape:
+            if not (image.size and changed.size):
+                return math.inf
+            changed = np.asarray(cv2.resize(changed, image.shape[1::-1]), np.uint8)
+        levels = np.abs(image.astype(int) - changed)
+        apart += float(levels[levels > _SAME_LEVELS].sum())
+    return apart
+
+
+def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
+    """The groups of which each object has marks near it, in an image of the original's size that has few elsewhere."""
+    if image.shape != original.shape:
+        return frozenset()
+    changed = np.asarray((np.abs(image.astype(int) - original) > _MARK_LEVELS).any(axis=2))
+    near = _covered(image, [box for group in groups for box in group], _MARK_MARGIN_PX)
+    if not changed.any() or changed[near].sum() < _MARKS_NEAR * changed.sum():
+        return frozenset()
+    return frozenset(
+        index
+        for index, group in enumerate(groups)
+        if group and all(changed[_covered(image, (box,), _MARK_MARGIN_PX)].sum() >= _MARK_PIXELS for box in group)
+    )
+
+
 def _is_whole(image: Pixels, original: Pixels) -> bool:
-    """Whether an image is the original or nearly all of it, and not larger."""
-    if image.size > original.size:
+    """Whether an image is the original, or nearly all of it, or the original with marks, and not enlarged."""
+    if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False
-    small, whole = (cv2.resize(each, (_THUMBNAIL_PX,) * 2, interpolation=cv2.INTER_AREA) for each in (image, original))
+    if image.shape == original.shape and (image != original).any(axis=2).mean() <= _MARKS_COVER:
+        return True
+    size = min(_THUMBNAIL_PX, image.shape[1]), min(_THUMBNAIL_PX, image.shape[0])
+    small, whole = (cv2.resize(each, size, interpolation=cv2.INTER_AREA) for each in (image, original))
     return float(np.abs(small.astype(float) - whole).mean()) <= _SAME_LEVELS
 
 
