@@ -27,6 +27,7 @@ def write_job(folder: Path, records: int) -> None:
     import pyarrow as pa
 
     from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA
+    from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, READ_SCHEMA
     from groundtrace.stages.plumbing.shard_files import (
         ENDS,
         RECORDS,
@@ -35,7 +36,6 @@ def write_job(folder: Path, records: int) -> None:
         parquet_writer,
         write_manifest,
     )
-    from groundtrace.stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
     for name in ("sft", "rl", "rejected", ENDS, RECORDS):
         (folder / name).mkdir(parents=True)

@@ -91,8 +91,8 @@ def texts_of(reply: Any) -> list[str]:
 
 async def ask(item: Item, session: Any) -> Any:
     """The work of the tested stage: four samples, parsed, with one repair attempt."""
-    from groundtrace.inference.asking import ask_for
     from groundtrace.inference.request import Sampling
+    from groundtrace.inference.role_calls import ask_for
 
     texts, _ = await ask_for(session, "teacher", prompt_of(item.id), Sampling(SAMPLES, 1.0, 1.0, MAX_TOKENS), texts_of)
     return [item.id, texts]
@@ -100,8 +100,8 @@ async def ask(item: Item, session: Any) -> Any:
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The tested stage in a Beam run."""
-    from groundtrace.inference.asking import Asks
     from groundtrace.inference.flow.notes import paid_in
+    from groundtrace.inference.role_calls import Asks
     from groundtrace.inference.runtime import runtime
     from groundtrace.stages.plumbing.calling import CallModels
     from groundtrace.stages.plumbing.stage import Stage
@@ -126,10 +126,10 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The ideal client."""
     import aiohttp
 
-    from groundtrace.inference.asking import repair_prompt
     from groundtrace.inference.errors import CallError
     from groundtrace.inference.flow.limits import Gate
     from groundtrace.inference.grounding import BadReply
+    from groundtrace.inference.role_calls import repair_prompt
 
     gate = Gate(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)

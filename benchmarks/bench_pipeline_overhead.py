@@ -32,7 +32,7 @@ FLAT_RECORDS = 10_000
 
 # The rows of the table of --profile: a description, and a function of the pipeline; these do not call one another.
 PARTS = (
-    ("ingest: parse a record", "schemas/input_record.py", "parse_record"),
+    ("ingest: parse a record", "groundtrace/grading/input_record.py", "parse_record"),
     ("ingest: read, decode, hash a medium", "stages/ingest_records.py", "check_medium"),
     ("attempt: 4 cached replies, graded", "stages/attempt_questions.py", "attempt"),
     ("propose: 1 cached reply", "stages/propose_entities.py", "propose"),

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 from bench_pipeline_overhead import spread
 
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.responses.response import format_box, parse_response
 from groundtrace.rewards.aggregate import GateSettings, gated
 from groundtrace.rewards.scorers.boxes import FORMS, SAME_BOX_IOU, match_group, score_group
-from groundtrace.schemas.answers.grading import grade_answer
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Verdict
-from groundtrace.schemas.responses.response import format_box, parse_response
 
 BOXES = (8, 16, 32, 64)
 GROUPS = (8, 16, 32, 64)

@@ -99,8 +99,8 @@ async def ask(item: Item, session: Any) -> Any:
 
 def prompt_of(item: Item) -> Any:
     """The prompt of a call."""
+    from groundtrace.grading.messages import MediaPart
     from groundtrace.prompts.loader import load_prompt
-    from groundtrace.schemas.messages import MediaPart
 
     media = [MediaPart(item.uri, item.sha256)] if item.uri else []
     question = question_of(item.id)
@@ -112,7 +112,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     # the first two imports are here so that the run's start-up includes no imports
     import groundtrace.inference.endpoints.openai_compatible
     import groundtrace.pipelines.running.runner  # noqa: F401
-    from groundtrace.inference.asking import Asks
+    from groundtrace.inference.role_calls import Asks
     from groundtrace.inference.runtime import runtime
     from groundtrace.stages.plumbing.calling import CallModels
     from groundtrace.stages.plumbing.stage import Stage

@@ -29,12 +29,12 @@ import aiohttp
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.publishing.rewards.row_reward import Answer, RowReward
 from groundtrace.publishing.rewards.settings import load_reward_settings
 from groundtrace.schemas.arrow import RL_SCHEMA
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.vision.decode import decode_image
 
 ROOT = Path(__file__).parents[1]

@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from groundtrace.schemas.storage import RemotePath, StorageSettings, place
+from groundtrace.storage.places import RemotePath, StorageSettings, place
 
 SERVER = """
 from moto.server import ThreadedMotoServer

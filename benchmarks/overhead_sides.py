@@ -80,8 +80,8 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
     """By id, the marks that a run drew (from the pointer's cached replies), and the digests of the drawn images."""
     import pyarrow.parquet as pq
 
+    from groundtrace.grading.responses.response import parse_response
     from groundtrace.schemas.coordinates import CoordinateFrame, to_px
-    from groundtrace.schemas.responses.response import parse_response
     from groundtrace.vision.overlay import Mark
 
     with sqlite3.connect(run / "cache" / "replies.sqlite") as db:

@@ -12,10 +12,10 @@ from learning import tiny_model
 from learning.scenes import ask, render_scene
 from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForConditionalGeneration
 
+from groundtrace.grading.question_text import user_text
+from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.tags import format_points_tag
 from groundtrace.trainer.encode import with_response
 from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
 from groundtrace.trainer.loss import advantages

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from groundtrace.config.settings import settings as settings
     from groundtrace.inference.settings import EndpointSettings as EndpointSettings
     from groundtrace.pipelines.running.library import preview as preview
     from groundtrace.pipelines.running.library import run as run
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from groundtrace.publishing.molmo_messages import molmo_messages as molmo_messages
     from groundtrace.publishing.opened import OpenedRun as OpenedRun
     from groundtrace.publishing.opened import open_run as open_run
-    from groundtrace.schemas.config import settings as settings
     from groundtrace.schemas.errors import UserError as UserError
     from groundtrace.schemas.run_summary import RunSummary as RunSummary
     from groundtrace.stages.plumbing.recipe import Ends as Ends
@@ -37,7 +37,7 @@ _NAMES = {
     "Ends": "groundtrace.stages.plumbing.recipe",
     "RunSettings": "groundtrace.pipelines.running.settings",
     "EndpointSettings": "groundtrace.inference.settings",
-    "settings": "groundtrace.schemas.config",
+    "settings": "groundtrace.config.settings",
 }
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")

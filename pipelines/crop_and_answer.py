@@ -13,10 +13,10 @@ from dataclasses import field
 
 import apache_beam as beam
 
+from groundtrace.config.settings import settings
+from groundtrace.grading.question_text import TEXTUAL
 from groundtrace.inference.endpoint import check_coordinates
 from groundtrace.pipelines.running.settings import RunSettings
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.question_text import TEXTUAL
 from groundtrace.stages.answer_with_crops import AnswerWithCrops, compared, crops_json, summed
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings

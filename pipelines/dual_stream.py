@@ -20,12 +20,12 @@ from dataclasses import field
 
 import apache_beam as beam
 
+from groundtrace.config.settings import settings
+from groundtrace.grading.question_text import BOXES, TEXTUAL
 from groundtrace.inference.endpoint import check_coordinates
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.scorer_sets import STREAM_SCORERS
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.question_text import BOXES, TEXTUAL
 from groundtrace.stages.assign_stream import AssignStream, ColdStartSettings, form_of_draft
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers

@@ -14,10 +14,10 @@ from typing import Annotated
 
 import apache_beam as beam
 
+from groundtrace.config.settings import settings
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.mined_rubrics import rubrics_json
 from groundtrace.rewards.rubrics import RubricSettings
-from groundtrace.schemas.config import settings
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings

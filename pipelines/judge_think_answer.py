@@ -21,10 +21,10 @@ from typing import Annotated
 
 import apache_beam as beam
 
+from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.grading.question_text import JUDGE
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.scorers import format, judging, outcome, think_section
-from groundtrace.schemas.config import PositiveWeight, settings
-from groundtrace.schemas.question_text import JUDGE
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.annotate_complexity import AnnotateComplexity, ComplexitySettings
 from groundtrace.stages.assign_domain import DOMAIN, GENERAL, STEM, AssignDomain, DomainSettings

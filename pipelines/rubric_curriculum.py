@@ -16,11 +16,11 @@ from typing import Annotated
 import apache_beam as beam
 from pydantic import PositiveInt
 
+from groundtrace.config.settings import settings
+from groundtrace.grading.question_text import PLAIN
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.mined_rubrics import rubrics_json
 from groundtrace.rewards.rubrics import RubricSettings
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.question_text import PLAIN
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers

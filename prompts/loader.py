@@ -19,8 +19,8 @@ import jinja2
 import jinja2.meta
 import yaml
 
+from groundtrace.grading.messages import MediaPart, Part, TextPart
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.messages import MediaPart, Part, TextPart
 
 _FIELDS = {"id", "version", "purpose", "paper", "variables", "media", "system", "user", "reply_schema"}
 _TEMPLATES = jinja2.Environment(

@@ -225,7 +225,7 @@ class Draft(HasValues):
     ``entities`` are the noun phrases to point at (None: no model was asked for them), ``events`` what happens in its
     clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
     ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is the form of the responses, a key of
-    :data:`groundtrace.schemas.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are a detector's boxes in pixels if the
+    :data:`groundtrace.grading.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are a detector's boxes in pixels if the
     record has no gold boxes (iVGR): they become the row's ``gold_boxes``.
 
     ``values`` holds what only some recipes add, under the columns that their stages declare

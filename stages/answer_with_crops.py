@@ -13,7 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import media_part, shown
+from groundtrace.grading.question_text import TEXTUAL, answer_format, instruction, lettered_choices
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
@@ -21,8 +23,6 @@ from groundtrace.rewards.scorers import outcome
 from groundtrace.schemas.arrow import ATTEMPT
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.crop_text import crop_hint
-from groundtrace.schemas.messages import media_part, shown
-from groundtrace.schemas.question_text import TEXTUAL, answer_format, instruction, lettered_choices
 from groundtrace.schemas.records import Attempt, Draft, rate_of
 from groundtrace.stages.attempt_questions import UNGRADABLE, AttemptSettings, graded, require_graded
 from groundtrace.stages.plumbing.calling import CallingStage, Work

@@ -16,9 +16,9 @@ from typing import Annotated, Literal
 
 import pyarrow as pa
 
-from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.config.settings import settings
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.schemas.columns import Column
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.plumbing.stage import DraftStage, Route, Stage, Work
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
-from groundtrace.schemas.config import PositiveWeight, settings
+from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.grading.question_text import BOXES, TEXTUAL
 from groundtrace.schemas.ordering import unit_hash
-from groundtrace.schemas.question_text import BOXES, TEXTUAL
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 

@@ -14,20 +14,20 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import CUT_OFF, Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import POINTS, answer_format, instruction, lettered_choices
+from groundtrace.grading.responses.prose import stated_answer
+from groundtrace.grading.responses.response import closed_answer
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.request import Completion, Sampling, Temperature
+from groundtrace.inference.role_calls import CUT_OFF, Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.scorers.outcome import needs_judge, score_outcome
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.messages import shown
-from groundtrace.schemas.question_text import POINTS, answer_format, instruction, lettered_choices
 from groundtrace.schemas.records import Attempt, Draft, Question, Verdict
-from groundtrace.schemas.responses.prose import stated_answer
-from groundtrace.schemas.responses.response import closed_answer
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 

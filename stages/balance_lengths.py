@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.schemas.text import words_in
 from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest
 from groundtrace.stages.plumbing.stage import DraftStage, Stage

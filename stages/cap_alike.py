@@ -14,8 +14,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import PositiveInt
 
-from groundtrace.schemas.answers.number_words import WORDS
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
+from groundtrace.grading.answers.number_words import WORDS
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.quoting import visible
 from groundtrace.schemas.records import Draft, Question

@@ -21,8 +21,8 @@ import apache_beam as beam
 from apache_beam.pvalue import AsDict, AsSingleton, PCollection
 from pydantic import Field
 
+from groundtrace.config.settings import Share, settings
 from groundtrace.rewards.blindness import RewardedQuestion, closed_answer
-from groundtrace.schemas.config import Share, settings
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.metrics import count_in

@@ -12,10 +12,10 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
+from groundtrace.grading.responses.placeholders import has_remnants, without_remnants
 from groundtrace.schemas.control_text import TOKEN, without_hidden
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.placeholders import has_remnants, without_remnants
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 
 INVALID_RECORD, QUESTION_TOO_LONG = "invalid_record", "question_too_long"

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines
 from groundtrace.schemas.records import Draft, MediaRef
 from groundtrace.stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from groundtrace.schemas.config import Share, settings
+from groundtrace.config.settings import Share, settings
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 

@@ -11,16 +11,16 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.judge import JudgeTask, ask_judge, reason_of
 from groundtrace.rewards.judge_guard import question_text
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.messages import shown
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Reject, Stage

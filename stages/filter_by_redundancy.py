@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from groundtrace.schemas.answers.number_words import WORDS
-from groundtrace.schemas.config import Share, settings
+from groundtrace.config.settings import Share, settings
+from groundtrace.grading.answers.number_words import WORDS
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.schemas.quoting import visible
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 
 REDUNDANT = "redundant"

@@ -14,19 +14,19 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import CUT_OFF, Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import Part, shown
+from groundtrace.grading.question_text import answer_format, image_hints, lettered_choices
+from groundtrace.grading.responses.placeholders import as_written
+from groundtrace.grading.responses.times import format_moment, format_span
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.request import Completion, Sampling, Temperature
+from groundtrace.inference.role_calls import CUT_OFF, Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.messages import Part, shown
-from groundtrace.schemas.question_text import answer_format, image_hints, lettered_choices
 from groundtrace.schemas.records import Draft, Event, MediaRef, Trace
-from groundtrace.schemas.responses.placeholders import as_written
-from groundtrace.schemas.responses.times import format_moment, format_span
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.draw_overlays import mark_numbers
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage

@@ -13,18 +13,18 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import BOXES, TEXTUAL, answer_format, instruction, lettered_choices
+from groundtrace.grading.responses.speech import Speech
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.coordinates import QWEN25_IMAGE
-from groundtrace.schemas.messages import shown
-from groundtrace.schemas.question_text import BOXES, TEXTUAL, answer_format, instruction, lettered_choices
 from groundtrace.schemas.records import Draft, Question
-from groundtrace.schemas.responses.speech import Speech
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Stage
 

@@ -12,13 +12,12 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, TaggedOutput
 
+from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
 from groundtrace.schemas.coding import record
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.input_record import InputRecord, InvalidRecord, parse_record
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.reasons import MEANING
 from groundtrace.schemas.records import NO_ORIGIN, Draft, MediaRef, Origin, Question, RawRecord
-from groundtrace.schemas.storage import STANDARD, StorageSettings
 from groundtrace.schemas.text import storable
 from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.spreading import SpreadByKey
@@ -34,6 +33,7 @@ from groundtrace.stages.plumbing.stage import (
 )
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
+from groundtrace.storage.places import STANDARD, StorageSettings
 from groundtrace.vision.clips import VideoSettings, clip_ref
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.frames import DEFAULT_VIDEO_LIMITS

@@ -24,23 +24,23 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.config.settings import Share, settings
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.messages import media_part, shown
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.pointing import boxes_of
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.locating import MAX_COVER, is_of_label
-from groundtrace.schemas.answers.registry import answer_type_named
-from groundtrace.schemas.config import Share, settings
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.labels import label_fault
-from groundtrace.schemas.messages import media_part, shown
 from groundtrace.schemas.quoting import quote
 from groundtrace.schemas.records import Draft, MediaRef
 from groundtrace.stages.plumbing.calling import CallingStage, Work

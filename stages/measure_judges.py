@@ -17,7 +17,9 @@ import apache_beam as beam
 from apache_beam.pvalue import AsList, PCollection
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.responses.response import Response, parse_response
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.planting import other_answer, with_wrong_claim, with_wrong_step
@@ -31,10 +33,8 @@ from groundtrace.rewards.scorers.thinking import (
     LOGIC_PROMPT,
     score_aspects,
 )
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.intervals import wilson
 from groundtrace.schemas.records import Draft, Question, Rejected
-from groundtrace.schemas.responses.response import Response, parse_response
 from groundtrace.stages.plumbing.calling import call_models
 from groundtrace.stages.plumbing.keeping import draft_key
 from groundtrace.stages.plumbing.spreading import SpreadByKey

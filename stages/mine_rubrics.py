@@ -18,8 +18,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import AsList, AsSingleton, PCollection
 
-from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.grading.messages import Part, TextPart, shown
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
@@ -39,7 +40,6 @@ from groundtrace.rewards.rubrics import (
 from groundtrace.rewards.scorers import rubric_scores
 from groundtrace.rewards.scorers.rubric_scores import judge_rubrics
 from groundtrace.schemas.coding import record
-from groundtrace.schemas.messages import Part, TextPart, shown
 from groundtrace.schemas.quoting import quote
 from groundtrace.schemas.records import Call, Draft, Rejected
 from groundtrace.stages.plumbing.calling import call_models

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 
-from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
 

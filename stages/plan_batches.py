@@ -20,8 +20,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
+from groundtrace.config.settings import settings
 from groundtrace.rewards.streams import STREAMS
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.route_by_boxes import BOTH, TEXTUAL_ONLY
 

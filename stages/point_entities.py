@@ -9,14 +9,14 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import media_part
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.pointing import points_of
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.messages import media_part
 from groundtrace.schemas.ordering import thinned
 from groundtrace.schemas.records import Draft, FrameRef, MediaRef
 from groundtrace.stages.plumbing.calling import CallingStage, Work

@@ -11,18 +11,18 @@ from typing import Annotated, TypeGuard
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.grading.responses.times import MAX_TIME_S
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.messages import shown
 from groundtrace.schemas.quoting import quote
 from groundtrace.schemas.records import Draft, Event
-from groundtrace.schemas.responses.times import MAX_TIME_S
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Stage
 

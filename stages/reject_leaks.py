@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.responses.response import parse_response
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.form import prose_of
 from groundtrace.rewards.judge import JudgeTask, judge, yes_or_no
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.leaks import find_leak, phrases
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.schemas.text import counted
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Reject, Stage

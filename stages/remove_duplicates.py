@@ -14,8 +14,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from pydantic import Field
 
-from groundtrace.schemas.answers.registry import answer_type_named
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.ingest_records import MediaRoots

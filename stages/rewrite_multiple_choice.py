@@ -14,18 +14,18 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import settings
+from groundtrace.grading.answers.registry import evident_type
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import lettered_choices
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.judge import JudgeTask, ask_judge, true_or_false
-from groundtrace.schemas.answers.registry import evident_type
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.control_text import find_control
-from groundtrace.schemas.messages import shown
-from groundtrace.schemas.question_text import lettered_choices
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.open_multiple_choice import names_no_other, only_gold_is_right
 from groundtrace.stages.plumbing.calling import CallingStage, Work

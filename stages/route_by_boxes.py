@@ -12,10 +12,10 @@ the prompt of each of its streams is made here.
 from dataclasses import dataclass, replace
 from functools import partial
 
+from groundtrace.grading.question_text import BOXES, user_text
+from groundtrace.grading.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.rewards.scorers.outcome import needs_judge
 from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
-from groundtrace.schemas.question_text import BOXES, user_text
-from groundtrace.schemas.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.assign_domain import DOMAIN
 from groundtrace.stages.attempt_questions import UNGRADABLE

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import apache_beam as beam
 
+from groundtrace.config.settings import Share, settings
 from groundtrace.schemas.coding import record
-from groundtrace.schemas.config import Share, settings
 from groundtrace.schemas.ordering import unit_hash
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing.metrics import count_in

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, ClassVar
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import Share, settings
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.aggregate import GateSettings
@@ -26,7 +27,6 @@ from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, conf
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.selection import PLAN_PROMPT, Planner
 from groundtrace.rewards.verifier import verify as verify_case
-from groundtrace.schemas.config import Share, settings
 from groundtrace.schemas.records import Draft, Trace, Verdict
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Reject, Stage

@@ -17,23 +17,23 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.inference.asking import CUT_OFF, Asks, ask_for, whole
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import answer_format, lettered_choices
+from groundtrace.grading.responses.boxed import all_boxed
+from groundtrace.grading.responses.placeholders import as_written
+from groundtrace.grading.responses.response import outside_think, parse_response
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.role_calls import CUT_OFF, Asks, ask_for, whole
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.control_text import find_control
-from groundtrace.schemas.messages import shown
-from groundtrace.schemas.question_text import answer_format, lettered_choices
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.boxed import all_boxed
-from groundtrace.schemas.responses.placeholders import as_written
-from groundtrace.schemas.responses.response import outside_think, parse_response
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 

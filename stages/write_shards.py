@@ -20,10 +20,10 @@ from apache_beam.coders.typecoders import registry
 from apache_beam.pvalue import AsSingleton, PCollection
 from pydantic import NonNegativeInt, PositiveInt
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.schemas.ordering import order_key
-from groundtrace.schemas.storage import Place, place
 from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, EndData
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.stages.plumbing.packing import LEVEL, unpacked
 from groundtrace.stages.plumbing.rows import Row
@@ -38,7 +38,7 @@ from groundtrace.stages.plumbing.shard_files import (
     write_table,
 )
 from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
-from groundtrace.stages.plumbing.told import ENDS_SCHEMA, Told
+from groundtrace.storage.places import Place, place
 from groundtrace.vision.media import MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
@@ -83,16 +83,16 @@ class SizedRow:
     size_bytes: int
     spool: str = ""
 
-    def unpack(self) -> tuple[Row, Told]:
+    def unpack(self) -> tuple[Row, EndData]:
         """The row, with URIs in its image columns, and its row in the table of ends."""
         row, told = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, told
 
 
-NOTHING_TOLD = Told(passed=[], calls=[], labels=[])
+EMPTY_END = EndData(passed=[], calls=[], labels=[])
 
 
-def size_row(row: Row, media_bytes: int, told: Told = NOTHING_TOLD) -> SizedRow:
+def size_row(row: Row, media_bytes: int, told: EndData = EMPTY_END) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is the size of its images on disk."""
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, told))
     both = b"[%b,%b]" % (data, beside)

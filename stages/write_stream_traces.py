@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import BOXES, answer_format, image_hints, lettered_choices
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.request import Completion
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
-from groundtrace.schemas.messages import shown
-from groundtrace.schemas.question_text import BOXES, answer_format, image_hints, lettered_choices
 from groundtrace.schemas.records import Draft, MediaRef, Question
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.stages.generate_traces import TraceSettings, with_traces
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Stage

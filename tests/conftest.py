@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from groundtrace.schemas.storage import RemotePath, StorageSettings
+from groundtrace.storage.places import RemotePath, StorageSettings
 
 from .stores import fake_gcs
 

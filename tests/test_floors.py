@@ -11,19 +11,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {
     "schemas": 0,
-    "prompts": 1,
-    "vision": 1,
-    "inference": 2,
-    "sandbox": 2,
-    "rewards": 3,
-    "stages": 4,
-    "trainer": 4,
-    "data_cards": 4,
-    "publishing": 5,
-    "pipelines": 6,
+    "config": 1,
+    "grading": 1,
+    "storage": 2,
+    "prompts": 3,
+    "vision": 3,
+    "inference": 4,
+    "sandbox": 4,
+    "embedded": 5,
+    "rewards": 6,
+    "stages": 7,
+    "trainer": 7,
+    "data_cards": 7,
+    "publishing": 8,
+    "pipelines": 9,
 }
 """Of the packages of ``groundtrace``, whether their folder is in it or linked into it."""
-ROOF = 7
+ROOF = 10
 """Above all of them: the files of groundtrace/ itself."""
 FACES = {f"groundtrace.rewards.{name}" for name in ("easyr1", "swift", "trl", "verl")}
 """What only re-exports, under names by which other trainers know it: on the roof, wherever its folder is."""

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from groundtrace.inference.endpoint import KINDS
-from groundtrace.schemas.object_store import SCHEMES
+from groundtrace.storage.object_store import SCHEMES
 
 from .test_floors import ROOT, files_of, modules_named
 
@@ -25,12 +25,12 @@ STAND_FOR = {
     **{kind.endpoint.partition(":")[0]: (kind.extra,) for kind in KINDS.values() if kind.extra},
     "groundtrace.inference.endpoints.hf_detector": ("vision",),
     "groundtrace.inference.endpoints.hf_segmenter": ("vision",),
-    "groundtrace.schemas.object_store": tuple(extra for extra, _ in SCHEMES.values()),
+    "groundtrace.storage.object_store": tuple(extra for extra, _ in SCHEMES.values()),
     "groundtrace.trainer": ("train",),
     "groundtrace.vision.frames": ("video",),
 }
 """The modules and packages that may import what an extra brings, and which:
-:func:`groundtrace.schemas.extras.require_extra` is asked before they do. All other modules are the core."""
+:func:`groundtrace.config.extras.require_extra` is asked before they do. All other modules are the core."""
 
 
 def extras_of(module: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from groundtrace.inference.endpoints.classical import ClassicalEndpoint
+from groundtrace.embedded.endpoint import ClassicalEndpoint
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.vision.media import MediaStore

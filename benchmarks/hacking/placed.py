@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from groundtrace.grading.responses.response import format_point
+from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.labels import counted_phrase
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.response import format_point
-from groundtrace.schemas.responses.tags import format_points_tag
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from groundtrace.embedded.roles import embedded_roles
+from groundtrace.grading.responses.response import parse_response
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.caller import Caller
-from groundtrace.inference.embedded import embedded_roles
 from groundtrace.inference.runtime import runtime
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.curriculum import CurriculumState
@@ -15,8 +17,6 @@ from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
 from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, Trajectory
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.response import parse_response
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer.reward import Reward
 from groundtrace.trainer.settings import RewardSettings
 from groundtrace.vision.decode import decode_image

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from faults.rendered import render
 
+from groundtrace.grading.responses.response import format_box
 from groundtrace.pipelines.running.library import run
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.responses.response import format_box
 from groundtrace.trainer.shards import Shards, TrainingRow
 from groundtrace.trainer.streams import asked as asked_in
 from groundtrace.vision.decode import decode_image

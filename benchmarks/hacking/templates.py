@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
+from groundtrace.grading.responses.response import format_box, format_point
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.responses.response import format_box, format_point
 from hacking import placed
 from hacking.placed import Asked
 

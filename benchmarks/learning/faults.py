@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from groundtrace.grading.responses.response import format_point, parse_points
+from groundtrace.grading.responses.tags import scan_tags
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.responses.response import format_point, parse_points
-from groundtrace.schemas.responses.tags import scan_tags
 
 WRONG_ANSWER = "wrong answer"
 WRONG_ANSWER_SHARE = 0.5

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from groundtrace.grading.input_record import InputRecord, parse_record
+from groundtrace.grading.responses.conclusions import contradiction
+from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.rewards.form import GROUNDED_FORM, form_fault, prose_of
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.input_record import InputRecord, parse_record
 from groundtrace.schemas.records import Question, RawRecord
-from groundtrace.schemas.responses.conclusions import contradiction
-from groundtrace.schemas.responses.response import Response, parse_response
 
 FIGURES = ("accuracy", "points in gold boxes", "exact points", "malformed", "contradictory", "points an answer")
 """In this order the last axis but one of :func:`sums`. Accuracy: the answer is right, of all answers. Points in gold

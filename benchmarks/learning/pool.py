@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.learning.faults import Right, plant
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.grading.input_record import parse_record
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Completion
 from groundtrace.inference.session import Session
@@ -25,7 +26,6 @@ from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served, served_by
 from groundtrace.rewards.verifier import verify
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.input_record import parse_record
 from groundtrace.schemas.records import Draft, MediaRef, Question, RawRecord
 from groundtrace.stages.generate_traces import as_trace
 from groundtrace.stages.ingest_records import assemble, check_medium

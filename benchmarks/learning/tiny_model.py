@@ -25,7 +25,7 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from groundtrace.schemas.question_text import TRACE_INSTRUCTION
+from groundtrace.grading.question_text import TRACE_INSTRUCTION
 
 VOCAB_SIZE = 600
 CONTEXT_TOKENS = 2048

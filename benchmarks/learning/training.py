@@ -14,8 +14,8 @@ from PIL import Image
 
 from benchmarks.learning.pool import Entry, rows_of, select, write_rows
 from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.speech import Speech
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

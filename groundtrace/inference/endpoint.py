@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from groundtrace.config.extras import require_extra
 from groundtrace.inference.families.registry import DEFAULT, FAMILIES
 from groundtrace.inference.request import Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.extras import require_extra
 from groundtrace.schemas.registry import Registry, RegistryError, load
 from groundtrace.vision.media import MediaStore
 
@@ -89,11 +89,11 @@ class Kinds(Registry[Kind]):
 
 _OURS = {
     "classical": Kind(
-        "groundtrace.inference.endpoints.classical:ClassicalEndpoint",
+        "groundtrace.embedded.endpoint:ClassicalEndpoint",
         in_process=True,
         own_form=True,
         embedded=True,
-        prompts="groundtrace.inference.endpoints.classical:prompts_of",
+        prompts="groundtrace.embedded.endpoint:prompts_of",
     ),
     "gemini": Kind("groundtrace.inference.endpoints.gemini:GeminiEndpoint", extra="gemini", modules=("google.genai",)),
     "openai": Kind("groundtrace.inference.endpoints.openai_compatible:OpenAIEndpoint", needs_url=True),
@@ -193,7 +193,7 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raises :class:`groundtrace.schemas.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
+    """Raises :class:`groundtrace.config.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
         if kind.extra:
@@ -209,7 +209,7 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     """Open the endpoint of these settings.
 
     Raises :class:`EndpointError` for a kind that is unknown or cannot be imported, and
-    :class:`groundtrace.schemas.extras.MissingExtra` for a kind whose packages are missing.
+    :class:`groundtrace.config.extras.MissingExtra` for a kind whose packages are missing.
     """
     check_extras([settings])
     try:

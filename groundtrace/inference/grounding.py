@@ -8,10 +8,10 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 import numpy as np
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize, box_to_px, to_px
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint
 from groundtrace.schemas.text import storable
 
 

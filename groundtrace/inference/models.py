@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from groundtrace.inference.asked import Asked, cost_of
 from groundtrace.inference.cache.neighbours import Neighbours
 from groundtrace.inference.cache.replies import MEMORY, CacheEntry, Kept
 from groundtrace.inference.cache.shared import open_cache
+from groundtrace.inference.call_progress import CallInProgress, cost_of
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.endpoint import Endpoint, kind_of, open_endpoint
 from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
@@ -134,7 +134,7 @@ class Models:
         requested = [cache_key(model, revision, prompt, sampling, i, continuation) for i in range(sampling.n)]
         keys = tuple(fresh_key(key, self.settings.fresh_since) for key in requested)
         have = self._cached(role, model, prompt.name, dict(zip(keys, requested, strict=True)))
-        asked = Asked(role, endpoint, prompt, sampling, continuation, keys, have)
+        asked = CallInProgress(role, endpoint, prompt, sampling, continuation, keys, have)
         try:
             await self._complete(asked)
         except (CallError, BudgetUsedUp) as error:
@@ -157,7 +157,7 @@ class Models:
             )
         return have
 
-    async def _complete(self, asked: Asked) -> None:
+    async def _complete(self, asked: CallInProgress) -> None:
         while wanted := asked.wanted():
             for max_tokens, indices in sorted(wanted.items()):
                 flights = {asked.keys[index]: self._flight(asked.keys[index], max_tokens) for index in indices}
@@ -181,7 +181,9 @@ class Models:
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
-    def _ask(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> Coroutine[Any, Any, dict[str, Kept]]:
+    def _ask(
+        self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
+    ) -> Coroutine[Any, Any, dict[str, Kept]]:
         """Register these samples as in flight at once, so that other calls join; returns the coroutine that sends the
         request."""
         loop = asyncio.get_running_loop()
@@ -190,7 +192,7 @@ class Models:
         return self._send(asked, indices, max_tokens, flights)
 
     async def _send(
-        self, asked: Asked, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
+        self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
     ) -> dict[str, Kept]:
         """Send the request, unless another process has sent it; pass the replies to the calls that joined."""
         keys = [asked.keys[index] for index in indices]
@@ -228,7 +230,7 @@ class Models:
         finally:
             self._requesting.discard(task)
 
-    async def _request(self, asked: Asked, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
+    async def _request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
         """Request the samples of these indices, and cache them as they arrive."""
         wanted = [asked.keys[index] for index in indices]
         stored: dict[str, Kept] = {}
@@ -250,7 +252,12 @@ class Models:
             raise
 
     async def _kept(
-        self, asked: Asked, wanted: Sequence[str], request: Request, stored: dict[str, Kept], noted: list[Reply]
+        self,
+        asked: CallInProgress,
+        wanted: Sequence[str],
+        request: Request,
+        stored: dict[str, Kept],
+        noted: list[Reply],
     ) -> dict[str, Kept]:
         """Returns the samples of the server, which are then cached.
 
@@ -322,7 +329,7 @@ class Models:
         self._watch.notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
 
     def _keep(
-        self, asked: Asked, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
+        self, asked: CallInProgress, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
     ) -> dict[str, Kept]:
         """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
         ``arrived``. A truncated sample that they replace counts as wasted.
@@ -338,7 +345,7 @@ class Models:
             stored.update(self._store(asked, wanted, reply, max_tokens))
         return {key: stored[key] for key in came}
 
-    def _store(self, asked: Asked, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
+    def _store(self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
         """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
 
         This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.

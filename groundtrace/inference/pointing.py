@@ -1,11 +1,11 @@
 """Requests the points or boxes of an object in an image, with the prompts of the model's family."""
 
-from groundtrace.inference.asking import ask_for, whole
+from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.grounding import Reading
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import ask_for, whole
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.schemas.records import MediaRef
 
 

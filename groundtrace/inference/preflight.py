@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.endpoint import kind_of
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.breaker import LOOK_TIMEOUT_S
@@ -21,6 +20,7 @@ from groundtrace.inference.flow.checking import (
     will_not_serve,
 )
 from groundtrace.inference.models import Models
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.registry import load

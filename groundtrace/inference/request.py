@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from groundtrace.grading.messages import MediaPart, Part
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.schemas.messages import MediaPart, Part
 from groundtrace.schemas.usage import NOTHING, ONE_REQUEST, Usage
 
 KEY_VERSION = 1

@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
+from groundtrace.config.settings import Named, NonEmpty, OneOf, Share, settings
 from groundtrace.inference.families.registry import DEFAULT, FAMILIES
-from groundtrace.schemas.config import Named, NonEmpty, OneOf, Share, settings
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.storage import STANDARD, StorageSettings
+from groundtrace.storage.places import STANDARD, StorageSettings
 
 if TYPE_CHECKING:
     from groundtrace.inference.families.base import Family

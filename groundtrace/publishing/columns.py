@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.publishing.figures import columns_of
-from groundtrace.schemas.answers.registry import ANSWER_TYPES
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.text import alternatives
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from groundtrace.publishing.figures import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.pages import render
 from groundtrace.publishing.report import report_page
-from groundtrace.schemas.files import write_atomically
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
 from groundtrace.schemas.text import printable
+from groundtrace.storage.files import write_atomically
 from groundtrace.vision.media import MediaStore
 
 

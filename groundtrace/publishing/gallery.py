@@ -9,9 +9,9 @@ from typing import Any
 
 import cv2
 
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.tags import Tag, format_number, scan_tags
 from groundtrace.schemas.arrow import CORE
-from groundtrace.schemas.responses.response import parse_boxes, parse_points
-from groundtrace.schemas.responses.tags import Tag, format_number, scan_tags
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
 from groundtrace.vision.samples import Pixels

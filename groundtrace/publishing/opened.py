@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.figures import SHARDS, InspectError, check_files, one_line, read_summary
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.mirror import local_copy
 
 if TYPE_CHECKING:
     import datasets

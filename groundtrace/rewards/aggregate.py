@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from groundtrace.config.settings import PositiveWeight, Weight, settings
 from groundtrace.rewards.pointing_score import PointingSettings
-from groundtrace.schemas.config import PositiveWeight, Weight, settings
 from groundtrace.schemas.records import Verdict
 
 

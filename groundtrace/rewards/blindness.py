@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from groundtrace.grading.answers.choices import gold_options
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.answers.yes_no import yes_or_no
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.targets import gold_count
-from groundtrace.schemas.answers.choices import gold_options
-from groundtrace.schemas.answers.grading import grade_answer
-from groundtrace.schemas.answers.numerals import read_numerals
-from groundtrace.schemas.answers.registry import answer_type_named
-from groundtrace.schemas.answers.yes_no import yes_or_no
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_summary import BlindFigures, BlindType

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.inference.caller import Caller
 from groundtrace.rewards.form import GROUNDED_FORM, Form
 from groundtrace.rewards.locating import ObjectMasks, Served
@@ -11,7 +12,6 @@ from groundtrace.rewards.scorers.tool_calls import Trajectory
 from groundtrace.schemas.columns import HasValues, Value
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Question, Trace, Verdict
-from groundtrace.schemas.responses.response import Response, parse_response
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
+from groundtrace.config.settings import OneOf, Share, settings
 from groundtrace.rewards.rubrics import EASY, HARD, RubricScore
-from groundtrace.schemas.config import OneOf, Share, settings
 from groundtrace.schemas.records import Rubric
 
 _STEEPNESS = 10.0

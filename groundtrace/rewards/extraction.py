@@ -4,7 +4,7 @@ The paper lets a language model extract three lists from each video trace. The m
 checked against the response: the anchor (the words that state the time) and the description must be exact substrings,
 the numbers must be in the anchor, and a point must be among those that the parser finds. Items that fail are dropped
 and recorded. Deviations: points that the model omits are added, with the moment that
-:func:`groundtrace.schemas.responses.times.anchor_points` assigns to them, so that an omission gains nothing; the prompt
+:func:`groundtrace.grading.responses.times.anchor_points` assigns to them, so that an omission gains nothing; the prompt
 requests anchors, as in Fig. 9, because without them a time cannot be checked.
 """
 
@@ -13,14 +13,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.times import Moment, anchor_points, parse_times
 from groundtrace.inference.caller import Answered, Caller
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.rewards.judge import JudgeTask, ask_judge
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.quoting import Quoted, quote
-from groundtrace.schemas.responses.response import parse_points
-from groundtrace.schemas.responses.times import Moment, anchor_points, parse_times
 
 PROMPT = "extract_video.v1"
 _NUMBER = re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,20})?")

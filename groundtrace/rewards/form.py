@@ -9,24 +9,24 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from groundtrace.rewards.written_places import place_in_prose, place_in_words
-from groundtrace.schemas.answers.grading import grade_answer
-from groundtrace.schemas.answers.registry import answer_type_named
-from groundtrace.schemas.answers.wrapping import unled
-from groundtrace.schemas.control_text import find_control
-from groundtrace.schemas.labels import plain_label
-from groundtrace.schemas.question_text import BOXES, JUDGE, POINTS, TEXTUAL
-from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.boxed import all_boxed
-from groundtrace.schemas.responses.conclusions import contradiction
-from groundtrace.schemas.responses.response import (
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.answers.wrapping import unled
+from groundtrace.grading.question_text import BOXES, JUDGE, POINTS, TEXTUAL
+from groundtrace.grading.responses.boxed import all_boxed
+from groundtrace.grading.responses.conclusions import contradiction
+from groundtrace.grading.responses.response import (
     MAX_RESPONSE_CHARS,
     Response,
     outside_think,
     parse_boxes,
     parse_points,
 )
-from groundtrace.schemas.responses.tags import scan_tags
+from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.rewards.written_places import place_in_prose, place_in_words
+from groundtrace.schemas.control_text import find_control
+from groundtrace.schemas.labels import plain_label
+from groundtrace.schemas.records import Question
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from groundtrace.inference.asking import ask_for
+from groundtrace.grading.messages import Part
 from groundtrace.inference.caller import Answered, Caller
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import ask_for
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.messages import Part
 from groundtrace.schemas.quoting import MAX_CHARS, quote
 from groundtrace.schemas.records import Verdict
 
@@ -24,7 +24,7 @@ ROLE = "judge"
 MAX_REASON_CHARS = 200
 BRIEFLY = Sampling(max_tokens=2048)
 """The default sampling. A judgement is one or two lines, but a model that thinks first needs more tokens; a retry in
-:mod:`groundtrace.inference.asking` raises the limit.
+:mod:`groundtrace.inference.role_calls` raises the limit.
 """
 VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 

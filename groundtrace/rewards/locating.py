@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from groundtrace.inference.asking import Asks, ask_for
+from groundtrace.grading.messages import MediaPart, media_part
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import BadReply, Mask, Reading, masks_of_reply
 from groundtrace.inference.pointing import boxes_of, points_of
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, ask_for
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.labels import label_fault, plain_label
-from groundtrace.schemas.messages import MediaPart, media_part
 from groundtrace.schemas.records import MediaRef, Question
 
 SEGMENT_PROMPT, SEGMENT_POINTS_PROMPT = "segment.v1", "segment_points.v1"

@@ -7,9 +7,9 @@ that does not follow.
 
 import re
 
-from groundtrace.schemas.answers.choices import gold_options
-from groundtrace.schemas.answers.polarity import polarity
-from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.grading.answers.choices import gold_options
+from groundtrace.grading.answers.polarity import polarity
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.schemas.records import Question
 
 _EQUATION = re.compile(r"(?<![\d.,+*/·×=-])(\d+(?: [-+] \d+)+) = (\d+)(?![\d.,]*\d)(?! ?[-+*/·×=])")

@@ -13,7 +13,7 @@ ours. :func:`pointing_score` has these properties, whatever the other terms of a
 from dataclasses import dataclass
 from typing import Annotated
 
-from groundtrace.schemas.config import Share, settings
+from groundtrace.config.settings import Share, settings
 
 
 @settings

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import PositiveInt
 
+from groundtrace.config.settings import Share, settings
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.rewards.outcome_rubrics import asks_for_right_answer
 from groundtrace.rewards.rubric_pool import default_pool
 from groundtrace.schemas.coding import record
 from groundtrace.schemas.columns import Column
-from groundtrace.schemas.config import Share, settings
 from groundtrace.schemas.records import Rubric
 
 EASY, HARD = "easy", "hard"

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import ConfigError
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
@@ -33,7 +33,7 @@ class Scorer:
         is_grounding: whether a low value means that what is said is not in the media.
         is_gate: whether nothing else counts, and the score is 0, where its value is 0.
         arguments: what a config may set of it: a value of a class made by
-            :func:`groundtrace.schemas.config.settings`, with the defaults. ``score`` gets it behind the case; None for
+            :func:`groundtrace.config.settings.settings`, with the defaults. ``score`` gets it behind the case; None for
             a scorer whose ``score`` takes the case alone.
     """
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from groundtrace.config.settings import ConfigError, build
 from groundtrace.rewards.registry import SCORERS, scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import boxes, boxes_counted
-from groundtrace.schemas.config import ConfigError, build
 from groundtrace.schemas.registry import RegistryError
 
 TRACE_SCORERS = scorers_named("outcome", "format", "spatial", "counting", "temporal", "reasoning")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
@@ -17,7 +18,6 @@ from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import MAX_REASON_CHARS, JudgeTask, ask_judge
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.messages import shown
 
 PLAN_PROMPT = "plan_scorers.v2"
 Planner = Literal["rules", "judge"]

@@ -7,11 +7,11 @@ the question, its gold answer, and the proposed entities that the pointer found.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.inference.grounding import Mask
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.masks import SAME_OBJECT_IOU, on_pixels, overlap_iou
-from groundtrace.schemas.answers.numerals import read_numerals
-from groundtrace.schemas.answers.registry import answer_type_named
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.label_parts import thing_of
 from groundtrace.schemas.labels import counted_phrase, counted_words, is_counted, is_named, names_only, own_words

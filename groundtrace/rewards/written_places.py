@@ -13,7 +13,7 @@ characters, LaTeX, hedges ("about", "≈", "±2") and quotes are removed (:func:
 import re
 import unicodedata
 
-from groundtrace.schemas.answers.number_words import WORDS
+from groundtrace.grading.answers.number_words import WORDS
 
 _HEDGES = re.compile(
     r"\s{0,3}±\s*\d{1,5}(?:\.\d{1,6})?|\b(?:about|around|approximately|approx\.?|roughly|circa|ca\.)(?=\s*[-~≈\d])|[~≈≃]"

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from groundtrace.schemas.extras import MissingExtra, require_extra
+from groundtrace.config.extras import MissingExtra, require_extra
 
 _EXAMPLES = """examples:
   trainer grpo --config ivgr --data runs/q --output runs/ivgr --set model.path=runs/sft/model

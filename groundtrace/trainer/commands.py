@@ -9,10 +9,10 @@ import datasets
 import torch
 import transformers
 
-from groundtrace.schemas.config import load_config
+from groundtrace.config.settings import load_config
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.files import locked
-from groundtrace.schemas.mirror import local_copy
+from groundtrace.storage.files import locked
+from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer.checkpoint import checkpoints
 from groundtrace.trainer.evaluate import evaluate
 from groundtrace.trainer.export import export

@@ -12,12 +12,12 @@ temperature of its grounded pass.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from groundtrace.grading.question_text import BOXES, user_text
+from groundtrace.grading.question_text import TEXTUAL as TEXTUAL_FORM
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
-from groundtrace.schemas.question_text import BOXES, user_text
-from groundtrace.schemas.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.trainer.drawing import Drawn, Room
 from groundtrace.trainer.encode_rows import prompt_sample, prompt_samples
 from groundtrace.trainer.eval_figures import Answered

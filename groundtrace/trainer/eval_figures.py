@@ -8,10 +8,10 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from groundtrace.schemas.answers.registry import answer_type_named
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.responses.response import parse_points, parse_response
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
-from groundtrace.schemas.responses.response import parse_points, parse_response
 from groundtrace.trainer.reward import Scored
 from groundtrace.trainer.sampling import Rollout
 from groundtrace.trainer.shards import TrainingRow

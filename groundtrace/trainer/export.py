@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from groundtrace.schemas.config import build
+from groundtrace.config.settings import build
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.checkpoint import CheckpointError, read_checkpoint
 from groundtrace.trainer.model import load_model

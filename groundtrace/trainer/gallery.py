@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from groundtrace.schemas.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.reward import Scored
 from groundtrace.trainer.shards import TrainingRow

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
+from groundtrace.config.settings import ConfigError
+from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.rewards.blindness import blind_figures, blind_text
 from groundtrace.rewards.recipes.base import Memory, Recipe
 from groundtrace.rewards.scorers.outcome import needs_judge
-from groundtrace.schemas.answers.registry import ANSWER_TYPES
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.text import counted
 from groundtrace.trainer.collate import Batch, collate, micro_batches
 from groundtrace.trainer.drawing import Drawn, Draws, Encode, Room, first_samples

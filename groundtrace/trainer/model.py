@@ -11,12 +11,12 @@ from PIL import Image
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
+from groundtrace.config.extras import require_extra
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import trainable_families
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.extras import require_extra
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer import attention
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings

@@ -16,8 +16,8 @@ import transformers
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from groundtrace.schemas.config import to_toml
-from groundtrace.schemas.extras import require_extra
+from groundtrace.config.extras import require_extra
+from groundtrace.config.settings import to_toml
 from groundtrace.schemas.revision import code_revision
 from groundtrace.trainer.settings import TrainerSettings
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from groundtrace.grading.input_record import InvalidRecord, parse_record
+from groundtrace.grading.question_text import BOXES, POINTS, TEXTUAL, user_text
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.streams import GROUNDED
 from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
-from groundtrace.schemas.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.json_lines import read_lines
-from groundtrace.schemas.question_text import BOXES, POINTS, TEXTUAL, user_text
 from groundtrace.schemas.records import MediaRef, Question, RawRecord
 from groundtrace.trainer.shards import BadRow, ShardError, TrainingRow, labels_of
 from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind

@@ -20,6 +20,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from groundtrace.config.settings import ConfigError
+from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS
+from groundtrace.grading.responses.speech import Size, Speech
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.endpoint import check_extras, is_real
 from groundtrace.inference.errors import Failure
 from groundtrace.inference.preflight import Health, check_roles, healths
@@ -30,11 +34,7 @@ from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
 from groundtrace.rewards.recipes.base import Earned, Judged, Memory
 from groundtrace.rewards.rubrics import empty_stratum
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
-from groundtrace.schemas.responses.response import MAX_RESPONSE_CHARS
-from groundtrace.schemas.responses.speech import Size, Speech
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.schemas.text import counted
 from groundtrace.trainer.settings import RewardSettings
 from groundtrace.trainer.shards import BadRow, FrameOf, Shards, TrainingRow, sizes_of
@@ -154,7 +154,7 @@ class Reward:
 
     ``memory`` is the recipe's state. With ``fails_fast``, calls to a server that is known to be unreachable fail
     immediately, for callers that do not wait but check :meth:`health`. Raises
-    :class:`groundtrace.schemas.extras.MissingExtra` if an endpoint's packages are not installed.
+    :class:`groundtrace.config.extras.MissingExtra` if an endpoint's packages are not installed.
     """
 
     def __init__(self, settings: RewardSettings, output: Path, fails_fast: bool = False) -> None:

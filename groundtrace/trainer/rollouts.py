@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from groundtrace.schemas.extras import require_extra
+from groundtrace.config.extras import require_extra
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampling import Rollout, Sampler

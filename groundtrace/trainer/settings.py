@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.config.settings import ConfigError, Named, OneOf, Plugins, Share, settings
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
 from groundtrace.inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
 from groundtrace.inference.settings import EndpointSettings, FrameName, Role
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
-from groundtrace.schemas.config import ConfigError, Named, OneOf, Plugins, Share, settings
-from groundtrace.schemas.question_text import INSTRUCTIONS, POINTS
 from groundtrace.vision.crops import CropSettings
 
 CONFIGS = Path(__file__).parent / "configs"

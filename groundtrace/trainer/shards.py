@@ -16,12 +16,12 @@ import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.rubrics import RUBRICS
 from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
-from groundtrace.schemas.answers.registry import answer_type_named
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.columns import Column, Value, as_json, is_plain
 from groundtrace.schemas.errors import UserError

@@ -10,7 +10,7 @@ from typing import Annotated
 import cv2
 from pydantic import Field, PositiveInt
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.schemas.records import FrameRef, MediaRef
 from groundtrace.vision.frames import Clip, sample_frames
 from groundtrace.vision.hashing import dhash, pixel_sha256, sha256_bytes

@@ -18,7 +18,7 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import Pixels
 

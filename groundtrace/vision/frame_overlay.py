@@ -15,8 +15,8 @@ from typing import Final
 import cv2
 import numpy as np
 
+from groundtrace.grading.responses.times import format_moment
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.responses.times import format_moment
 from groundtrace.vision.frames import Frame
 from groundtrace.vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
 from groundtrace.vision.samples import Pixels

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 
-from groundtrace.schemas.extras import require_extra
+from groundtrace.config.extras import require_extra
 from groundtrace.vision.decode import UndecodableMedia
 from groundtrace.vision.media import HEAD_BYTES, sniff_kind
 from groundtrace.vision.samples import Pixels
@@ -89,7 +89,7 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
     """At most ``max_frames`` distinct frames, evenly spread in time: the first and, if ``max_frames`` > 1, the last.
 
     ``data`` is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia`
-    if the bytes are not a complete clip within the limits, :class:`groundtrace.schemas.extras.MissingExtra` without the
+    if the bytes are not a complete clip within the limits, :class:`groundtrace.config.extras.MissingExtra` without the
     extra ``video``.
     """
     if max_frames < 1:

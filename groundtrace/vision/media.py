@@ -4,7 +4,7 @@ There are two kinds of URI: ``input:<relative path>`` is a file in the data fold
 that a stage wrote. Neither can refer to a file outside its root. A symbolic link in the data folder is followed only if
 its target is in the data folder, too, because the data may be from a third party; exception: a snapshot of the Hub is a
 folder of links to its own data set's files. The data folder itself may be a link. A root is a local folder or a URL of
-an object store (:mod:`groundtrace.schemas.storage`).
+an object store (:mod:`groundtrace.storage.places`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Final, Literal
 
-from groundtrace.schemas.storage import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
+from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
 from groundtrace.vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
 from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.recent import Recent

@@ -3,8 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
+from groundtrace.config.reference import commented_defaults
 from groundtrace.pipelines.running.loading import load_recipe
-from groundtrace.schemas.config_docs import commented_defaults
 
 
 def print_config(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:

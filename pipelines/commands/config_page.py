@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from groundtrace.config.reference import config_reference
 from groundtrace.pipelines.grounded_cot import Settings
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
-from groundtrace.schemas.config_docs import config_reference
 from groundtrace.trainer.settings import TrainerSettings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "config.md"

@@ -12,9 +12,9 @@ from rich.text import Text
 from groundtrace.pipelines.commands.tables import Figures, print_table
 from groundtrace.pipelines.running.changes import flat
 from groundtrace.publishing.figures import funnel, read_config, read_summary, role_costs
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable
+from groundtrace.storage.mirror import local_copy
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:

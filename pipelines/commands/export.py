@@ -8,8 +8,8 @@ from typing import Any
 import shtab
 
 from groundtrace.publishing.exports.registry import FORMATS
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.text import counted, say
+from groundtrace.storage.mirror import local_copy
 
 
 def add_export_parser(commands: Any) -> None:

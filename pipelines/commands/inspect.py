@@ -32,9 +32,9 @@ from groundtrace.publishing.figures import (
     rejections,
     role_costs,
 )
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable
+from groundtrace.storage.mirror import local_copy
 
 MAX_PRINTED_ROWS = 200
 BATCH_ROWS = 1000

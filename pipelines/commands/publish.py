@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import shtab
 
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.text import counted, say
+from groundtrace.storage.mirror import local_copy
 
 if TYPE_CHECKING:
     from groundtrace.publishing.hub.prepare import Prepared

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.pipelines.running.budget import RunBudget
 from groundtrace.pipelines.running.dry_run import dry_run
 from groundtrace.pipelines.running.forecast import count_records, expected_calls, forecast_text
@@ -18,10 +19,9 @@ from groundtrace.pipelines.running.worker_hours import workers_text
 from groundtrace.pipelines.shipping.ship import goes_elsewhere
 from groundtrace.publishing.figures import truncations
 from groundtrace.rewards.blindness import blind_text
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.storage import joined
 from groundtrace.schemas.text import counted, printable, say
+from groundtrace.storage.places import joined
 
 MAX_DETAIL_CHARS = 160
 MAX_CHANGES = 12

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from groundtrace.pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.mirror import local_copy
 from groundtrace.schemas.text import counted, say
+from groundtrace.storage.mirror import local_copy
 
 T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from groundtrace.grading.question_text import user_text
 from groundtrace.inference.endpoint import is_embedded
 from groundtrace.inference.endpoints.official_client import official_client_note
 from groundtrace.inference.errors import CallError
@@ -23,7 +24,6 @@ from groundtrace.pipelines.running.runner import pipeline_options
 from groundtrace.pipelines.running.sampling import sample_records
 from groundtrace.pipelines.running.workers import runner_line
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.sources.shapes.base import Rows
 

@@ -4,9 +4,9 @@ from groundtrace.pipelines.running.delivery import LEDGER, MEDIA, PREVIOUS
 from groundtrace.pipelines.running.run_folder import STAGED, RunFolder, real_path
 from groundtrace.pipelines.running.runner import OptionError
 from groundtrace.publishing.figures import FAILED_PAGE
-from groundtrace.schemas.lease import FOLDER as LEASE
-from groundtrace.schemas.storage import is_remote, place, storage_of
 from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.lease import FOLDER as LEASE
+from groundtrace.storage.places import is_remote, place, storage_of
 
 FILE = "replies.sqlite"
 OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
@@ -17,7 +17,7 @@ def cache_path(named: str | None, folder: RunFolder) -> str:
     """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
 
     Raises :class:`groundtrace.pipelines.running.runner.OptionError` for a place that a run would delete, and
-    :class:`groundtrace.schemas.storage.StorageError` for an invalid URL.
+    :class:`groundtrace.storage.places.StorageError` for an invalid URL.
     """
     if not named:
         return folder.delivery.cache_path if folder.delivery else str(folder.cache_path)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from groundtrace.config.extras import MissingExtra, require_extra
+from groundtrace.grading.answers.registry import ANSWER_TYPES, evident_type
 from groundtrace.inference.preflight import unfit_for
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.answers.registry import ANSWER_TYPES, evident_type
-from groundtrace.schemas.extras import MissingExtra, require_extra
 from groundtrace.schemas.text import counted
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import ANSWER_FIELDS, RowSettings, Source

@@ -19,8 +19,8 @@ from groundtrace.rewards.agreement import agreement
 from groundtrace.rewards.second_judge import UNSCORED
 from groundtrace.schemas.run_summary import Counts, RoleLedger
 from groundtrace.schemas.usage import NOTHING, Usage
+from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, READ_SCHEMA
 from groundtrace.stages.plumbing.stage import BUDGET
-from groundtrace.stages.plumbing.told import ENDS_SCHEMA, READ_SCHEMA
 
 MEMORY = "2GB"
 """The memory limit of the sums; the database spills the rest to disk."""

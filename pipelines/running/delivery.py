@@ -19,11 +19,11 @@ from groundtrace.pipelines.running.freshness import FRESH
 from groundtrace.pipelines.running.remote_ledger import LEDGER, RemoteLedger
 from groundtrace.publishing.figures import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.lease import FOLDER as LEASE_FOLDER
-from groundtrace.schemas.lease import Lease, Lost, leased
-from groundtrace.schemas.remote_path import RemotePath
-from groundtrace.schemas.storage import StoreUnavailable, check_bucket
 from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.lease import FOLDER as LEASE_FOLDER
+from groundtrace.storage.lease import Lease, Lost, leased
+from groundtrace.storage.places import StoreUnavailable, check_bucket
+from groundtrace.storage.remote_path import RemotePath
 
 SETS = ("sft", "rl", "rejected")
 MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
@@ -42,7 +42,7 @@ class Delivery:
     """The folder ``target`` in a store, and ``root``, its local working copy while a run lasts.
 
     ``root`` is a temporary folder, removed with this object. Raises :class:`DeliveryError` for a target that holds
-    something else than a run, :class:`groundtrace.schemas.storage.StorageError`, and, whenever the store is
+    something else than a run, :class:`groundtrace.storage.places.StorageError`, and, whenever the store is
     unreachable, :class:`groundtrace.pipelines.running.errors.RunPaused`.
     """
 
@@ -85,7 +85,7 @@ class Delivery:
     def held(self) -> Iterator[None]:
         """Hold the folder's lease, and upload the run's notes of its costs and the page of its failure.
 
-        Raises :class:`groundtrace.schemas.lease.Held` if another process holds it, and :class:`DeliveryError` if
+        Raises :class:`groundtrace.storage.lease.Held` if another process holds it, and :class:`DeliveryError` if
         another process wrote into it after this one had read it.
         """
         with _resumable(), leased(self.target) as self._lease:
@@ -134,7 +134,7 @@ class Delivery:
     def deliver(self, keep_previous: bool) -> None:
         """Replace the old outputs by those of a run that succeeded; see the module.
 
-        Raises :class:`groundtrace.schemas.lease.Lost` as soon as this process has lost the lease, and changes nothing
+        Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease, and changes nothing
         further.
         """
         with _resumable():
@@ -166,7 +166,7 @@ class Delivery:
         """Yields the items, and checks the lease before each.
 
         A process that was suspended for a minute could otherwise write into another process's run. Raises
-        :class:`groundtrace.schemas.lease.Lost`.
+        :class:`groundtrace.storage.lease.Lost`.
         """
         assert self._lease is not None
         for item in items:

@@ -12,12 +12,12 @@ from groundtrace.pipelines.running.errors import RunPaused
 from groundtrace.pipelines.running.loading import PipelineError
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_summary import RunSummary
-from groundtrace.schemas.storage import StorageError, StoreUnavailable
 from groundtrace.schemas.text import printable
 from groundtrace.stages.ingest_records import STAGE as INGEST_STAGE
 from groundtrace.stages.plumbing.stage import CALL_FAILED
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import InputError
+from groundtrace.storage.places import StorageError, StoreUnavailable
 
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
@@ -36,7 +36,7 @@ class EndpointRefuses(UserError):
 def stop_of(error: BaseException) -> Exception | None:
     """The error to end with if a worker stopped the run because an endpoint or a store failed; else None.
 
-    That is :class:`EndpointRefuses` or :class:`groundtrace.schemas.storage.StorageError`, or
+    That is :class:`EndpointRefuses` or :class:`groundtrace.storage.places.StorageError`, or
     :class:`groundtrace.pipelines.running.errors.RunPaused` if the same command resumes the run.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.files import write_atomically
+from groundtrace.storage.files import write_atomically
 
 FRESH = ".fresh.json"
 

@@ -10,7 +10,13 @@ from groundtrace.pipelines.running.columns import missing_fields
 from groundtrace.pipelines.running.errors import RunPaused
 from groundtrace.pipelines.running.run_folder import local_path
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.storage import (
+from groundtrace.stages.sources import registry
+from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings
+from groundtrace.stages.sources.hf_datasets import DataSets
+from groundtrace.stages.sources.rows import media_column
+from groundtrace.stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
+from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
+from groundtrace.storage.places import (
     STANDARD,
     Place,
     StorageSettings,
@@ -19,12 +25,6 @@ from groundtrace.schemas.storage import (
     is_in_store,
     place,
 )
-from groundtrace.stages.sources import registry
-from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings
-from groundtrace.stages.sources.hf_datasets import DataSets
-from groundtrace.stages.sources.rows import media_column
-from groundtrace.stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
-from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
 
 AS_IT_IS = RowSettings()
 _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
@@ -34,7 +34,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
     """The input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
 
     Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
-    :class:`groundtrace.schemas.storage.StorageError` for a store that cannot be used as configured, and
+    :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
     :class:`groundtrace.pipelines.running.errors.RunPaused` for a store that is unreachable.
     """
     if not name.strip():

@@ -17,9 +17,9 @@ from apache_beam.options.pipeline_options import (
     TestOptions,
 )
 
+from groundtrace.config.extras import require_extra
 from groundtrace.pipelines.running.runner import OptionError
 from groundtrace.pipelines.running.workers import runner_name
-from groundtrace.schemas.extras import require_extra
 
 CONNECT_S, ANSWER_S = 1.0, 5.0
 """Timeouts for a job server to accept a connection, and then to answer on it."""
@@ -31,7 +31,7 @@ def check_job(options: PipelineOptions) -> None:
     """Check the options of a job; each error has one line and comes within seconds.
 
     Raises :class:`groundtrace.pipelines.running.runner.OptionError`, and
-    :class:`groundtrace.schemas.extras.MissingExtra` for Dataflow if its packages are missing.
+    :class:`groundtrace.config.extras.MissingExtra` for Dataflow if its packages are missing.
     """
     runner = runner_name(options)
     _check_locations(options)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundtrace.pipelines.running.manifest import Job, jobs_in, read_job
-from groundtrace.schemas.mirror import fetch
-from groundtrace.schemas.remote_path import RemotePath, Stat
 from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS
+from groundtrace.storage.mirror import fetch
+from groundtrace.storage.remote_path import RemotePath, Stat
 
 BROUGHT_AT_ONCE = 8
 """How many files are downloaded at a time."""
@@ -31,7 +31,7 @@ class JobFolder:
         """The job's outcome; its files are first downloaded if they are in a store.
 
         Raises :class:`groundtrace.pipelines.running.errors.JobIncomplete`, and
-        :class:`groundtrace.schemas.storage.StorageError` and OSError for a store that cannot be read.
+        :class:`groundtrace.storage.places.StorageError` and OSError for a store that cannot be read.
         """
         if self.remote is not None:
             self._bring(self.remote)

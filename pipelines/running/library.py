@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
@@ -26,7 +27,6 @@ from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.verifier import verify as verify_case
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question, Trace
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.ingest_records import check_medium
 from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaStore
@@ -78,7 +78,7 @@ def verify(
         response: what a model said, with tags in pixels of the upright original.
         media: files of the question's images and clips, in order.
         answer: the gold answer.
-        answer_type: how answers are written and graded (:mod:`groundtrace.schemas.answers.registry`).
+        answer_type: how answers are written and graded (:mod:`groundtrace.grading.answers.registry`).
         choices: of a multiple-choice question.
         entities: the visible things that the question names, () if there are none. If None, counted things are read
             from the question; for other questions a response that points at nothing cannot be verified.

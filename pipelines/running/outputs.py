@@ -1,7 +1,7 @@
 """Writes a run's ends, which a DAG returns, into the files of its job; the driver checks and takes them over.
 
 JOB/<set>/        shards, under names of the attempt that wrote each
-JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.told`)
+JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.ends`)
 JOB/records/      which records were read, by number and id
 JOB/manifest-*    written when all of these are complete: an entry for each shard, the artifacts, the calls of samples
 """
@@ -16,8 +16,8 @@ from apache_beam.pvalue import PCollection
 from groundtrace.pipelines.running.wiring import Wired
 from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
 from groundtrace.schemas.records import Draft, Rejected
-from groundtrace.schemas.storage import Place, place
 from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.stages.plumbing.ends import READ_SCHEMA, SideCalls, end_data
 from groundtrace.stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
 from groundtrace.stages.plumbing.shard_files import (
     RECORDS,
@@ -27,8 +27,8 @@ from groundtrace.stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from groundtrace.stages.plumbing.told import READ_SCHEMA, SideCalls, told_of
 from groundtrace.stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
+from groundtrace.storage.places import Place, place
 
 RECORDS_AT_ONCE = 50_000
 
@@ -111,13 +111,13 @@ def _manifest(keyed: tuple[str, Iterable[str]], job: Place) -> str:
 
 
 def _sized(draft: Draft, as_row: Callable[[Draft, RowContext], Row], shared: RowContext) -> SizedRow:
-    return size_row(as_row(draft, shared), _media_bytes(draft), told_of(draft))
+    return size_row(as_row(draft, shared), _media_bytes(draft), end_data(draft))
 
 
 def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
     draft = rejected.draft if shared.rejected_images else None
     media_bytes = 0 if draft is None else _media_bytes(draft)
-    return size_row(rejected_row(rejected, shared), media_bytes, told_of(rejected))
+    return size_row(rejected_row(rejected, shared), media_bytes, end_data(rejected))
 
 
 def _media_bytes(draft: Draft) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from groundtrace.config.settings import ConfigError, given_values, load_config
 from groundtrace.inference.endpoint import COORDINATE_ROLES, check_extras, extras_of, is_embedded, is_real
 from groundtrace.inference.serving import kinds_to_serve
 from groundtrace.inference.settings import ModelsSettings
@@ -22,14 +23,13 @@ from groundtrace.pipelines.running.wiring import Wired, stages_of, wire
 from groundtrace.pipelines.running.workers import check_in_store, is_local, see_no_disk
 from groundtrace.publishing.figures import InspectError, read_config, read_summary
 from groundtrace.schemas.arrow import CORE, EARLIER
-from groundtrace.schemas.config import ConfigError, given_values, load_config
-from groundtrace.schemas.storage import extras_for
 from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.registry import format_of
+from groundtrace.storage.places import extras_for
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def check_plan(plan: Plan, arguments: RunArguments) -> None:
     Raises :class:`groundtrace.pipelines.running.runner.OptionError`,
     :class:`groundtrace.pipelines.running.run_folder.RunFolderError`,
     :class:`groundtrace.publishing.figures.InspectError` for a damaged config in the folder, and
-    :class:`groundtrace.schemas.extras.MissingExtra`.
+    :class:`groundtrace.config.extras.MissingExtra`.
     """
     options = pipeline_options(arguments.beam_options)
     local = is_local(options)

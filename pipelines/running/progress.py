@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from groundtrace.inference.flow.notes import waiting
-from groundtrace.pipelines.running.so_far import NotesReader, SoFar
+from groundtrace.pipelines.running.running_totals import NotesReader, RunningTotals
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.plumbing.metrics import StageProgress, board
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -156,7 +156,7 @@ def duration_text(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
-def taken_text(so_far: SoFar) -> str:
+def taken_text(so_far: RunningTotals) -> str:
     """The run's tokens, cost and failed tries; empty if there are none."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []

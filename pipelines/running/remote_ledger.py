@@ -10,8 +10,8 @@ import logging
 import threading
 from pathlib import Path
 
-from groundtrace.schemas.mirror import fetch
-from groundtrace.schemas.remote_path import RemotePath, Stat
+from groundtrace.storage.mirror import fetch
+from groundtrace.storage.remote_path import RemotePath, Stat
 
 COPY_EVERY_S = 5.0
 LEDGER = "ledger"

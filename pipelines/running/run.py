@@ -13,15 +13,17 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from groundtrace.config.settings import config_sha256, to_toml
 from groundtrace.inference.flow.notes import paid_in
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.serving import started_servers
 from groundtrace.inference.settings import Neighbour
 from groundtrace.pipelines.running.budget import spent_of
+from groundtrace.pipelines.running.call_estimate import calls_to_expect
 from groundtrace.pipelines.running.changes import replaced_by
 from groundtrace.pipelines.running.counts import Figures, agreements, figures_of, ledger
-from groundtrace.pipelines.running.earlier import calls_to_expect
 from groundtrace.pipelines.running.errors import ConservationError
+from groundtrace.pipelines.running.failure_report import Made, reporting_failure
 from groundtrace.pipelines.running.failures import check_failures, check_records, most_frequent_details, stop_of
 from groundtrace.pipelines.running.following import follow
 from groundtrace.pipelines.running.forecast import count_records
@@ -37,7 +39,6 @@ from groundtrace.pipelines.running.progress import show_progress
 from groundtrace.pipelines.running.run_folder import SPOOL
 from groundtrace.pipelines.running.runner import OptionError, choose_runner, pipeline_options
 from groundtrace.pipelines.running.spending import Spending
-from groundtrace.pipelines.running.telling import Made, telling
 from groundtrace.pipelines.running.truncation import truncated_replies
 from groundtrace.pipelines.running.waves import Wave, first_share, next_share, threshold
 from groundtrace.pipelines.running.wiring import Wired
@@ -49,10 +50,8 @@ from groundtrace.publishing.card import write_card
 from groundtrace.publishing.figures import read_rubrics
 from groundtrace.publishing.report import write_report
 from groundtrace.rewards.mined_rubrics import missing_stratum
-from groundtrace.schemas.config import config_sha256, to_toml
 from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
-from groundtrace.schemas.storage import is_remote
 from groundtrace.schemas.text import say
 from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.plumbing.metrics import clear_board
@@ -62,6 +61,7 @@ from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.stages.sources.rows import kept_columns
+from groundtrace.storage.places import is_remote
 
 
 def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
@@ -82,7 +82,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
         say(runner_line(options), file=sys.stderr)
-        with telling(plan, spending, arguments.output) as made:
+        with reporting_failure(plan, spending, arguments.output) as made:
             return _execute(plan, arguments, is_local(options), spending, made)
 
 

@@ -23,13 +23,13 @@ from groundtrace.pipelines.running.job_folder import JobFolder
 from groundtrace.pipelines.running.manifest import Job
 from groundtrace.publishing.figures import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.files import is_unfinished, locked, write_atomically
-from groundtrace.schemas.object_store import SCHEMES
 from groundtrace.schemas.run_summary import FileEntry
-from groundtrace.schemas.storage import STANDARD, RemotePath, StorageSettings, place
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.plumbing.shard_files import ENDS, RECORDS
 from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.files import is_unfinished, locked, write_atomically
+from groundtrace.storage.object_store import SCHEMES
+from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, place
 
 _FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
 SETS = ("sft", "rl", "rejected")
@@ -168,7 +168,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder for one writing process.
 
-        Raises :class:`RunFolderError`, in a store :class:`groundtrace.schemas.lease.Held`, if another process holds it.
+        Raises :class:`RunFolderError`, in a store :class:`groundtrace.storage.lease.Held`, if another process holds it.
         """
         with contextlib.ExitStack() as stack:
             if self.delivery is not None:
@@ -262,7 +262,7 @@ def real_path(name: str) -> Path:
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> RunFolder:
     """The run folder that ``--output`` names, on a disk or in a store.
 
-    Raises :class:`RunFolderError` for an impossible path, :class:`groundtrace.schemas.storage.StorageError` for a URL
+    Raises :class:`RunFolderError` for an impossible path, :class:`groundtrace.storage.places.StorageError` for a URL
     that cannot be used, and :class:`groundtrace.pipelines.running.delivery.DeliveryError` for a URL that holds
     something else than a run.
     """

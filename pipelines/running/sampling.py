@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.records import Draft, RawRecord
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.ingest_records import (

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated
 
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.config.settings import Plugins, Share, settings
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.settings import EndpointSettings, Role
-from groundtrace.schemas.config import Plugins, Share, settings
-from groundtrace.schemas.storage import StorageSettings
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.stages.write_shards import ShardSettings
+from groundtrace.storage.places import StorageSettings
 
 
 @settings

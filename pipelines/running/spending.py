@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from groundtrace.inference.flow.notes import paid_in
-from groundtrace.schemas.files import write_atomically
 from groundtrace.schemas.run_summary import PaidFigures
+from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"

@@ -6,8 +6,8 @@ from pathlib import Path
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 
 from groundtrace.pipelines.running.runner import OptionError
-from groundtrace.schemas.storage import is_remote
 from groundtrace.schemas.text import counted, without_password
+from groundtrace.storage.places import is_remote
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)

@@ -15,13 +15,14 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.utils.windowed_value import WindowedValue
 
-from groundtrace.inference.asking import BadReply, TruncatedReply
 from groundtrace.inference.errors import BudgetUsedUp, CallError
 from groundtrace.inference.flow.in_flight import count_for
+from groundtrace.inference.role_calls import BadReply, TruncatedReply
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.records import Call, Draft, Rejected
+from groundtrace.stages.plumbing.ends import SideCalls
 from groundtrace.stages.plumbing.metrics import count_call, count_in, count_kept, count_rejected, progress
 from groundtrace.stages.plumbing.spreading import SpreadDrafts
 from groundtrace.stages.plumbing.stage import (
@@ -40,7 +41,6 @@ from groundtrace.stages.plumbing.stage import (
     passing,
     setting_columns,
 )
-from groundtrace.stages.plumbing.told import SideCalls
 
 MIN_IN_FLIGHT = 64
 
@@ -159,7 +159,7 @@ def call_models(
 ) -> Any:
     """Apply :class:`CallModels` under a name; returns ``kept``, ``rejected`` and the further tags.
 
-    A stage that looks at a sample also has ``side_calls`` (:class:`groundtrace.stages.plumbing.told.SideCalls`), which
+    A stage that looks at a sample also has ``side_calls`` (:class:`groundtrace.stages.plumbing.ends.SideCalls`), which
     it returns among its outputs.
     """
     if stage.is_sample:

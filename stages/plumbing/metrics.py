@@ -1,7 +1,7 @@
 """What the stages count while they run, for display: Beam metrics, and a live board for a local progress display.
 
 The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner that repeats
-work counts it twice, so a run's own figures come from :mod:`groundtrace.stages.plumbing.told` instead.
+work counts it twice, so a run's own figures come from :mod:`groundtrace.stages.plumbing.ends` instead.
 """
 
 import functools

@@ -11,8 +11,8 @@ from typing import Any, Self
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from groundtrace.grading.question_text import POINTS
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.schemas.question_text import POINTS
 from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage_list import RecipeError
@@ -69,7 +69,7 @@ class Recipe:
         makes: for the data card, what its rows are, in one or two sentences.
         reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
             "" where they are for none.
-        forms: in which forms its rows ask their questions (:data:`groundtrace.schemas.question_text.INSTRUCTIONS`).
+        forms: in which forms its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
     """
 
     name: str

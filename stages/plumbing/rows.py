@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from groundtrace.grading.question_text import user_text
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.columns import Column, Value
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
 
 Row = dict[str, object]

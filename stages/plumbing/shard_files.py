@@ -16,13 +16,13 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.schemas.storage import Place, write_whole, written_to
-from groundtrace.stages.plumbing.told import SideCalls, call_row
+from groundtrace.stages.plumbing.ends import SideCalls, call_row
+from groundtrace.storage.places import Place, write_whole, written_to
 
 MANIFEST = "manifest-"
 """The prefix of the names of manifests."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside the sets: tables of ends, and lists of records read (:mod:`groundtrace.stages.plumbing.told`)."""
+"""Folders beside the sets: tables of ends, and lists of records read (:mod:`groundtrace.stages.plumbing.ends`)."""
 
 
 @dataclass(frozen=True)

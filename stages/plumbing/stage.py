@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, TaggedOutput
 
-from groundtrace.inference.asking import Asks
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.columns import Column, ColumnError
 from groundtrace.schemas.records import Call, Draft, Rejected
@@ -24,7 +24,7 @@ REJECTED = "rejected"
 READ = "read"
 """The output of a stage that reads an input: number and id of each record."""
 SIDE_CALLS = "side_calls"
-"""The output of a stage that looks at a sample: its calls (:class:`groundtrace.stages.plumbing.told.SideCalls`)."""
+"""The output of a stage that looks at a sample: its calls (:class:`groundtrace.stages.plumbing.ends.SideCalls`)."""
 CALL_FAILED, UNPARSABLE_REPLY, BUDGET = "call_failed", "unparsable_reply", "budget"
 TRUNCATED = "truncated"
 CALL_REASONS = {
@@ -101,7 +101,9 @@ class Stage:
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
-        """The same with the prompts that it sends to these models (:meth:`groundtrace.inference.asking.Asks.to`)."""
+        """The same with the prompts that it sends to these models
+        (:meth:`groundtrace.inference.role_calls.Asks.to`).
+        """
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:

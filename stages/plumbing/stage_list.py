@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from groundtrace.inference.asking import PROMPT as REPAIR_PROMPT
-from groundtrace.inference.asking import Asks
+from groundtrace.inference.role_calls import PROMPT as REPAIR_PROMPT
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.arrow import CORE
 from groundtrace.schemas.columns import Column

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.schemas.config import Named, OneOf, settings
+from groundtrace.config.settings import Named, OneOf, settings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
-from groundtrace.schemas.storage import STANDARD, Place, StorageSettings, is_in_store, place
 from groundtrace.stages.sources.shapes.base import ShapeSettings
 from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.storage.places import STANDARD, Place, StorageSettings, is_in_store, place
 from groundtrace.vision.media import MediaStore
 
 FIELDS = ("id", "source", "license", "media", "question", "answer", "answer_type", "choices", "boxes")
@@ -137,7 +137,7 @@ class Format(abc.ABC):
         """The input that the command line names.
 
         ``name`` is as typed, ``path`` has a leading ``~`` expanded; in a store it is a
-        :class:`groundtrace.schemas.storage.RemotePath`, which is used as a ``Path`` is. Raises :class:`NothingHere` if
+        :class:`groundtrace.storage.places.RemotePath`, which is used as a ``Path`` is. Raises :class:`NothingHere` if
         the format has nothing to read, so that the next one is tried, and :class:`InputError`, OSError or ValueError
         for an unreadable input of this format.
         """

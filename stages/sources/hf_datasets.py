@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from groundtrace.schemas.records import RawRecord
-from groundtrace.schemas.storage import Place, RemotePath
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.hub_sets import SCHEME, as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
+from groundtrace.storage.places import Place, RemotePath
 from groundtrace.vision.media import MediaStore
 
 if TYPE_CHECKING:

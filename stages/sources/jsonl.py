@@ -13,11 +13,11 @@ from typing import IO, Any
 
 from groundtrace.schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_object, read_lines, read_objects
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
-from groundtrace.schemas.storage import Place, StorageError, StoreUnavailable, storage_of
 from groundtrace.stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import Rows
 from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.storage.places import Place, StorageError, StoreUnavailable, storage_of
 from groundtrace.vision.media import MediaStore
 
 RECORDS_FILE = "records.jsonl"

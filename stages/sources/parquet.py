@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.schemas.records import RawRecord
-from groundtrace.schemas.storage import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
 from groundtrace.stages.sources.base import (
     ANSWER_FIELDS,
     Format,
@@ -28,6 +27,7 @@ from groundtrace.stages.sources.base import (
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.base import Rows
 from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.storage.places import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
 from groundtrace.vision.media import MediaStore
 
 READ_ROWS = 64

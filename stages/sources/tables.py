@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 from groundtrace.schemas.records import RawRecord
-from groundtrace.schemas.storage import Place, storage_of
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.json_arrays import CHUNK_CHARS, NotAnArray, array_entries
 from groundtrace.stages.sources.jsonl import RECORDS_FILE, is_array, lines_fingerprint, refuse_other_files
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
 from groundtrace.stages.sources.shapes.registry import SHAPES
+from groundtrace.storage.places import Place, storage_of
 from groundtrace.vision.media import MediaStore
 
 METADATA_FILE = "metadata.csv"

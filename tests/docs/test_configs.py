@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from groundtrace.config.settings import load_config
 from groundtrace.pipelines.grounded_cot import Settings
-from groundtrace.schemas.config import load_config
 from groundtrace.trainer.settings import TrainerSettings
 
 from .pages import ROOT, blocks

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import groundtrace
-from groundtrace.inference.endpoints.classical import HANDLERS
+from groundtrace.embedded.endpoint import HANDLERS
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
@@ -34,7 +35,6 @@ from groundtrace.rewards.recipes.registry import make_recipe
 from groundtrace.schemas import registry
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Question
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.trainer.shards import Shards
 from tests.wired import default_stages
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.config.settings import section_class
 from groundtrace.pipelines.grounded_cot import Settings
-from groundtrace.schemas.config import section_class
 from groundtrace.trainer.settings import TrainerSettings
 
 ROOT = Path(__file__).resolve().parents[2]

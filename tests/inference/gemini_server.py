@@ -17,11 +17,11 @@ from typing import Any
 
 from PIL import Image
 
+from groundtrace.grading.messages import Part
 from groundtrace.inference.endpoints.gemini import GeminiEndpoint
 from groundtrace.inference.request import Reply, Request, Sampling
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.schemas.messages import Part
 from groundtrace.vision.media import MediaStore
 
 KEY = "AIzaSyFake0123456789"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.config.extras import MissingExtra
 from groundtrace.inference.endpoint import (
     KINDS,
     EndpointError,
@@ -17,7 +18,6 @@ from groundtrace.inference.endpoint import (
     open_endpoint,
 )
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.extras import MissingExtra
 from groundtrace.schemas.registry import load
 from groundtrace.vision.media import MediaStore
 

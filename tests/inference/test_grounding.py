@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from groundtrace.grading.responses.pointing import RawPoint
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import (
@@ -25,7 +26,6 @@ from groundtrace.inference.grounding import (
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.pointing import RawPoint
 
 MEDIUM = MediaRef("input:a.png", "image", "a" * 64, "b" * 64, "0" * 16, 1000, 1000, 1, 100)
 

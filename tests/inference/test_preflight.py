@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.errors import Failure
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.models import Models
 from groundtrace.inference.preflight import NotServed, check_roles, healths, unfit_for
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
 JUDGE, DETECTOR = Asks("judge", ("judge_answer.v1",)), Asks("detector", (PLAIN.box_prompt,), required=False)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.grading.messages import MediaPart, Part, TextPart
 from groundtrace.inference.request import KEY_VERSION, Sampling, cache_key
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.schemas.messages import MediaPart, Part, TextPart
 
 CASES = json.loads((Path(__file__).parent / "data" / "keys.json").read_text(encoding="utf-8"))
 PROMPT = RenderedPrompt(

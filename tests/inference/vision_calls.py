@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from groundtrace.grading.messages import MediaPart, media_part
 from groundtrace.inference.endpoint import open_endpoint
 from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
 from groundtrace.inference.families.base import Family
@@ -18,7 +19,6 @@ from groundtrace.inference.request import Reply, Request, Sampling
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.messages import MediaPart, media_part
 from groundtrace.schemas.records import MediaRef
 from groundtrace.vision.media import MediaStore
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.schemas.storage import RemotePath
+from groundtrace.storage.places import RemotePath
 
 from ..inference import gemini_server, tiny_vision_models
 from ..pipelines import clip_server

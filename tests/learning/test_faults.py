@@ -5,8 +5,8 @@ import random
 import pytest
 
 from benchmarks.learning.faults import HIDDEN, WRONG_ANSWER, Right, plant, wrong_answer, wrong_conclusion
+from groundtrace.grading.responses.response import parse_points, parse_response
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.responses.response import parse_points, parse_response
 
 SQUARES = (Box("red square", 10, 10, 50, 50), Box("red square", 80, 10, 120, 50))
 CIRCLE = Box("blue circle", 10, 80, 50, 120)

@@ -19,10 +19,10 @@ from benchmarks.learning.scenes import (
     render_scene,
     write_scenes,
 )
-from groundtrace.vision.classical.answer import answer
-from groundtrace.vision.classical.by_colour import find_shapes
-from groundtrace.vision.classical.by_edges import detect_all
-from groundtrace.vision.classical.language import read_question
+from groundtrace.embedded.sight.answer import answer
+from groundtrace.embedded.sight.by_colour import find_shapes
+from groundtrace.embedded.sight.by_edges import detect_all
+from groundtrace.embedded.sight.language import read_question
 
 
 def records_of(folder: Path) -> list[dict]:

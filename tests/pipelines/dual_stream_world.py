@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from groundtrace.schemas.question_text import BOXES
+from groundtrace.grading.question_text import BOXES
 from groundtrace.stages.assign_stream import ColdStartSettings, form_of
 from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.split_by_media_group import SplitSettings, side_of

@@ -4,8 +4,8 @@ from dataclasses import field
 
 import apache_beam as beam
 
+from groundtrace.config.settings import settings
 from groundtrace.pipelines.running.settings import RunSettings
-from groundtrace.schemas.config import settings
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.filter_by_difficulty import DifficultySettings, FilterByDifficulty
 from groundtrace.stages.generate_traces import GenerateTraces, TraceSettings

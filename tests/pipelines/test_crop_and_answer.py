@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.config.settings import ConfigError, build
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.crop_and_answer import RECIPE, Settings
-from groundtrace.schemas.config import ConfigError, build
 from tests.wired import default_stages
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"

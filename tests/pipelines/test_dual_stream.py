@@ -9,15 +9,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.config.settings import load_config
+from groundtrace.grading.question_text import BOXES, TEXTUAL, user_text
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.pipelines.commands import cli
 from groundtrace.pipelines.dual_stream import RECIPE, Settings
 from groundtrace.rewards.form import FORMS, form_fault
 from groundtrace.rewards.scorers.boxes import score_boxes
-from groundtrace.schemas.config import load_config
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.question_text import BOXES, TEXTUAL, user_text
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.stages.assign_stream import form_of
 from tests.wired import default_stages
 

@@ -15,13 +15,13 @@ import pytest
 from PIL import Image
 
 import groundtrace as gt
+from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.models import Models
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Draft, Question
-from groundtrace.schemas.responses.tags import format_points_tag
 from groundtrace.stages.ingest_records import check_medium
 from groundtrace.stages.point_entities import point
 from groundtrace.vision.clips import VideoSettings

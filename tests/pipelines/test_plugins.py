@@ -14,7 +14,7 @@ import pytest
 
 FILES = {
     "answer_in_words.py": """
-from groundtrace.schemas.answers.answer_type import AnswerType, Grade
+from groundtrace.grading.answers.answer_type import AnswerType, Grade
 
 def grade(predicted, gold, choices):
     return Grade(float((predicted or "").split() == gold.split()), "words", "compared word by word")
@@ -61,7 +61,7 @@ class Parrot:
 """,
     "shortness.py": """
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.schemas.records import Verdict
 
 @settings

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from groundtrace.config.settings import ConfigError, load_config
 from groundtrace.pipelines.rubric_curriculum import Settings
-from groundtrace.schemas.config import ConfigError, load_config
 from groundtrace.schemas.ordering import order_key
 
 from .far_server import serving

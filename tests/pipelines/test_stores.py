@@ -11,9 +11,9 @@ import pytest
 
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.opened import open_run
-from groundtrace.schemas.lease import leased
-from groundtrace.schemas.mirror import local_copy
-from groundtrace.schemas.storage import Place, RemotePath, StorageError
+from groundtrace.storage.lease import leased
+from groundtrace.storage.mirror import local_copy
+from groundtrace.storage.places import Place, RemotePath, StorageError
 from groundtrace.trainer.shards import Shards
 
 from ..stores.faults import between

@@ -15,6 +15,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.prompts import loader
 from groundtrace.prompts.loader import (
     PromptError,
@@ -26,7 +27,6 @@ from groundtrace.prompts.loader import (
     purpose_of,
     retired_prompts,
 )
-from groundtrace.schemas.messages import MediaPart, TextPart
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.base import Family
@@ -26,7 +27,6 @@ from groundtrace.rewards.case import Case
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.records import Call, MediaRef, Question, Verdict
-from groundtrace.schemas.responses.response import parse_response
 
 from ..inference.asking import call
 
@@ -65,7 +65,7 @@ class ScriptedCaller:
 
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with
-        groundtrace.inference.asking.
+        groundtrace.inference.role_calls.
         """
         return 0
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.form import GROUNDED_FORM
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.schemas.records import FrameRef
-from groundtrace.schemas.responses.traces import read_trace
 
 TEXT = '<think>a <points x1="3" y1="4" alt="dog">dog</points> in <box>[1,2,3,4]</box></think><answer>2</answer>'
 EYES = frozenset({"detector", "segmenter"})

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS, normalise, parse_response
 from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.response import MAX_RESPONSE_CHARS, normalise, parse_response
 
 COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
 PLANE = Question("q", "", "", (), "What are the coordinates of the vertex?", "(2, 5)", "text")

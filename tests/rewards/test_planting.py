@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.rewards.planting import other_answer, with_wrong_claim, with_wrong_step
-from groundtrace.schemas.answers.grading import grade_answer
 from groundtrace.schemas.records import Question
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from groundtrace.config.settings import ConfigError, settings
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import STREAM_SCORERS, TRACE_SCORERS, configured
-from groundtrace.schemas.config import ConfigError, settings
 from groundtrace.schemas.records import Verdict
 
 

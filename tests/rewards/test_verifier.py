@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.grounding import encode_mask
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.locating import Served

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
 from groundtrace.rewards.written_places import place_in_prose, place_in_words, plain
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.response import parse_response
 
 DATA = Path(__file__).parent / "data"
 COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.placeholders import has_remnants, without_remnants
 from groundtrace.schemas.control_text import END_TOKENS, FAMILY_TOKENS, find_control, without_end, without_hidden
 from groundtrace.schemas.quoting import visible
-from groundtrace.schemas.responses.placeholders import has_remnants, without_remnants
 
 TEXTS = json.loads((Path(__file__).parent / "data/control_text.json").read_text("utf-8"))
 TOKENS = [(family, token.replace("{n}", "12")) for family, tokens in FAMILY_TOKENS.items() for token in tokens]

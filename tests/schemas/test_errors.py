@@ -1,5 +1,6 @@
 import pytest
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.endpoints.vllm_server import VllmServerError
 from groundtrace.pipelines.commands.cache.places import CacheCommandError
 from groundtrace.pipelines.running.inputs import InputError
@@ -8,7 +9,6 @@ from groundtrace.pipelines.running.run_folder import RunFolderError
 from groundtrace.pipelines.running.runner import OptionError
 from groundtrace.prompts.loader import PromptError
 from groundtrace.publishing.figures import InspectError
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.errors import UserError, causes
 from groundtrace.trainer.checkpoint import CheckpointError
 from groundtrace.trainer.memory import DoesNotFit

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import groundtrace.stages.plumbing.packing  # noqa: F401 (it registers the types below)
+from groundtrace.grading.input_record import InputRecord
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.input_record import InputRecord
 from groundtrace.schemas.records import (
     Attempt,
     Call,

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.grading.answers.answer_type import AnswerType
 from groundtrace.schemas import registry
-from groundtrace.schemas.answers.answer_type import AnswerType
 from groundtrace.schemas.registry import Registry, RegistryError, configured_plugins, use_plugins
 
 OURS = {
-    "text": "groundtrace.schemas.answers.free_text:FREE_TEXT",
-    "numeric": "groundtrace.schemas.answers.number:NUMBER",
+    "text": "groundtrace.grading.answers.free_text:FREE_TEXT",
+    "numeric": "groundtrace.grading.answers.number:NUMBER",
 }
 TYPES: Registry[AnswerType] = Registry(
-    "answer_types", "answer type", "groundtrace.schemas.answers.answer_type:AnswerType", OURS
+    "answer_types", "answer type", "groundtrace.grading.answers.answer_type:AnswerType", OURS
 )
 CODE = """
-from groundtrace.schemas.answers.answer_type import AnswerType, Grade
+from groundtrace.grading.answers.answer_type import AnswerType, Grade
 ANGLE = AnswerType("angle", "In degrees.", lambda *given: Grade(None, "angle", "never"))
 SECOND = AnswerType("angle", "In radians.", ANGLE.grade)
 WORD = "angle"
@@ -141,7 +141,7 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         (
             "parts:WORD",
             "names the answer type parts:WORD, which must be a value of "
-            "groundtrace.schemas.answers.answer_type.AnswerType and is a str",
+            "groundtrace.grading.answers.answer_type.AnswerType and is a str",
         ),
         ("parts:AnswerType", "and is the class AnswerType"),
     ],
@@ -200,7 +200,7 @@ def test_only_what_is_looked_up_is_imported(folder: Path) -> None:
     from groundtrace.inference.families.registry import FAMILIES
     from groundtrace.publishing.exports.registry import FORMATS as EXPORTS
     from groundtrace.rewards.recipes.registry import RECIPES
-    from groundtrace.schemas.answers.registry import ANSWER_TYPES
+    from groundtrace.grading.answers.registry import ANSWER_TYPES
     from groundtrace.stages.sources.shapes.registry import SHAPES
     registries = (FAMILIES, EXPORTS, RECIPES, ANSWER_TYPES, SHAPES)
     named = [path.partition(":")[0] for each in registries for path in each.ours.values()]

@@ -14,7 +14,7 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.schemas.records import Draft, MediaRef, Question

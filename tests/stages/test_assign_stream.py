@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.question_text import BOXES, TEXTUAL
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.question_text import BOXES, TEXTUAL
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.assign_stream import AssignStream, ColdStartSettings, form_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from apache_beam.coders.typecoders import registry
 
+from groundtrace.grading.messages import MediaPart
+from groundtrace.grading.question_text import user_text
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.schemas.messages import MediaPart
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.records import Draft, Rejected
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings, attempt_prompt
 

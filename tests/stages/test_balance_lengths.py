@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.balance_lengths import BalanceLengths, BalanceSettings, bin_of, limits_of, most_of_each
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.schemas.question_text import user_text
+from groundtrace.grading.question_text import user_text
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings, clean, clean_text
 from groundtrace.stages.plumbing.stage import Reject

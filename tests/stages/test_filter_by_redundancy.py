@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.filter_by_redundancy import FilterByRedundancy, RedundancySettings, overlap
 
 

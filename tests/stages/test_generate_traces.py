@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.inference.embedded import embedded_endpoints, embedded_roles
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.request import Completion
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Call, Draft, MediaRef, Overlay
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages import generate_traces
 from groundtrace.stages.generate_traces import (

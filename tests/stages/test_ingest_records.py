@@ -19,8 +19,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 from PIL import Image
 
+from groundtrace.grading.input_record import parse_record
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.input_record import parse_record
 from groundtrace.schemas.records import Draft, MediaRef, RawRecord
 from groundtrace.stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
 from groundtrace.stages.plumbing.options import Options

@@ -11,12 +11,12 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from groundtrace.grading.responses.response import parse_response
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.scorers.thinking import CONSISTENCY, GROUNDING, LOGIC
 from groundtrace.schemas.intervals import wilson
 from groundtrace.schemas.records import Draft, Rejected
-from groundtrace.schemas.responses.response import parse_response
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.measure_judges import (
     Judgement,
     JudgeReport,

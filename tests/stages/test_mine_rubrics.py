@@ -11,11 +11,11 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.mined_rubrics import MinedRubrics
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.rewards.rubrics import Candidates, RubricScore, RubricSettings
-from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Attempt, Call, Draft, Rejected, Rubric
 from groundtrace.stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise

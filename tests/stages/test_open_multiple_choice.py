@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.schemas.answers.grading import grade_answer
+from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.schemas.records import Draft, Question
 from groundtrace.stages.open_multiple_choice import OpenMultipleChoice, open_question
 

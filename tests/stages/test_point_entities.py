@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.grading.messages import media_part
 from groundtrace.inference.request import Sampling, cache_key
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.messages import media_part
 from groundtrace.schemas.records import Draft, Rejected
 from groundtrace.stages.point_entities import PointEntities, point
 from groundtrace.vision.clips import VideoSettings

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.schemas.records import Call, Draft
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.reject_leaks import LeakSettings, RejectLeaks, unchecked
 
 TEACHER = Call("teacher", "trace.v1", "s", "m", ("the key of the trace",))

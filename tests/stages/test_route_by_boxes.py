@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.question_text import user_text
 from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.records import Draft, FrameRef
 from groundtrace.stages.assign_domain import DOMAIN
 from groundtrace.stages.plumbing.stage import Route

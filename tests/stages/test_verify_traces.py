@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from groundtrace.inference.asking import Asks
+from groundtrace.config.settings import ConfigError, build
 from groundtrace.inference.request import Completion
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.pointing_score import PointingSettings
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
-from groundtrace.schemas.config import ConfigError, build
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Call, Draft, Rejected, Trace, Verdict
 from groundtrace.schemas.usage import Usage

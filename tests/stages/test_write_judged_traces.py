@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Completion
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.schemas.records import Call, Draft
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.stages.write_judged_traces import (
     JudgedTraceSettings,
     WriteJudgedTraces,

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.messages import TextPart
+from groundtrace.grading.question_text import BOXES, TEXTUAL
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.request import Completion
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.messages import TextPart
-from groundtrace.schemas.question_text import BOXES, TEXTUAL
 from groundtrace.schemas.records import Draft, MediaRef
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.generate_traces import TraceSettings
 from groundtrace.stages.write_stream_traces import WriteStreamTraces, in_pixels, scale, trace_prompt
 

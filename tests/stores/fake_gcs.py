@@ -3,7 +3,7 @@
 Objects with generations, the precondition ``ifGenerationMatch``, listings with prefix, delimiter and pages, ranges,
 uploads in one request and in parts, and copies. It differs from the real one in that it knows no rights, no checksums,
 no versions of the past, no ``fields`` and no batches; copies are done in one step, and a part of an upload that was
-broken off is not taken up again. The tests in ``tests/schemas/test_storage.py`` run on fake-gcs-server too where
+broken off is not taken up again. The tests in ``tests/storage/test_places.py`` run on fake-gcs-server too where
 FAKE_GCS_SERVER names its program.
 """
 

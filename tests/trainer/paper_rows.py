@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from groundtrace.grading.question_text import JUDGE
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.question_text import JUDGE
 from groundtrace.schemas.records import Draft, MediaRef, Question, Rubric, Trace
-from groundtrace.schemas.responses.traces import read_trace
 from groundtrace.stages.plumbing.rows import RowContext, rl_row, sft_row
 from groundtrace.stages.route_by_boxes import BOTH, TEXTUAL_ONLY, asked_in
 from groundtrace.vision.decode import decode_image

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from groundtrace.config.settings import build
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.config import build
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.cli import main
 from groundtrace.trainer.drawing import Draws, Room

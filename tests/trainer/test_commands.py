@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.files import locked
+from groundtrace.storage.files import locked
 from groundtrace.trainer import cli
 from groundtrace.trainer.sft import train_sft
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from groundtrace.config.settings import load_config
 from groundtrace.inference.endpoint import is_embedded
-from groundtrace.schemas.config import load_config
 from groundtrace.trainer.settings import CONFIGS, TrainerSettings, config_file
 
 from .runs import Command

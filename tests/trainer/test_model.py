@@ -8,8 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
+from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.tags import format_points_tag
 from groundtrace.trainer.collate import collate
 from groundtrace.trainer.model import ModelError, VisionLanguageModel, load_model
 from groundtrace.trainer.optimiser import Optimiser

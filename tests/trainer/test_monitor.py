@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.schemas.config import load_config
+from groundtrace.config.settings import load_config
 from groundtrace.trainer.monitor import LINE_EVERY, Monitor, settings_sha256
 from groundtrace.trainer.settings import TrainerSettings
 

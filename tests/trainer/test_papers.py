@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.question_text import instruction
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
-from groundtrace.schemas.question_text import instruction
 from groundtrace.schemas.records import Draft
-from groundtrace.schemas.responses.response import parse_response
 from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.grpo import train_grpo

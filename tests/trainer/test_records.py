@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
-from groundtrace.schemas.question_text import user_text
+from groundtrace.grading.question_text import user_text
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.records import Records
 from groundtrace.trainer.shards import BadRow, ShardError

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from groundtrace.config.settings import ConfigError
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.preflight import NotServed
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.response import parse_points
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer.encode_rows import prompt_sample
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.reward import Reward, Scored, check_recipe, media_of

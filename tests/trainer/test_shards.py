@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.schemas.responses.tags import format_points_tag
+from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.shards import COMMON, BadRow, ShardError, Shards

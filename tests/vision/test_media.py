@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from groundtrace.schemas.storage import RemotePath
+from groundtrace.storage.places import RemotePath
 from groundtrace.vision.decode import Limits, UndecodableMedia
 from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore, sniff_kind

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from groundtrace.grading.messages import MediaPart, Part, TextPart
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.request import Continuation, Sampling
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
-from groundtrace.schemas.messages import MediaPart, Part, TextPart
 from groundtrace.vision.hashing import sha256_bytes
 
 from ..inference.asking import call

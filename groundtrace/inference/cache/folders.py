@@ -7,7 +7,7 @@ from pathlib import Path
 
 from groundtrace.inference.cache.mounts import on_network
 from groundtrace.inference.cache.replies import MEMORY
-from groundtrace.schemas.storage import STANDARD, StorageSettings, endpoint_of, is_remote
+from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, is_remote
 
 
 def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:

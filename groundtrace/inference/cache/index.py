@@ -18,7 +18,7 @@ from groundtrace.inference.cache.log import (
     stamp,
     write_log,
 )
-from groundtrace.schemas.files import written_whole
+from groundtrace.storage.files import written_whole
 
 WAL_PAGES = 8000
 """Pages written before SQLite moves them into the main file: fewer moves mean fewer waits for the disk."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.inference.request import Completion
-from groundtrace.schemas.files import written_whole
+from groundtrace.storage.files import written_whole
 
 MAX_LINE_BYTES = 64 * 2**20
 BATCH_LINES = 1000

@@ -22,8 +22,8 @@ from groundtrace.inference.cache.folders import local_folder_of, shared_location
 from groundtrace.inference.cache.log import encode_body, encode_line
 from groundtrace.inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
 from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
-from groundtrace.schemas.files import write_atomically
-from groundtrace.schemas.storage import STANDARD, StorageSettings
+from groundtrace.storage.files import write_atomically
+from groundtrace.storage.places import STANDARD, StorageSettings
 
 UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20

@@ -1,6 +1,6 @@
 """Lists, downloads, uploads and deletes the segments of a shared cache.
 
-The cache's location is a local folder or a URL of a store (:mod:`groundtrace.schemas.storage`).
+The cache's location is a local folder or a URL of a store (:mod:`groundtrace.storage.places`).
 """
 
 import os
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO
 
 from groundtrace.inference.cache.log import stamp
-from groundtrace.schemas.files import written_whole
-from groundtrace.schemas.storage import STANDARD, Place, RemotePath, StorageSettings, place
+from groundtrace.storage.files import written_whole
+from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, place
 
 NAME = re.compile(r"\d{8}T\d{12}-[0-9a-f]{32}\.jsonl\.zz")
 CHUNK_BYTES = 2**20
@@ -27,7 +27,7 @@ class TornSegment(Exception):
 class SegmentFiles:
     """The folder ``segments`` at a location. Its methods raise OSError if the location cannot be reached.
 
-    The constructor raises :class:`groundtrace.schemas.storage.StorageError` for a URL that no store supports.
+    The constructor raises :class:`groundtrace.storage.places.StorageError` for a URL that no store supports.
     """
 
     def __init__(self, location: str, storage: StorageSettings = STANDARD) -> None:

@@ -16,6 +16,7 @@ import aiohttp
 from google import genai
 from google.genai import types
 
+from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.endpoints.keys import NO_KEY, api_key, scrub
 from groundtrace.inference.endpoints.media_parts import media_bytes
 from groundtrace.inference.endpoints.wire import (
@@ -31,7 +32,6 @@ from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.schemas.text import storable
 from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore

@@ -1,6 +1,6 @@
 """Encodes a medium for a server: the file unchanged if every server shows it upright, else re-encoded as PNG."""
 
-from groundtrace.schemas.messages import MediaPart
+from groundtrace.grading.messages import MediaPart
 from groundtrace.vision.media import MediaStore
 from groundtrace.vision.overlay import encode_png
 

@@ -9,13 +9,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.endpoints.continuation import score
 from groundtrace.inference.endpoints.http_endpoint import File, HttpEndpoint
 from groundtrace.inference.endpoints.openai_reply import reply_of
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.usage import Usage
 
 

@@ -20,11 +20,11 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from PIL import Image
 
+from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")

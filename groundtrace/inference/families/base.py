@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from groundtrace.grading.messages import MediaPart
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 from groundtrace.inference.families.json_reply import box_reader, coordinates, point_reader
 from groundtrace.inference.families.labels import about, quoted
 from groundtrace.inference.families.prose import rows_in_prose
@@ -22,9 +24,7 @@ from groundtrace.inference.grounding import (
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 _THINK = re.compile(r"<(/?)think\s*>", re.IGNORECASE)
 _CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
@@ -37,7 +37,7 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parses the points of a reply: tags, which are our own form, or a JSON list with ``x`` and ``y``.
 
-    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
     """
     return _listed_points(text) if "{" in text and "<point" not in text.lower() else parse_pointer_reply(text)

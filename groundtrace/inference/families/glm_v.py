@@ -9,13 +9,13 @@ Known limits: the thinking contains drafts of boxes, which are ignored.
 
 import re
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, says_none
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.json_reply import json_items, key, label_of
 from groundtrace.inference.families.number_groups import groups_of
 from groundtrace.inference.families.prose import label_in
 from groundtrace.inference.grounding import BadReply, RawBox, raw_box, raw_point
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, says_none
 
 _NO_ROWS = re.compile(r"\s*\[[\[\]\s]*\]\s*")
 _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"

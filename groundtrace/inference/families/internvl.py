@@ -11,11 +11,11 @@ bad reply.
 
 import re
 
+from groundtrace.grading.responses.pointing import says_none
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.number_groups import groups_of
 from groundtrace.inference.grounding import BadReply, RawBox, raw_box
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.pointing import says_none
 
 _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, says_none
+from groundtrace.grading.responses.tags import parse_number
 from groundtrace.inference.grounding import BadReply, BoxReader, PointReader, RawBox, numbers_of, raw_box, raw_point
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, says_none
-from groundtrace.schemas.responses.tags import parse_number
 from groundtrace.schemas.text import storable
 
 Numbers = Callable[[Any], object | None]

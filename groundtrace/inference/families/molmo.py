@@ -1,16 +1,16 @@
 """Molmo 1 of the Allen Institute, trained to point: coordinates from 0 to 100 with one decimal, in tags.
 
 Source: allenai/molmo, olmo/data/data_formatter.py (prompts) and olmo/util.py (parser, also of ``Click(x, y)``). Its
-replies for absent objects are parsed by :func:`groundtrace.schemas.responses.pointing.parse_pointer_reply`.
+replies for absent objects are parsed by :func:`groundtrace.grading.responses.pointing.parse_pointer_reply`.
 
 Known limits: it has no form for boxes, so it cannot be a detector.
 """
 
 import re
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 from groundtrace.inference.families.base import Family
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
@@ -18,7 +18,7 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parses the points of tags or clicks.
 
-    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
     """
     clicks = tuple(RawPoint("", float(x), float(y)) for x, y in _CLICK.findall(text))
     found = clicks if clicks and "<point" not in text else parse_pointer_reply(text)

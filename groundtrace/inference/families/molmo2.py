@@ -8,9 +8,9 @@ Known limits: it has no form for boxes, so it cannot be a detector. MolmoPoint's
 
 import re
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 from groundtrace.inference.families.base import Family
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, UnparsablePointing, parse_pointer_reply
 
 _OPEN, _CLOSE = re.compile(r"<(?:points|tracks)\s", re.IGNORECASE), re.compile(r"</(?:points|tracks)", re.IGNORECASE)
 _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
@@ -19,7 +19,7 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parses the points of the only image of the prompt.
 
-    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing`, also for points on several images or
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for points on several images or
     moments or on another image, and for tags with the decimals of Molmo 1, which has another frame.
     """
     found = parse_pointer_reply(text)

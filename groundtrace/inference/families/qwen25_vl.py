@@ -13,12 +13,12 @@ coordinates: serve the model with the limits of :data:`groundtrace.schemas.coord
 import re
 from collections.abc import Sequence
 
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.json_reply import box_reader, key, point_reader
 from groundtrace.inference.families.number_groups import groups_of
 from groundtrace.inference.grounding import BadReply, RawBox, raw_box, raw_point
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint, parse_pointer_reply
 
 _points_in_json, _boxes_in_json = point_reader(key("point_2d")), box_reader(key("bbox_2d"))
 _REF = re.compile(r"<\|object_ref_start\|>([^<]*)<\|object_ref_end\|>")
@@ -28,7 +28,7 @@ _BEGIN, _END = "<|box_start|>", "<|box_end|>"
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
     """Parses the points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
 
-    Raises :class:`groundtrace.schemas.responses.pointing.UnparsablePointing` and
+    Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
     """
     if _BEGIN in text:

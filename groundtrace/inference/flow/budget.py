@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from groundtrace.inference.errors import BudgetUsedUp, RunStopped
 from groundtrace.inference.flow.shared_state import SharedState
-from groundtrace.schemas.storage import is_remote
+from groundtrace.storage.places import is_remote
 
 FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9

@@ -19,8 +19,8 @@ from typing import Final
 
 from filelock import FileLock
 
-from groundtrace.schemas.files import write_atomically
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.files import write_atomically
+from groundtrace.storage.remote_path import RemotePath
 
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0

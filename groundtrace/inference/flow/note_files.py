@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Final, Protocol
 
-from groundtrace.schemas.remote_path import RemotePath
-from groundtrace.schemas.storage import StorageSettings, place
+from groundtrace.storage.places import StorageSettings, place
+from groundtrace.storage.remote_path import RemotePath
 
 SEND_EVERY_S: Final = 5.0
 OBJECT_BYTES: Final = 2**20
@@ -91,7 +91,7 @@ class SentNotes:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Upload the added lines. Raises :class:`groundtrace.schemas.storage.StorageError` and OSError; it can be
+        """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` and OSError; it can be
         called again.
         """
         with self._sending:  # or an older text could overtake a newer one

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
 from groundtrace.inference.flow.note_files import note_files
-from groundtrace.schemas.storage import STANDARD, StorageSettings, place
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
+from groundtrace.storage.places import STANDARD, StorageSettings, place
 
 MAX_SAID_CHARS = 200
 

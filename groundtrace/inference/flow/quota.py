@@ -27,7 +27,7 @@ from groundtrace.inference.flow.limits import Gate, Rate
 from groundtrace.inference.flow.machines import Machines
 from groundtrace.inference.flow.shared_state import SharedState
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.storage import STANDARD, RemotePath, StorageSettings, place
+from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, place
 
 LEASE_S = 10.0
 """The lease of a process that does not renew it expires after so long."""

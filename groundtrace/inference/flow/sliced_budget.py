@@ -12,8 +12,8 @@ from typing import Final
 from groundtrace.inference.errors import RunStopped
 from groundtrace.inference.flow.budget import Budget, Cost, budget_path
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.schemas.remote_path import RemotePath
-from groundtrace.schemas.storage import StoreUnavailable, place
+from groundtrace.storage.places import StoreUnavailable, place
+from groundtrace.storage.remote_path import RemotePath
 
 SHARE: Final = 1 / 32
 """A slice's share of what the slices before it have left."""

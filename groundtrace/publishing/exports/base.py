@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.publishing.exports.images import UprightImage
 from groundtrace.publishing.rewards.reference import RowReference
-from groundtrace.schemas.responses.speech import Speech
 
 MARK = "<image>"
 """The mark in a shard's user turn at the position of an image."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import DEFAULT, FAMILIES
 from groundtrace.publishing.exports.base import ExportFormat, Target
@@ -25,7 +26,6 @@ from groundtrace.publishing.exports.sides import SideCounts, write_side
 from groundtrace.publishing.figures import columns_of, read_summary
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.schemas.run_summary import RunSummary
 
 SUMMARY = "export.json"

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.speech import Size, Speech
+from groundtrace.grading.responses.tags import scan_tags
 from groundtrace.publishing.exports.base import MARK, Turn
 from groundtrace.publishing.exports.errors import LeftOut
 from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.coordinates import OutOfFrame, UnresizableImage
-from groundtrace.schemas.responses.response import parse_boxes, parse_points
-from groundtrace.schemas.responses.speech import Size, Speech
-from groundtrace.schemas.responses.tags import scan_tags
 
 _TAG = re.compile(r"<(?:points?|box)\b", re.IGNORECASE)
 _MEDIA_MARKS = re.compile(r"<(?:image|video|audio)>")
@@ -38,7 +38,7 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
     """Raises LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
 
-    The first marks are the places of the images, since :func:`groundtrace.schemas.question_text.user_text` puts them
+    The first marks are the places of the images, since :func:`groundtrace.grading.question_text.user_text` puts them
     before the question. Further media marks are part of the text; ``is_strict`` forbids them. No text may hold another
     special token or a control character (:mod:`groundtrace.schemas.control_text`).
     """

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.figures import one_line
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.sources import Key
-from groundtrace.schemas.files import written_whole
 from groundtrace.stages.plumbing.malloc import release_memory
+from groundtrace.storage.files import written_whole
 
 MAX_GROUP_BYTES = 100_000_000
 """The maximum uncompressed size of a row group; the Hub's viewer refuses scans of 286 MB."""

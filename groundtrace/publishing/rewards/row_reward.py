@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
 from groundtrace.rewards.scorers.outcome import needs_judge
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.mirror import local_copy
+from groundtrace.storage.mirror import local_copy
 from groundtrace.trainer.reward import Asked, Part, Readied, Reward, Scored, check_judge, check_recipe, reads_text
 from groundtrace.trainer.shards import Shards, TrainingRow
 from groundtrace.trainer.streams import asked
@@ -73,7 +73,7 @@ class RowReward:
 
     ``runs`` are run folders by name, in addition to those of the settings; if there are any, no other folder is read.
     ``fails_fast`` is that of :class:`groundtrace.trainer.reward.Reward`. Raises ConfigError and
-    :class:`groundtrace.schemas.extras.MissingExtra` if the reward cannot be made.
+    :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
     def __init__(

@@ -33,11 +33,11 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
 from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
 from groundtrace.publishing.rewards.row_reward import BadAnswer, Call, RowReward
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
 from groundtrace.trainer.reward import JudgesDown, Scored

@@ -9,12 +9,12 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
+from groundtrace.config.settings import ConfigError, Named, Plugins, build, given_values, settings
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
-from groundtrace.schemas.config import ConfigError, Named, Plugins, build, given_values, settings
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
 from groundtrace.schemas.registry import use_plugins
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.schemas.text import say
 from groundtrace.trainer.settings import RewardSettings, TrainerSettings, config_file
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
+from groundtrace.config.settings import ConfigError, settings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe
@@ -13,7 +14,6 @@ from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, conf
 from groundtrace.rewards.scorers import counting, outcome, reasoning, spatial
 from groundtrace.rewards.targets import gold_count
 from groundtrace.rewards.verifier import verify
-from groundtrace.schemas.config import ConfigError, settings
 from groundtrace.schemas.records import Question
 
 

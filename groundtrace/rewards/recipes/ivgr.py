@@ -12,6 +12,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
+from groundtrace.config.settings import OneOf, settings
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.aggregate import StreamSettings, grounded_stream, textual_stream
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
@@ -21,9 +23,7 @@ from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import boxes, boxes_named, consistency, format, outcome
 from groundtrace.rewards.scorers.consistency import MIN_BOX_SCORE, consistency_scorer, is_reference
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
-from groundtrace.schemas.config import OneOf, settings
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.schemas.responses.response import parse_response
 
 Stream = Callable[[tuple[Verdict, ...], StreamSettings], float | None]
 

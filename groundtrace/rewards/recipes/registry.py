@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from groundtrace.schemas.config import ConfigError, build
+from groundtrace.config.settings import ConfigError, build
 from groundtrace.schemas.registry import Registry, RegistryError
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal
 
+from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import AdditiveSettings, CascadeSettings, additive, cascading
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
@@ -13,7 +14,6 @@ from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdict_of,
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import format, judging, outcome, thinking
-from groundtrace.schemas.config import settings
 from groundtrace.schemas.records import Verdict
 
 

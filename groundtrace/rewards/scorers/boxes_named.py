@@ -11,10 +11,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, ask_judge, true_or_false
 from groundtrace.rewards.judge_guard import question_text

@@ -7,16 +7,16 @@ Deviation: a candidate without any content of the reference gets the lowest leve
 would treat it as leaving details out and give 0.7 to prose without content.
 """
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.responses.response import Response
 from groundtrace.inference.caller import Answered, Caller
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import BRIEFLY, ROLE, JudgeTask, Reading, judge, reason_of
 from groundtrace.rewards.judge_guard import agreed, question_text
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.schemas.responses.response import Response
 
 NAME = "consistency"
 PROMPT = "judge_reference.v2"

@@ -14,14 +14,14 @@ finds the counted objects and no point is on any of them, the value is 0.
 import json
 from collections.abc import Sequence
 
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply
 from groundtrace.rewards import locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.masks import Pairing, distinct, on_pixels, pair
 from groundtrace.rewards.scorer import LOCATABLE, NO_CLIPS, Need, Scorer
-from groundtrace.schemas.answers.numerals import read_numerals
-from groundtrace.schemas.answers.registry import answer_type_named
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.labels import counted_phrase, counted_words, is_counted
 from groundtrace.schemas.records import Verdict

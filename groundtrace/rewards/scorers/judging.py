@@ -5,15 +5,15 @@ Deviation: the label comes with the question, so that it does not depend on the 
 in the section, in any language.
 """
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.responses.response import Response
 from groundtrace.inference.caller import Answered, Caller
 from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEX, COMPLEXITY, SIMPLE
 from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, judge, reason_of
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.schemas.records import Verdict
-from groundtrace.schemas.responses.response import Response
 
 NAME = "judging"
 PROMPT = "judge_decision.v1"

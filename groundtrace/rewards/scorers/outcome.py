@@ -1,18 +1,18 @@
 """The outcome reward: is the final answer right (Argos §3.1, Eq. 6–8)?
 
-Rules grade the answer if they can (:mod:`groundtrace.schemas.answers.grading`), else the judge does. If the judge
+Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`), else the judge does. If the judge
 fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
 free-text gold answer is unscored, and an answer of another type that cannot be parsed is wrong.
 """
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.inference.caller import Caller
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import JudgeTask, judge, true_or_false
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.answers.grading import grade_answer
-from groundtrace.schemas.answers.registry import answer_type_named
 from groundtrace.schemas.records import Question, Verdict
 
 NAME = "outcome"

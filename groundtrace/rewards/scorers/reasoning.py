@@ -7,17 +7,17 @@ to the judge replaces it, and the verdict's reason says so.
 
 import math
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.request import Continuation, Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.rewards import second_judge
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import ROLE, JudgeTask, judge, yes_or_no
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.messages import shown
 from groundtrace.schemas.quoting import MAX_CHARS
 from groundtrace.schemas.records import Question, Verdict
 

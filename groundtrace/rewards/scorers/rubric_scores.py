@@ -7,17 +7,17 @@ score. Deviation: one prompt requests all three. In a reward, a rubric that does
 import json
 from dataclasses import dataclass
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import Answered, Caller
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.judge import ROLE, JudgeTask, ask_judge
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.rubrics import RUBRICS, RubricScore, scores_of_reply
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.messages import shown
 from groundtrace.schemas.records import Question, Rubric, Verdict
 
 NAME = "rubrics"

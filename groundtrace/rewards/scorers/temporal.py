@@ -23,10 +23,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import MediaPart, Part, TextPart, media_part
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.grading.responses.times import format_moment, parse_times, resolve_moment, resolve_span
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards import extraction, locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
@@ -36,12 +40,8 @@ from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers.spatial import point_checker
 from groundtrace.rewards.targets import targets_of
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.messages import MediaPart, Part, TextPart, media_part
 from groundtrace.schemas.ordering import thinned
 from groundtrace.schemas.records import Verdict
-from groundtrace.schemas.responses.response import parse_points
-from groundtrace.schemas.responses.tags import scan_tags
-from groundtrace.schemas.responses.times import format_moment, parse_times, resolve_moment, resolve_span
 
 NAME = "temporal"
 FRAME_PROMPT, SEGMENT_PROMPT = "judge_frame.v2", "judge_segment.v2"

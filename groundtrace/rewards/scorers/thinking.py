@@ -8,16 +8,16 @@ failed.
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 
-from groundtrace.inference.asking import Asks
+from groundtrace.grading.messages import shown
+from groundtrace.grading.responses.response import Response
 from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
 from groundtrace.rewards.judge import ROLE, JudgeTask, Reading, judge, true_or_false
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorer import Scorer
-from groundtrace.schemas.messages import shown
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.schemas.responses.response import Response
 
 NAME = "thinking"
 LOGIC, GROUNDING, CONSISTENCY = "thinking_logic", "thinking_grounding", "thinking_consistency"

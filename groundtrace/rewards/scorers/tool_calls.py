@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from groundtrace.schemas.config import PositiveWeight, Share, Weight, settings
+from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 
 
 @settings

@@ -15,7 +15,7 @@ from groundtrace.inference.cache.replies import ReplyCache
 from groundtrace.inference.cache.shared import gathered, shared_location
 from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.storage import StorageError, is_remote, place
+from groundtrace.storage.places import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal
 
-from groundtrace.schemas.config import settings
-from groundtrace.schemas.storage import Place
+from groundtrace.config.settings import settings
+from groundtrace.storage.places import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]

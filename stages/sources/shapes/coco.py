@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.storage import Place, StorageError, StoreUnavailable
 from groundtrace.schemas.text import excerpt, printable
 from groundtrace.stages.sources.json_arrays import NotAnArray, named_entries
 from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, ShapeSettings, folder_line
+from groundtrace.storage.places import Place, StorageError, StoreUnavailable
 
 SLACK = 0.01
 """The share of the image's side by which a box may leave the image, as everywhere."""

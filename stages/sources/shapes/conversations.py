@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groundtrace.schemas.responses.placeholders import without_placeholders
-from groundtrace.schemas.storage import Place
+from groundtrace.grading.responses.placeholders import without_placeholders
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.sources.options import has_options
 from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+from groundtrace.storage.places import Place
 
 TURNS_COLUMNS = ("conversations", "messages")
 _MEDIA_COLUMNS = ("images", "image", "videos", "video")

@@ -7,10 +7,10 @@ answer's form), else the text of the prompt's one user turn. ``images`` are byte
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from groundtrace.schemas.storage import Place
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings
 from groundtrace.stages.sources.shapes.conversations import Turn, placed, read_turns
+from groundtrace.storage.places import Place
 
 
 class Verl(Shape):

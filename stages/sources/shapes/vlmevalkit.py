@@ -12,8 +12,8 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from groundtrace.schemas.storage import Place
 from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSettings, folder_line
+from groundtrace.storage.places import Place
 
 MAX_INDEX_CHARS = 64
 """An image cell up to this length is the index of another row, as in VLMEvalKit; images in base64 are longer."""

@@ -22,7 +22,7 @@ from groundtrace.inference.cache.shared import (
 )
 from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.inference.request import Completion
-from groundtrace.schemas.storage import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
+from groundtrace.storage.places import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
 
 from ...stores.faults import between
 

@@ -5,13 +5,13 @@ import asyncio
 import numpy as np
 import pytest
 
-from groundtrace.inference.endpoints.classical import HANDLERS, ClassicalEndpoint
+from groundtrace.embedded.endpoint import HANDLERS, ClassicalEndpoint
+from groundtrace.grading.messages import media_part
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt, prompt_names
-from groundtrace.schemas.messages import media_part
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.response import parse_response
 
 YELLOW, GREY = (255, 255, 0), (211, 211, 211)
 COUNT = "How many yellow squares are there?"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.base import Family
@@ -16,7 +17,6 @@ from groundtrace.inference.request import Completion, Continuation, Reply, Reque
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.records import MediaRef
 from groundtrace.schemas.usage import Usage
 

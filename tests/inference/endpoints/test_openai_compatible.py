@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.endpoints.openai_compatible import OpenAIEndpoint
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.request import Completion, Reply, Request, Sampling
 from groundtrace.prompts.loader import load_prompt
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.vision.decode import decode_image
 
 KEY = "sk-secret-0123456789"

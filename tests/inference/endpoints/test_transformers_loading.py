@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig
 
+from groundtrace.config.extras import MissingExtra
 from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.schemas.extras import MissingExtra
 from groundtrace.schemas.records import MediaRef
 
 from ..tiny_vision_models import checkpoint

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.endpoints.transformers_models import TransformersEndpoint
 from groundtrace.inference.errors import NOT_SENT, CallError
 from groundtrace.inference.grounding import masks_of_reply
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Continuation, Request, Sampling
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
-from groundtrace.schemas.messages import MediaPart
 from groundtrace.schemas.records import MediaRef
 from groundtrace.vision.media import MediaStore
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.messages import MediaPart, TextPart
+from groundtrace.grading.responses.pointing import NoPoints, RawPoint
 from groundtrace.inference.families.base import Family, after_thinking
 from groundtrace.inference.families.labels import MAX_LABEL_CHARS
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.grounding import BadReply, RawBox, Reading
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.records import MediaRef
-from groundtrace.schemas.responses.pointing import NoPoints, RawPoint
 
 WIDTH, HEIGHT = 560, 280
 IMAGE = MediaRef("input:a.png", "image", "s", "p", "d", WIDTH, HEIGHT, 1, 1)

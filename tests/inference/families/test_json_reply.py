@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.pointing import NoPoints
 from groundtrace.inference.families.json_reply import (
     box_reader,
     coordinates,
@@ -15,7 +16,6 @@ from groundtrace.inference.families.json_reply import (
     point_reader,
 )
 from groundtrace.inference.grounding import BadReply
-from groundtrace.schemas.responses.pointing import NoPoints
 
 BOX = key("bbox_2d")
 ONE, TWO = {"bbox_2d": [1, 2, 3, 4], "label": "a"}, {"bbox_2d": [5, 6, 7, 8]}

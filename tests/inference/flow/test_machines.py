@@ -16,7 +16,7 @@ from groundtrace.inference.flow.limits import Gate
 from groundtrace.inference.flow.machines import Machines
 from groundtrace.inference.flow.quota import Quota
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.remote_path import RemotePath
 
 from .skipping import now_s, run
 

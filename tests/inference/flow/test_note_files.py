@@ -8,9 +8,9 @@ import pytest
 from groundtrace.inference.flow import note_files
 from groundtrace.inference.flow.note_files import AppendedNotes, SentNotes
 from groundtrace.inference.flow.notes import RunNotes, paid_in
-from groundtrace.schemas.mirror import local_copy
-from groundtrace.schemas.remote_path import RemotePath
 from groundtrace.schemas.usage import Usage
+from groundtrace.storage.mirror import local_copy
+from groundtrace.storage.remote_path import RemotePath
 
 
 def lines(folder: RemotePath) -> list[str]:

@@ -17,7 +17,7 @@ from groundtrace.inference.flow.limits import BURST_S, Gate
 from groundtrace.inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.settings import EndpointSettings
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.remote_path import RemotePath
 
 from .skipping import now_s, run
 

@@ -10,8 +10,8 @@ from groundtrace.inference.errors import BudgetUsedUp, RunStopped
 from groundtrace.inference.flow.budget import Budget, Cost
 from groundtrace.inference.flow.sliced_budget import MAX_SLICES, SlicedBudget, budget_of, slice_of
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
-from groundtrace.schemas.remote_path import RemotePath
-from groundtrace.schemas.storage import StoreUnavailable
+from groundtrace.storage.places import StoreUnavailable
+from groundtrace.storage.remote_path import RemotePath
 
 
 @pytest.fixture

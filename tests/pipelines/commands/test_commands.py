@@ -306,7 +306,7 @@ def test_counts_below_one(
 OWN = """
 import apache_beam as beam
 from groundtrace.pipelines.running.settings import RunSettings
-from groundtrace.schemas.config import settings
+from groundtrace.config.settings import settings
 from groundtrace.stages.ingest_records import IngestRecords
 from groundtrace.stages.plumbing.recipe import Ends, Recipe
 

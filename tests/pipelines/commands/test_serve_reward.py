@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.commands.serve_reward import TOKEN_VARIABLE, ServeError, check_address, runs_named
 from groundtrace.publishing.rewards.settings import SpeechSettings
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.schemas.responses.speech import Speech
 
 from ...publishing.rewards.worlds import Written, argos, sail_rl, written
 from ...trainer.runs import Judge, judging

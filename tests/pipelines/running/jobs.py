@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.records import Call
+from groundtrace.stages.plumbing.ends import READ_SCHEMA, EndData, SideCalls, call_row
 from groundtrace.stages.plumbing.shard_files import (
     ENDS,
     RECORDS,
@@ -19,12 +20,11 @@ from groundtrace.stages.plumbing.shard_files import (
     write_manifest,
     write_table,
 )
-from groundtrace.stages.plumbing.told import READ_SCHEMA, SideCalls, Told, call_row
 from groundtrace.stages.write_shards import ShardSettings, size_row, write_shard
 from groundtrace.vision.media import MediaStore
 
 SCHEMAS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
-EndRow = tuple[Mapping[str, Any], Told]
+EndRow = tuple[Mapping[str, Any], EndData]
 
 
 def end(
@@ -36,7 +36,7 @@ def end(
 ) -> EndRow:
     """A row of a shard and what its end tells."""
     said = [{"scorer": scorer, "first": first, "second": second} for scorer, first, second in labels]
-    return {"id": row_id, **row}, Told(passed=list(passed), calls=[call_row(call) for call in calls], labels=said)
+    return {"id": row_id, **row}, EndData(passed=list(passed), calls=[call_row(call) for call in calls], labels=said)
 
 
 def rejection(row_id: str, stage: str, reason: str, passed: Sequence[str] = (), calls: Sequence[Call] = ()) -> EndRow:

@@ -6,8 +6,8 @@ import pytest
 from groundtrace.pipelines.running.cache_place import cache_path
 from groundtrace.pipelines.running.run_folder import named_folder
 from groundtrace.pipelines.running.runner import OptionError
-from groundtrace.schemas.remote_path import RemotePath
-from groundtrace.schemas.storage import StorageError
+from groundtrace.storage.places import StorageError
+from groundtrace.storage.remote_path import RemotePath
 
 REFUSED = ["sft", "rl/deep/er", "rejected", "previous", "media", "ledger", "report.html", ".staging", "run.json/x"]
 TAKEN = ["cache", "cache/other", "replies", "."]

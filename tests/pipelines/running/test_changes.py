@@ -11,8 +11,8 @@ import pytest
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.running.inputs import find_input
 from groundtrace.pipelines.running.spending import Spending
-from groundtrace.schemas.storage import StorageSettings
 from groundtrace.stages.sources.base import RowSettings
+from groundtrace.storage.places import StorageSettings
 
 from ..far_server import asking, right, said, serving
 

@@ -12,7 +12,7 @@ from groundtrace.pipelines.running.manifest import read_job
 from groundtrace.schemas.records import Call
 from groundtrace.schemas.run_summary import Counts, RoleLedger
 from groundtrace.schemas.usage import Usage
-from groundtrace.stages.plumbing.told import SideCalls
+from groundtrace.stages.plumbing.ends import SideCalls
 from tests.pipelines.running.jobs import EndRow, end, rejection, write_job, write_set
 
 

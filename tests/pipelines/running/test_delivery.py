@@ -7,8 +7,8 @@ import pytest
 
 from groundtrace.pipelines.running.delivery import Delivery, DeliveryError
 from groundtrace.pipelines.running.freshness import begin_fresh, fresh_since
-from groundtrace.schemas.lease import Lost
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.lease import Lost
+from groundtrace.storage.remote_path import RemotePath
 
 OLD = {
     "run.json": b"{}",

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from groundtrace.config.extras import MissingExtra
 from groundtrace.pipelines.running.job_check import check_job
 from groundtrace.pipelines.running.runner import OptionError, pipeline_options
-from groundtrace.schemas.extras import MissingExtra
 
 DATAFLOW = ["--runner=DataflowRunner", "--project=p", "--region=europe-west4", "--temp_location=gs://bucket/tmp"]
 
@@ -126,7 +126,7 @@ def test_what_can_be_run_passes(flags: list[str]) -> None:
 
 
 def test_dataflow_without_its_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groundtrace.schemas.extras._is_installed", lambda _: False)
+    monkeypatch.setattr("groundtrace.config.extras._is_installed", lambda _: False)
     with pytest.raises(MissingExtra, match=r"--runner=DataflowRunner needs the extra gcp: pip install"):
         check_job(pipeline_options(DATAFLOW))
 

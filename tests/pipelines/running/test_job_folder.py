@@ -6,7 +6,7 @@ import pytest
 
 from groundtrace.pipelines.running.errors import JobIncomplete
 from groundtrace.pipelines.running.job_folder import JobFolder
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.remote_path import RemotePath
 from tests.pipelines.running.jobs import end, write_job
 
 

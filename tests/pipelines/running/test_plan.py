@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.pipelines import grounded_cot
 from groundtrace.pipelines.running.loading import PipelineError
 from groundtrace.pipelines.running.plan import RunArguments, check_kept_names, check_wiring, make_plan
 from groundtrace.schemas.columns import Column
-from groundtrace.schemas.config import ConfigError
 from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import StageList
 

@@ -22,7 +22,7 @@ from groundtrace.pipelines.running.progress import (
     taken_text,
     total_of,
 )
-from groundtrace.pipelines.running.so_far import SoFar
+from groundtrace.pipelines.running.running_totals import RunningTotals
 from groundtrace.schemas.usage import Usage
 from groundtrace.stages.plumbing.metrics import StageProgress, clear_board, progress
 from tests.wired import default_stages
@@ -121,18 +121,18 @@ def test_durations(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("so_far", "text"),
     [
-        (SoFar(), ""),
-        (SoFar(requests=3), ""),
-        (SoFar(requests=3, tokens=31_204), "31,204 tokens"),
-        (SoFar(tokens=900, usd=0.4249), "900 tokens, $0.42"),
-        (SoFar(failed_tries=1, last_error="far: busy"), "1 try failed, the last: far: busy"),
+        (RunningTotals(), ""),
+        (RunningTotals(requests=3), ""),
+        (RunningTotals(requests=3, tokens=31_204), "31,204 tokens"),
+        (RunningTotals(tokens=900, usd=0.4249), "900 tokens, $0.42"),
+        (RunningTotals(failed_tries=1, last_error="far: busy"), "1 try failed, the last: far: busy"),
         (
-            SoFar(tokens=5, failed_tries=12, rate_limited=8, last_error="far: busy"),
+            RunningTotals(tokens=5, failed_tries=12, rate_limited=8, last_error="far: busy"),
             "5 tokens; 12 tries failed (8 with HTTP 429), the last: far: busy",
         ),
     ],
 )
-def test_what_was_taken(so_far: SoFar, text: str) -> None:
+def test_what_was_taken(so_far: RunningTotals, text: str) -> None:
     assert taken_text(so_far) == text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from groundtrace.pipelines.running.remote_ledger import RemoteLedger
 from groundtrace.pipelines.running.spending import Spending
-from groundtrace.schemas.remote_path import RemotePath
+from groundtrace.storage.remote_path import RemotePath
 
 LINE = '{{"id": "{id}", "role": "policy", "requests": 1, "tokens_in": 0, "tokens_out": 0, "cost_usd": {usd}}}\n'
 

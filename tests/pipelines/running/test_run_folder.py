@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.pipelines.running.run_folder import STAGED, RunFolder, RunFolderError, named_folder
-from groundtrace.schemas.storage import StorageError
+from groundtrace.storage.places import StorageError
 
 
 @pytest.fixture

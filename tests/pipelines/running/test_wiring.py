@@ -8,6 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running import wiring
 from groundtrace.pipelines.running.loading import PipelineError, bundled_names, load_recipe
@@ -16,7 +17,6 @@ from groundtrace.pipelines.running.wiring import Wired, stages_of, wire
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.schemas.columns import Column
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
 from groundtrace.stages.draw_questions import CutToTarget

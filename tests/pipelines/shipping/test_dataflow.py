@@ -19,7 +19,7 @@ import pytest
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 
-from groundtrace.schemas.storage import RemotePath
+from groundtrace.storage.places import RemotePath
 
 from .cluster import cluster
 

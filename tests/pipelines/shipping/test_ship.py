@@ -145,7 +145,7 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "plugins"
     files = {
         "shipped_angles/__init__.py": "from shipped_grading import grade\nfrom .types import ANGLE\n",
-        "shipped_angles/types.py": "from groundtrace.schemas.answers.answer_type import AnswerType\n"
+        "shipped_angles/types.py": "from groundtrace.grading.answers.answer_type import AnswerType\n"
         "from shipped_grading import grade\nANGLE = AnswerType('angle', 'In degrees.', grade)\n",
         "shipped_grading.py": "def grade(predicted, gold, choices): ...\n",
         "shipped_other.py": "",
@@ -173,7 +173,7 @@ def test_a_plugin_travels_and_a_worker_finds_it(own: bool, mine: Path, tmp_path:
     assert {"shipped_angles/__init__.py", "shipped_angles/types.py", "shipped_grading.py"} <= held
     assert ("shipped_recipe.py" in held, "shipped_other.py" in held, "notes.txt" in held) == (own, False, False)
     code = (
-        f"import {module}\nfrom groundtrace.schemas.answers.registry import ANSWER_TYPES\n"
+        f"import {module}\nfrom groundtrace.grading.answers.registry import ANSWER_TYPES\n"
         "print(ANSWER_TYPES['angle'].form, ANSWER_TYPES['angle'].grade.__code__.co_filename)"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "worker")}

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.exports.errors import LeftOut
 from groundtrace.publishing.exports.turns import check_marks, has_tags, in_frame, parts, turns_of
 from groundtrace.schemas.coordinates import QWEN25_IMAGE
-from groundtrace.schemas.responses.response import parse_points
-from groundtrace.schemas.responses.speech import Speech
 from tests.publishing.exports.made_runs import trace
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.pipelines.commands.serve_reward import http_loop, started
 from groundtrace.publishing.rewards import plugin
 from groundtrace.publishing.rewards.row_reward import RowReward
 from groundtrace.publishing.rewards.server import Bounds
 from groundtrace.publishing.rewards.settings import SpeechSettings, load_reward_settings
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.settings import ModelSettings
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import groundtrace
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import NotServed
 from groundtrace.publishing.rewards.plugin import Unscored
 from groundtrace.publishing.rewards.reference import COLUMN, BadReference, RowReference
@@ -23,7 +24,6 @@ from groundtrace.publishing.rewards.row_reward import BadAnswer
 from groundtrace.publishing.rewards.settings import VARIABLE
 from groundtrace.publishing.rewards.swift import Verified
 from groundtrace.rewards import easyr1, trl, verl
-from groundtrace.schemas.config import ConfigError
 from groundtrace.trainer.reward import JudgesDown, Scored
 
 from .worlds import WORLDS, Written

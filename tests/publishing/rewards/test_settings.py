@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.rewards.settings import VARIABLE, RemoteRewardSettings, SpeechSettings, load_reward_settings
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 
 

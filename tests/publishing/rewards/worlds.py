@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from groundtrace.config.settings import to_toml
+from groundtrace.grading.responses.speech import Speech
 from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
-from groundtrace.schemas.config import to_toml
-from groundtrace.schemas.responses.speech import Speech
 from groundtrace.trainer.reward import Reward, Scored
 from groundtrace.trainer.settings import RewardSettings
 from groundtrace.trainer.shards import Shards, TrainingRow

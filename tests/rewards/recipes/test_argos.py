@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from groundtrace.config.settings import ConfigError
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.rewards.locating import Served
 from groundtrace.rewards.pointing_score import PointingSettings
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.geometry import Point
 
 SEES = Served(frozenset({"judge", "detector", "segmenter"}))

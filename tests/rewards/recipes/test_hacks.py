@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.inference.session import Session
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
@@ -22,7 +23,6 @@ from groundtrace.rewards.recipes.sail_rl import SailRl, SailRlSettings
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Rubric
-from groundtrace.schemas.responses.response import parse_boxes, parse_points
 
 SERVED = Served(frozenset({"judge", "detector", "segmenter"}))
 MARGIN = 0.1

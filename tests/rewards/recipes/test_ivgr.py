@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from groundtrace.grading.responses.response import parse_boxes
 from groundtrace.rewards.aggregate import StreamSettings
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.locating import Served
 from groundtrace.rewards.recipes.base import Earned, Judged, Memory, Reference
 from groundtrace.rewards.recipes.ivgr import Ivgr, IvgrSettings
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.responses.response import parse_boxes
 
 JUDGED = Served(frozenset({"judge"}))
 GOLD = (Box("", 0, 0, 10, 10),)

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.config.settings import ConfigError
+from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.session import Session
 from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.locating import ObjectMasks, Served
@@ -13,9 +15,7 @@ from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
 from groundtrace.rewards.registry import SCORERS
 from groundtrace.rewards.scorers.tool_calls import Trajectory
-from groundtrace.schemas.config import ConfigError
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.responses.traces import read_trace
 
 OPTIONS = {"rucl": {"ramp_steps": 100}}
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from groundtrace.config.settings import build
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.locating import Served
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.sail_rl import SailRl, SailRlSettings
-from groundtrace.schemas.config import build
 
 JUDGED = Served(frozenset({"judge"}))
 THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think>\\boxed{{{}}}"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from groundtrace.grading.messages import TextPart
+from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.inference.caller import Answered
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.inference.request import Completion, Sampling
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.scorers.consistency import LEVELS, consistency_scorer, is_reference, score_consistency
-from groundtrace.schemas.messages import TextPart
 from groundtrace.schemas.records import Call
-from groundtrace.schemas.responses.response import Response, parse_response
 
 REFERENCE = "A red car <box>[10,10,50,40]</box> stands left of a tree."
 CANDIDATE = "A red car stands beside a tree."

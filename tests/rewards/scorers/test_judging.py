@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.scorers.judging import MAX_JUDGE_CHARS, SCORER, score_judging
-from groundtrace.schemas.responses.response import parse_response
 
 
 def response(judge: str | None, think: str = "steps"):

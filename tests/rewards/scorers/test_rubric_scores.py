@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from groundtrace.grading.messages import TextPart
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.inference.grounding import BadReply
 from groundtrace.rewards.case import Context
@@ -17,7 +18,6 @@ from groundtrace.rewards.scorers.rubric_scores import (
     score_rubrics,
     scores_of_verdict,
 )
-from groundtrace.schemas.messages import TextPart
 from groundtrace.schemas.quoting import MAX_CHARS
 from groundtrace.schemas.records import Rubric
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements
 from groundtrace.rewards.locating import Served
@@ -19,7 +20,6 @@ from groundtrace.rewards.scorers.temporal import (
     score_temporal,
 )
 from groundtrace.schemas.geometry import Point
-from groundtrace.schemas.messages import MediaPart, TextPart
 from groundtrace.schemas.ordering import thinned
 from groundtrace.schemas.records import FrameRef
 

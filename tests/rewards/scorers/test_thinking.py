@@ -4,14 +4,14 @@ import json
 
 import pytest
 
+from groundtrace.grading.messages import TextPart
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.scorers.thinking import SCORER, score_aspects, score_thinking
-from groundtrace.schemas.messages import TextPart
 from groundtrace.schemas.quoting import MAX_CHARS
 from groundtrace.schemas.records import Verdict
-from groundtrace.schemas.responses.response import parse_response
 
 FIELDS = ("sound", "true_to_sources", "supported")
 ANSWERED = parse_response("<think>one here, one there: two of them</think><answer>2</answer>")

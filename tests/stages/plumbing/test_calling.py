@@ -14,11 +14,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings

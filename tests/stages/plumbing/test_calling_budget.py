@@ -13,10 +13,10 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from groundtrace.inference.asking import Asks
 from groundtrace.inference.flow.budget import budget_path, share_budget
 from groundtrace.inference.flow.notes import Paid, paid_in
 from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import load_prompt

@@ -8,9 +8,9 @@ import pytest
 from apache_beam.coders.typecoders import registry
 from apache_beam.typehints.schema_registry import SCHEMA_REGISTRY
 
+from groundtrace.grading.input_record import InputRecord
 from groundtrace.schemas.coding import RECORD_MODULES, record
 from groundtrace.schemas.geometry import Box
-from groundtrace.schemas.input_record import InputRecord
 from groundtrace.schemas.records import Draft, RawRecord, Rejected
 from groundtrace.stages.plumbing import packing
 from groundtrace.stages.plumbing.packing import PackedCoder
@@ -58,7 +58,7 @@ def test_workers_import_what_declares_and_what_registers() -> None:
 
 BEAM_FREE = """
 import sys
-import groundtrace.schemas.records, groundtrace.schemas.input_record
+import groundtrace.schemas.records, groundtrace.grading.input_record
 assert "apache_beam" not in sys.modules
 import groundtrace.stages.plumbing.packing
 from apache_beam.coders.typecoders import registry

@@ -15,9 +15,9 @@ from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Question, RawRecord, Rejected
 from groundtrace.stages.ingest_records import CheckedMedium, IngestPart, InvalidRow
+from groundtrace.stages.plumbing.ends import SideCalls
 from groundtrace.stages.plumbing.packing import PackedCoder, unpacked
 from groundtrace.stages.plumbing.spill import spooling
-from groundtrace.stages.plumbing.told import SideCalls
 from groundtrace.stages.split_by_media_group import SplitPart
 
 

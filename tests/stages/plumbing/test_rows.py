@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from groundtrace.grading.question_text import user_text
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA, rejected_schema, rl_schema, sft_schema
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.geometry import Box, Point
-from groundtrace.schemas.question_text import user_text
 from groundtrace.schemas.records import Attempt, Call, Draft, MediaRef, Origin, Overlay, Rejected, Trace, Verdict
 from groundtrace.stages.plumbing.rows import RowContext, rejected_row, rl_row, sft_row
 

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from groundtrace.inference.asking import Asks
+from groundtrace.inference.role_calls import Asks
 from groundtrace.schemas.columns import Column
 from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import RecipeError, StageList, list_stages

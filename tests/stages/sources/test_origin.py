@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.schemas.input_record import InvalidRecord, parse_record
+from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.schemas.records import Origin, RawRecord
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source

@@ -1,0 +1,1 @@
+"""Settings: how a TOML config is read, checked and documented."""

@@ -1,0 +1,189 @@
+"""Documents what a config can hold: a reference in Markdown and the defaults as TOML with comments.
+
+Both come from the settings classes alone: types, bounds and meanings from the annotations, prose from the docstrings.
+"""
+
+import dataclasses
+import json
+import re
+import textwrap
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from groundtrace.config.settings import default_of, section_class
+
+LINE_CHARS = 120
+PLAIN = ("integer", "number", "text", "true or false", "list (text)")
+"""Types that need no mention, because the default shows them."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: its type in words, its default as TOML ("" if it has none), and its meaning."""
+
+    name: str
+    takes: str
+    default: str
+    meaning: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section: its dotted path ("" for the top), its purpose, its keys, and its default entries.
+
+    A section has entries if its names are the user's own.
+    """
+
+    path: str
+    text: str
+    keys: tuple[Key, ...]
+    entries: tuple["Section", ...] = ()
+
+
+def config_reference(cls: type, level: int = 2, without: str = "") -> str:
+    """Markdown with a heading of that level and a table of keys for each section of a config class.
+
+    ``without`` is a section that is documented elsewhere.
+    """
+    parts = []
+    for section in sections(cls):
+        if without and section.path.split(".")[0] == without:
+            continue
+        parts.append(f"{'#' * level} {f'`[{section.path}]`' if section.path else 'Top level'}")
+        parts.append(section.text)
+        if section.keys:
+            rows = ["| key | takes | default | meaning |", "|---|---|---|---|", *map(_row, section.keys)]
+            parts.append("\n".join(rows))
+        if section.entries:
+            entries = "\n\n".join(map(_toml_entry, section.entries))
+            parts.append(f"By default:\n\n```toml\n{entries}\n```")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def commented_defaults(cls: type) -> str:
+    """TOML with every key and its default, and a comment with the key's meaning and type.
+
+    Keys without a default are commented out.
+    """
+    parts = [_toml_section(section) for section in sections(cls)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]:
+    """The sections of a config class, each before those below it.
+
+    ``holder`` is the default instance of the section, if it is not simply one of its class.
+    """
+    shape = TypeAdapter(cls).json_schema()
+    plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
+    keys: list[Key] = []
+    below: list[Section] = []
+    for field in dataclasses.fields(cls):
+        place = f"{path}.{field.name}".removeprefix(".")
+        metadata = getattr(annotated[field.name], "__metadata__", ())
+        meaning = next((each for each in metadata if isinstance(each, str)), "")
+        section, _ = section_class(plain[field.name])
+        takes = shape["properties"][field.name]
+        default = default_of(field, holder)
+        if isinstance(default, Mapping):
+            below += _named(section, place, meaning, takes, default)
+        elif section is not None:
+            below += sections(section, place, default if isinstance(default, section) else None)
+        else:
+            required = default is dataclasses.MISSING
+            shown = "" if required or default is None else json.dumps(default, ensure_ascii=False)
+            keys.append(Key(field.name, _takes(takes, shape.get("$defs", {})), shown, meaning, required))
+    yield Section(path, _prose(cls), tuple(keys))
+    yield from below
+
+
+def _named(
+    section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
+) -> Iterator[Section]:
+    """The section of a mapping from names to settings, or to single values."""
+    text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
+    if section is None:
+        known = takes.get("propertyNames", {}).get("enum", ())
+        text += f" Its keys are among {', '.join(f'`{name}`' for name in known)}." if known else ""
+        entry = tuple(Key(name, "", json.dumps(value, ensure_ascii=False), "") for name, value in default.items())
+        yield Section(place, text.strip(), (), (Section(place, "", entry),) if entry else ())
+        return
+    first, *rest = sections(section, f"{place}.NAME")
+    entries = tuple(_entry(f"{place}.{name}", entry) for name, entry in default.items())
+    yield dataclasses.replace(first, text=f"{text}\n\n{first.text}".strip(), entries=entries)
+    yield from rest
+
+
+def _entry(path: str, settings: Any) -> Section:
+    """A default entry, with only the values that differ from the class's own defaults."""
+    values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
+    keys = (
+        Key(name, "", json.dumps(value, ensure_ascii=False), "")
+        for name, (value, default) in values.items()
+        if value != default
+    )
+    return Section(path, "", tuple(keys))
+
+
+def _takes(shape: Mapping[str, Any], shapes: Mapping[str, Any]) -> str:
+    """A JSON schema in words."""
+    if "$ref" in shape:
+        return _takes(shapes[shape["$ref"].rpartition("/")[2]], shapes)
+    if "anyOf" in shape:
+        return " or ".join(_takes(each, shapes) for each in shape["anyOf"] if each.get("type") != "null")
+    if "enum" in shape or "const" in shape:
+        return ", ".join(f'`"{word}"`' for word in shape.get("enum", [shape.get("const")]))
+    if shape["type"] == "array":
+        return f"list ({_takes(shape['items'], shapes)})"
+    words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "object": "table"}
+    return words[shape["type"]] + _bounds(shape)
+
+
+def _bounds(shape: Mapping[str, Any]) -> str:
+    if "minimum" in shape and "maximum" in shape:
+        return f", {shape['minimum']:g} to {shape['maximum']:g}"
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    bounds = [f"{sign} {shape[name]:g}" for name, sign in signs.items() if name in shape]
+    return (", not empty" if shape.get("minLength") else "") + (f" {' and '.join(bounds)}" if bounds else "")
+
+
+def _prose(cls: type) -> str:
+    """The docstring as Markdown."""
+    text = re.sub(r":\w+:`([^`]*)`", r"`\1`", textwrap.dedent(f"    {cls.__doc__ or ''}")).replace("``", "`")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
+
+
+def _row(key: Key) -> str:
+    default = f"`{key.default}`" if key.default else "*required*" if key.required else "*left out*"
+    cells = (f"`{key.name}`", key.takes, default, key.meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _toml_section(section: Section) -> str:
+    """A section of TOML; one whose name is the user's own is commented out, above its default entries."""
+    named = ".NAME" in section.path
+    lines = [line for paragraph in section.text.split("\n\n") for line in _comment(paragraph)]
+    if section.path and (section.keys or not section.entries):
+        lines.append(f"{'# ' if named else ''}[{section.path}]")
+    for key in section.keys:
+        off = "# " if named or key.required or not key.default else ""
+        takes = "" if key.default and key.takes in PLAIN else f"({key.takes})".replace("`", "")
+        line, said = f"{off}{key.name} = {key.default or '…'}", " ".join(filter(None, [key.meaning, takes]))
+        whole = f"{line}  # {said}" if said else line
+        lines += [whole] if len(whole) <= LINE_CHARS else [*_comment(said), line]
+    if section.entries:
+        lines += [*([""] if named else []), "\n\n".join(map(_toml_entry, section.entries))]
+    return "\n".join(lines)
+
+
+def _toml_entry(entry: Section) -> str:
+    return "\n".join([f"[{entry.path}]", *(f"{key.name} = {key.default}" for key in entry.keys)])
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, LINE_CHARS, initial_indent="# ", subsequent_indent="# ")

@@ -1,0 +1,42 @@
+"""The embedded engine as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
+
+In the first pass it boxes the objects that its answer is based on, in pixels. With crops it reads the whole image
+again, since a crop shows nothing that this engine does not see in the whole image.
+"""
+
+import numpy as np
+
+from groundtrace.embedded.scenes import CANNOT_READ, Scene, read_scene
+from groundtrace.grading.responses.response import format_box
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Box
+
+CROPS_PROMPT = "answer_with_crops"
+ONE_IMAGE = "The first image is"
+"""The beginning of the hint if all crops are of one image (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
+
+
+def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """An answer from a jittered view, with a box around each object that it is based on."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _said("I cannot read this question or this picture.", CANNOT_READ)
+    boxes = ", ".join(format_box(Box(shape.label, *shape.box_px)) for shape in reading.evidence)
+    return _said(f"{f'I find {boxes}. ' if boxes else ''}{reading.reason}", reading.answer)
+
+
+def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """An answer without boxes from a jittered view of the whole image."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _said("I cannot read this question or this picture.", CANNOT_READ)
+    return _said(reading.reason, reading.answer)
+
+
+def is_one_image(prompt: RenderedPrompt) -> bool:
+    """Whether the images of this prompt are one image and its crops."""
+    return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
+
+
+def _said(reasoning: str, answer: str) -> str:
+    return f"<think>{reasoning}</think>\n<answer>{answer}</answer>"

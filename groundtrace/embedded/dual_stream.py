@@ -1,0 +1,61 @@
+"""The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes the objects that it finds.
+
+Boxes come from colour clustering, in pixels of the original; the detector that checks them fits outlines to gradients.
+If the engine cannot read the question or the image, it replies so, and boxes nothing.
+"""
+
+import json
+
+import numpy as np
+
+from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
+from groundtrace.embedded.sight.answer import MAX_LABELS, relevant_labels
+from groundtrace.embedded.sight.query import nouns_of
+from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.grading.responses.response import format_box
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Box
+
+
+def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The classes of objects that the question is about, by the image; none if there are too many."""
+    query = question_of(prompt)
+    labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
+    most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # a list of MAX_LABELS may be cut
+    return json.dumps({"targets": list(labels) if len(labels) <= most else []})
+
+
+def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Reasoning that boxes the objects that the answer is based on.
+
+    If it is based on none ("no, there is none that…"), the reasoning boxes all objects that were searched.
+    """
+    shapes = scene.seen_as(rng, strength)
+    reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
+    if reading is None or query is None:
+        return _cannot_read()
+    looked_at = [shape for shape in shapes or () if any(noun.matches(shape) for noun in nouns_of(query))]
+    boxed = ", ".join(map(_named_box, reading.evidence or looked_at))
+    opening = "I find" if reading.evidence else "I look at"
+    found = f"{opening} {boxed}. " if boxed else ""
+    return f"<think>{found}{reading.reason}</think>\n<answer>{reading.answer}</answer>"
+
+
+def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Reasoning without boxes."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _cannot_read()
+    return f"<think>{reading.reason}</think>\n<answer>{reading.answer}</answer>"
+
+
+def _cannot_read() -> str:
+    return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
+
+
+def _named_box(shape: Shape) -> str:
+    return f"the {shape.label} {format_box(Box(shape.label, *shape.box_px))}"
+
+
+HANDLERS = {"name_targets": name_targets, "trace_boxes": trace_boxes, "trace_textual": trace_textual}
+"""The function that answers each prompt, by the prompt's id."""

@@ -1,0 +1,132 @@
+"""The embedded engine as an endpoint: no download, no key, no GPU.
+
+It uses only the image and the question of a request (not the gold answer in a proposal's prompt); if it cannot read
+them, its reply says so. Its model is the algorithm: ``colour`` clusters colours and follows contours, ``edges`` fits
+outlines to gradients. ``edges`` serves only the detector and the segmenter, ``colour`` all other roles. A reply depends
+only on the request and the sample's number.
+"""
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from groundtrace.embedded import dual_stream, judged
+from groundtrace.embedded.crop_and_answer import (
+    answer_with_crops,
+    attempt_with_boxes,
+    is_one_image,
+)
+from groundtrace.embedded.judge import judge_answer, judge_label, judge_reasoning
+from groundtrace.embedded.rubrics import candidate_rubrics, judge_rubrics
+from groundtrace.embedded.scenes import (
+    Scene,
+    attempt,
+    detect_boxes,
+    point_at,
+    propose,
+    segment_boxes,
+    segment_points,
+    trace,
+)
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.request import Completion, Reply, Request
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.vision.media import MediaStore
+from groundtrace.vision.recent import Recent
+
+ENGINE_REVISION = "6"
+_SCENES_KEPT = 256
+
+Handler = Callable[[RenderedPrompt, Scene, np.random.Generator, float], str]
+
+HANDLERS: dict[str, dict[str, Handler]] = {
+    "colour": {
+        "attempt": attempt,
+        "attempt_as_trained": attempt,
+        "propose": propose,
+        "point": point_at,
+        "trace": trace,
+        "attempt_with_boxes": attempt_with_boxes,
+        "answer_with_crops": answer_with_crops,
+        "judge_answer": judge_answer,
+        "judge_label": judge_label,
+        "judge_reasoning": judge_reasoning,
+        "rubric_candidates": candidate_rubrics,
+        "rubric_judge": judge_rubrics,
+        **judged.HANDLERS,
+        **dual_stream.HANDLERS,
+    },
+    "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
+}
+
+
+def prompts_of(settings: EndpointSettings) -> frozenset[str]:
+    """The ids of the prompts that the settings' algorithm answers."""
+    return frozenset(HANDLERS.get(settings.model, ()))
+
+
+class ClassicalEndpoint:
+    """See :class:`groundtrace.inference.endpoint.Endpoint`. Works on a few threads, since OpenCV releases the GIL."""
+
+    def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
+        if settings.model not in HANDLERS:
+            raise ValueError(f"a classical endpoint's model is one of {', '.join(HANDLERS)}, got {settings.model!r}")
+        self.settings = settings
+        self._media = media
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
+        self._scenes: Recent[Scene] = Recent(_SCENES_KEPT)
+
+    @property
+    def revision(self) -> str:
+        """The engine's revision and strength: after a change of either, cached replies are not reused."""
+        return f"{ENGINE_REVISION}/{self.settings.strength:g}"
+
+    async def generate(self, request: Request) -> Reply:
+        """See :class:`groundtrace.inference.endpoint.Endpoint`; raises CallError for a prompt that the engine does not
+        answer.
+        """
+        name = request.prompt.name.split(".")[0]
+        handler = HANDLERS[self.settings.model].get(name)
+        if handler is None:
+            message = f"the embedded engine {self.settings.model!r} cannot answer the prompt {request.prompt.name}"
+            raise CallError(Failure.UNSUPPORTED, message)
+        loop = asyncio.get_running_loop()
+
+        def work() -> tuple[Completion, ...]:
+            scene = self._scene(request.prompt)
+            return tuple(
+                Completion(handler(request.prompt, scene, self._generator(request, index), self.settings.strength))
+                for index in request.indices
+            )
+
+        return Reply(await loop.run_in_executor(self._threads, work))
+
+    def _scene(self, prompt: RenderedPrompt) -> Scene:
+        """The scene of the prompt's first image; the scenes of recent images are cached."""
+        if not prompt.media:
+            return Scene(None)
+        images = {part.sha256 for part in prompt.media}
+        if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not is_one_image(prompt):
+            return Scene(None)  # an original with its overlay or crops is one image; the engine cannot read several
+        part = prompt.media[0]
+        return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
+
+    def _generator(self, request: Request, index: int) -> np.random.Generator:
+        """The random generator of the jitter, seeded by prompt, images and sample number."""
+        seed = hashlib.sha256(
+            repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
+        ).digest()
+        return np.random.default_rng(int.from_bytes(seed[:8], "big"))
+
+    async def check(self) -> str:
+        """Always ready."""
+        return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
+
+    async def close(self) -> None:
+        """Stop the threads."""
+        self._threads.shutdown()

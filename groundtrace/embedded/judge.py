@@ -1,0 +1,55 @@
+"""The embedded engine as judge: it judges only what arithmetic on text and pixels can decide."""
+
+import json
+
+import numpy as np
+
+from groundtrace.embedded.prose import judged
+from groundtrace.embedded.scenes import CANNOT_READ, Scene
+from groundtrace.embedded.sight.labels import COLOURS, KINDS, read_label
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.polarity import polarity
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.labels import plain_label
+from groundtrace.schemas.records import Question
+
+
+def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges a candidate that abstains as wrong. Raises CallError for others: the engine cannot compare meanings."""
+    if prompt.variable("predicted") != CANNOT_READ:
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
+    return json.dumps({"reason": "the candidate abstains", "same": False})
+
+
+def answered(question: str, predicted: str) -> Question:
+    """The question with the response's answer in place of the gold answer; the answer type follows from its words."""
+    number, side = read_numerals(predicted).single, polarity(predicted)
+    kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
+    kind = "numeric" if side is None and number is not None else kind
+    return Question("", "", "", (), question, plain, kind)
+
+
+def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether the reasoning's text agrees with its points and its answer
+    (:mod:`groundtrace.embedded.prose`). It does not compare the number of points with the answer:
+    the check of the points does that, and if a correct point could lower the reasoning's reward, a policy would learn
+    not to point.
+    """
+    read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
+    supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
+    return json.dumps({"reason": read.reason[:200], "supports": supports})
+
+
+def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether an object can have both names; no if the label names several colours. Raises CallError for words
+    that the engine does not know.
+    """
+    label, gold = prompt.variable("label"), prompt.variable("gold")
+    one, other = read_label(plain_label(label)), read_label(plain_label(gold))
+    if one is None or other is None:
+        unknown = label if one is None else gold
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
+    both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
+    same = both and len(one.colours) < 2  # a label with several colours is for several objects
+    return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

@@ -1,0 +1,230 @@
+"""The embedded engine in judge-think-answer (SAIL-RL): complexity by the number of steps that it would need, traces of
+what it sees, and judgements of what arithmetic can decide.
+
+If it cannot read a question or an image, it replies that it cannot judge; if a text contains nothing that it can check,
+it raises CallError.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from groundtrace.embedded.judge import answered
+from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
+from groundtrace.embedded.sight.answer import Reading, answer, relevant_labels
+from groundtrace.embedded.sight.labels import read_label
+from groundtrace.embedded.sight.language import read_question
+from groundtrace.embedded.sight.query import (
+    Amount,
+    AttributeQuery,
+    CountQuery,
+    GroupStatement,
+    ObjectStatement,
+    Query,
+)
+from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.answers.polarity import polarity
+from groundtrace.grading.responses.conclusions import conclusions
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.prompts.loader import RenderedPrompt
+
+MIN_COMPLEX_STEPS = 2
+"""A question with so many steps or more is complex; looking for one kind of object is simple."""
+_SEEN = "Seen anywhere in the picture: "
+_CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
+_CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
+_SUM = re.compile(r"(?<![\d.+])(\d+(?: \+ \d+)+) = (\d+)(?!\d)")
+_NOT_NEEDED = re.compile(
+    r"\b(?:no|not|without|needless|n't)\b[^.]{0,30}\b(?:reason|think|thought|steps?)"
+    r"|\b(?:directly|at a glance|by looking|just looking)\b",
+    re.IGNORECASE,
+)
+_NEEDED = re.compile(
+    r"\b(?:needs?|requires?|takes?|calls? for|has to be|have to be|must be)\b[^.]{0,40}"
+    r"\b(?:reason\w*|think\w*|thought|steps?|compared|counted|checked|combined|brought)\b|\bcannot be answered\b",
+    re.IGNORECASE,
+)
+
+
+def steps_of(query: Query) -> tuple[str, ...]:
+    """The steps in which the engine would answer the question."""
+    match query:
+        case CountQuery():
+            steps = [f"count the {_named(query.noun.phrase)}"]
+            return (*steps, "check where each of them touches") if query.touch else tuple(steps)
+        case AttributeQuery():
+            found = [f"find the {query.noun.phrase}"]
+            return (*found, f"compare them to find the {query.superlative}") if query.superlative else tuple(found)
+        case ObjectStatement():
+            steps = [f"look for the {_named(query.noun.phrase)}"]
+            steps += ["check where each of them touches"] if query.touch else []
+            return (*steps, *([] if _is_existence(query.amount) else ["count them and compare with the number stated"]))
+        case GroupStatement():
+            group = "boxes" if query.group == "box" else "towers"
+            checks = [f"check a condition on each of the {group}" for _ in (*query.of, *query.conditions)]
+            return (
+                f"go through the {group}",
+                *checks,
+                f"compare the number of {group} that meet it with what is stated",
+            )
+
+
+def _is_existence(amount: Amount) -> bool:
+    return amount in (Amount("at least", 1), Amount("bare", 1))
+
+
+def _named(phrase: str) -> str:
+    return f"{phrase}s"
+
+
+def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges simple or complex by the number of steps; cannot_judge if it cannot read the question or the image."""
+    question, choices = _parted(prompt.variable("question"))
+    query = read_question(question, choices or None)
+    if query is None or scene.shapes is None:
+        what = "question" if query is None else "picture"
+        return json.dumps({"reason": f"this {what} cannot be read", "complexity": "cannot_judge"})
+    steps = steps_of(query)
+    label = "complex" if len(steps) >= MIN_COMPLEX_STEPS else "simple"
+    return json.dumps({"reason": f"{_counted(len(steps))}: {'; '.join(steps)}", "complexity": label})
+
+
+def _counted(steps: int) -> str:
+    return "one step" if steps == 1 else f"{steps} steps"
+
+
+def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """A judgement that looking is enough, without reasoning. Raises CallError for a question that it cannot read."""
+    query = question_of(prompt)
+    if query is None:
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question")
+    return f"It is enough to {steps_of(query)[0]} in the picture. This can be answered directly."
+
+
+def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Judgement, reasoning and answer from what the engine sees; the prompt's answer, a hint for other teachers, is
+    ignored."""
+    query = question_of(prompt)
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if query is None or reading is None:
+        return f"<judge>This cannot be read.</judge><think></think>\\boxed{{{CANNOT_READ}}}"
+    judgement = f"Answering takes several steps: {'; '.join(steps_of(query))}. So it needs reasoning."
+    thought = " ".join([*_told(query, reading, scene), reading.reason])
+    return f"<judge>{judgement}</judge>\n<think>\n{thought}\n</think>\n\\boxed{{{reading.answer}}}"
+
+
+def _told(query: Query, reading: Reading, scene: Scene) -> Iterator[str]:
+    """Yields the steps, the number of objects of each class in question, and the places of the evidence with sums."""
+    yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
+    shapes = scene.shapes or []
+    named = [label for label in relevant_labels(query, shapes) if any(shape.label == label for shape in shapes)]
+    seen = [(sum(shape.label == label for shape in shapes), label) for label in named]
+    if seen:
+        yield f"{_SEEN}{', '.join(_several(number, label) for number, label in seen)}."
+    for label in dict.fromkeys(shape.label for shape in reading.evidence):
+        places = Counter(_place(shape, scene.size[0]) for shape in reading.evidence if shape.label == label)
+        listed = ", ".join(f"{number} {place}" for place, number in places.items())
+        total = f"; {' + '.join(map(str, places.values()))} = {places.total()}" if len(places) > 1 else ""
+        yield f"Of the {label}s these are meant: {listed}{total}."
+
+
+def _several(number: int, label: str) -> str:
+    return f"{number} {label}{'' if number == 1 else 's'}"
+
+
+def _place(shape: Shape, width: int) -> str:
+    middle = shape.point_px[0]
+    return "on the left" if middle < width / 3 else "on the right" if middle > 2 * width / 3 else "in the middle"
+
+
+def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges by its words whether a judge section decides to reason. Raises CallError if they say neither or both."""
+    text = prompt.variable("decision")
+    directly = _NOT_NEEDED.search(text) is not None
+    if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
+        raise _beyond("whether this text decides to reason")
+    return json.dumps({"reason": "by its words", "decision": "direct" if directly else "think"})
+
+
+def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether every sum in the reasoning is right. Raises CallError if there is none."""
+    sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
+    if not sums:
+        raise _beyond("reasoning without a sum")
+    wrong = next((said for said, left, right in sums if left != right), None)
+    reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
+    return json.dumps({"reason": reason, "sound": wrong is None})
+
+
+def _sides(match: re.Match[str]) -> tuple[int, int]:
+    return sum(map(int, match.group(1).split(" + "))), int(match.group(2))
+
+
+def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether the stated numbers of objects are in the image. Raises CallError if none are stated."""
+    claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
+    counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
+    if scene.shapes is None or not counted:
+        raise _beyond("reasoning that does not list what is seen")
+    for claim, read in counted:
+        noun = None if read is None else read_label(read.group(2))
+        if read is None or noun is None:
+            raise _beyond(f"the claim {claim!r}")
+        label = read.group(2).removesuffix("s")
+        number = sum(shape.label == label or (not noun.colours and noun.matches(shape)) for shape in scene.shapes)
+        if number != int(read.group(1)):
+            return json.dumps({"reason": f"{claim}, but there are {number}", "true_to_sources": False})
+    return json.dumps({"reason": f"{len(counted)} claims are as seen", "true_to_sources": True})
+
+
+def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether the answer is the stated conclusion of the reasoning. Raises CallError if it states none."""
+    predicted = prompt.variable("predicted")
+    stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
+    if not stated:
+        raise _beyond("reasoning that states no conclusion")
+    return json.dumps({"reason": f"it says: {stated[-1].said}", "supported": all(each.right for each in stated)})
+
+
+def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judges whether the gold answer is the engine's own; cannot_judge if it cannot read the question or the image."""
+    question, choices = _parted(prompt.variable("question"))
+    query = read_question(question, choices or None)
+    reading = None if query is None or scene.shapes is None else answer(query, scene.shapes, scene.size, scene.panels)
+    if reading is None:
+        return json.dumps({"reason": "this cannot be read", "quality": "cannot_judge"})
+    gold = prompt.variable("answer")
+    kind = "mcq" if choices else "bool" if polarity(gold) is not None else "text"
+    right = grade_answer(reading.answer, gold, kind, choices or None).value == 1
+    return json.dumps({"reason": reading.reason[:150], "quality": "good" if right else "wrong_answer"})
+
+
+def _parted(text: str) -> tuple[str, tuple[str, ...]]:
+    """The question without its choices, and the choices if they are below it as lines ``A. text``."""
+    lines = text.split("\n")
+    start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))
+    choices = lines[start:]
+    if any(not line.startswith(f"{chr(65 + number)}. ") for number, line in enumerate(choices)):
+        return text, ()
+    return "\n".join(lines[:start]), tuple(line[3:] for line in choices)
+
+
+def _beyond(what: str) -> CallError:
+    return CallError(Failure.UNSUPPORTED, f"the embedded engine cannot judge {what}")
+
+
+HANDLERS = {
+    "judge_complexity": judge_complexity,
+    "judged_trace": judged_trace,
+    "direct_judgement": direct_judgement,
+    "judge_decision": judge_decision,
+    "judge_logic": judge_logic,
+    "judge_grounding": judge_grounding,
+    "judge_think_consistency": judge_think_consistency,
+    "judge_quality": judge_quality,
+}
+"""The function that answers each prompt, by the prompt's id."""

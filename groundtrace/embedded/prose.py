@@ -1,0 +1,343 @@
+"""The embedded judge of reasoning: whether its text agrees with its evidence (points and boxes) and its answer.
+
+The answer counts as the conclusion of a reasoning that points at objects, whatever its words. The judge searches every
+sentence for contradictions: a verdict on the statement that is not the answer, an object that is pointed at but denied,
+a count or a comparison that the points contradict, an answer that is retracted. If a sentence is unreadable
+(:mod:`groundtrace.embedded.sentences`), or a negation unclear, the judge replies that it cannot
+judge, and never that the reasoning is good.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundtrace.embedded.sentences import (
+    CLAUSE,
+    HYPOTHETICAL,
+    NEGATIONS,
+    SENTENCE,
+    STATEMENTS,
+    clauses,
+    ends_on_another,
+    parts_of,
+    spelled,
+    unreadable,
+)
+from groundtrace.embedded.sight.labels import colour_word
+from groundtrace.embedded.verdicts import BothSidesError, side_of_statement, takes_back
+from groundtrace.embedded.vocabulary import words
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.polarity import polarity
+from groundtrace.grading.responses.conclusions import conclusions, contradiction
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.stated_counts import stated_counts
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.labels import counted_phrase, plain_label, words_of
+from groundtrace.schemas.records import Question
+
+_ELSE = words("other_things")
+
+_PLACED = words("placed")
+_NOTHING = words("nothing")
+_DENIES = re.compile(r"\b(?:free of|devoid of|other than|absent|missing|nowhere|lacks?|lacking)\b")
+_EMPTY_OF = re.compile(r"\b(?:free|devoid)$")
+_TAKEN_BACK = "it takes its answer back"
+_NOT_ONE = re.compile(
+    r"\bnone(?: at all)?\W*$"
+    r"|\bnot? (?:(?:even )?(?:a )?single one|(?:even )?one|any)\b(?: of (?:them|these|those))?\W*$"
+)
+_PERCEIVES = words("perceives")
+_IMAGE = words("images")
+_BETWEEN = words("between_negation_and_thing")
+
+_MORE = re.compile(r"\b(?P<much>more|fewer|less) (?P<a>(?:[a-z]+ ){0,3}?[a-z]+) than (?P<b>(?:the )?(?:[a-z]+ ?){1,4})")
+_OUTNUMBER = re.compile(
+    r"(?P<a>(?:[a-z]+ ){1,3})(?:(?:do|does|did|are|is) not )?(?:outnumber|outnumbers|exceed|beat)\b(?P<b> [a-z ]+)"
+)
+_EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
+MIN_REPEATED_CHARS = 12
+"""Lines of the question longer than so many characters are removed from the reasoning if it repeats them."""
+_PART = re.compile(
+    r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
+    r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"
+)
+_NO_DOUBT = re.compile(
+    r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
+    r"\b(?:no|without(?: any| a)?|not any) (?:objections?|doubts?|exceptions?|problems?|mistakes?|errors?|question)\b"
+)
+_VERDICT_ON = re.compile(
+    r"\b(?:the|this|that) (?:\w+ )?(?:statement|claim|sentence|caption|assertion|proposition|description|condition|"
+    r"requirement) (?:is|was|can|cannot|could|will|has been|turns out|proves|remains)\b(?: not)? "
+    r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
+)
+"""A verdict on the statement, in any words."""
+_WHICH_PART = (
+    r"left|right|middle|cent(?:er|re)|central|first|second|third|last|other|remaining|next|top|bottom|upper|lower"
+)
+_PART_OF_IMAGE = re.compile(
+    r"\b(?:in|on|within|inside|for|from|at) (?:the|this|that)(?: \w+)? ?"
+    rf"(?:{_WHICH_PART}|others|latter|former)\b"
+    rf"|\b(?:{_WHICH_PART})(?:[- ]\w+)? (?:box|panel|section|region|part|area|tower|half|side|one)(?:e?s)?\b"
+)
+_IS_NONE_OF = re.compile(r"\b(?:it|this|that|which|they|these|those) (?:is|are)(?: \w+)? not\b|\bnot being\b")
+_PAINTED = re.compile(
+    r"\b(?:painted|colou?red|tinted|shaded|filled(?: in)?(?: with)?|(?:rendered|drawn|shown|printed) in"
+    r"|(?:it|this|that|(?:its|the|their) (?:colou?r|fill|filling|hue|shade)) (?:is|appears|looks)) (?:\w+ly )?"
+    r"(?P<colour>[a-z]+)\b"
+)
+_FAILS_TO = re.compile(r"\b(?:fails?|failed|failing) to\b")
+_ABSENT = re.compile(
+    r"\b(?:such|object|shape|thing|one|nothing|sort|kind)\b.*\b(?:exists?|appears?|present|visible|found|seen|there|shows?)\b"
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Whether the reasoning supports its answer: True, False, or None if the judge cannot tell; and the reason."""
+
+    supports: bool | None
+    reason: str
+
+
+def judged(reasoning: str, question: Question) -> Judged:
+    """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
+    for line in question.question.splitlines():
+        reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
+    text = "".join(parts_of(reasoning))
+    said = contradiction(text, question)
+    if said is not None:
+        return Judged(False, f"the reasoning says: {said}")
+    reader = _Reader(reasoning, text, question)
+    fault = reader.against()
+    if fault is not None:
+        return Judged(False, fault)
+    lacking = unreadable(reasoning, question) or reader.unread or ends_on_another(text, question)
+    if lacking is not None:
+        return Judged(None, lacking)
+    concluded = [each.said for each in conclusions(text, question) if each.right] + reader.agreeing
+    concluded += [each.said for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
+    if concluded:
+        return Judged(True, f"the reasoning says: {concluded[-1].strip()}")
+    if reader.labels and _is_shown(text, question, reader.labels.total()):
+        return Judged(True, "it answers by what it points at")
+    said = "no conclusion is stated, and nothing is pointed at that shows the answer"
+    counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
+    return Judged(False if counts and not reader.labels else None, said)
+
+
+def _is_shown(text: str, question: Question, places: int) -> bool:
+    """Whether the answer is yes or no, a count while anything is pointed at (the check of the points compares the
+    number), or in the reasoning's own words."""
+    answer, number = question.answer, read_numerals(question.answer).single
+    if polarity(answer) is not None:
+        return True
+    if number is not None and counted_phrase(question.question) is not None:
+        return places > 0
+    return bool(words_of(answer)) and frozenset(words_of(answer)) <= frozenset(words_of(text))
+
+
+class _Reader:
+    """Compares the clauses of a reasoning with its evidence and its answer."""
+
+    def __init__(self, reasoning: str, text: str, question: Question) -> None:
+        self._text, self._question = text, question
+        self._side = polarity(question.answer)
+        number = read_numerals(question.answer).single
+        self._number = None if self._side is not None or number is None else number.value
+        self.labels = Counter[str]()
+        places: set[tuple[str, float, float]] = set()
+        found: list[Point] = [*parse_points(reasoning)]
+        for label, x, y in [
+            *((p.label, p.x, p.y) for p in found),
+            *((b.label, *b.centre) for b in parse_boxes(reasoning)),
+        ]:
+            key = " ".join(words_of(plain_label(label)))
+            if (key, x, y) not in places:
+                places.add((key, x, y))
+                self.labels[key] += 1
+        self._sentence = ""
+        self.agreeing: list[str] = []
+        self.unread: str | None = None
+
+    def against(self) -> str | None:
+        """The first contradiction between the text and the evidence or the answer; None if there is none."""
+        taken_back: str | None = None
+        for sentence in SENTENCE.findall(spelled(self._text)):
+            if sentence.rstrip().endswith("?"):
+                continue
+            plain = sentence
+            if HYPOTHETICAL.search(sentence):
+                plain = sentence.rpartition(" but ")[2] if " but " in sentence else ""
+            self._sentence = plain
+            fault = self._claims(plain) or self._recoloured(plain)
+            for clause in clauses(plain):
+                fault = fault or self._clause(clause)
+            if fault is not None and fault.startswith(_TAKEN_BACK):
+                taken_back = fault
+            elif fault is not None:
+                return fault
+            elif taken_back is not None and self._is_answered(plain):
+                taken_back = None
+        return taken_back
+
+    def _is_answered(self, sentence: str) -> bool:
+        return any(each.right for each in conclusions(sentence, self._question)) or (
+            self._number is not None and any(n.value == self._number for n in read_numerals(sentence).numerals)
+        )
+
+    def _clause(self, clause: str) -> str | None:
+        clause = _FAILS_TO.sub("not", _NO_DOUBT.sub(" ", clause))
+        words, said = re.findall(r"[^\W\d_]+|\d+", clause), clause.strip()
+        try:
+            side = None if self._side is None else side_of_statement(clause)
+            if self._side is None and self._number is not None and takes_back(clause, self._number):
+                return f"{_TAKEN_BACK}: {said}"
+        except BothSidesError:
+            self.unread = f"both sides are taken: {said!r:.80}"
+            return None
+        if side is not None:
+            self.agreeing += [said] if side == self._side else []
+            return None if side == self._side else f"it says: {said}"
+        if self._side is not None and _VERDICT_ON.search(clause):
+            self.unread = self.unread or f"its verdict cannot be told: {said!r:.80}"
+            return None
+        if (
+            self._number == 0
+            and [n.value for n in read_numerals(clause).numerals] == [0]
+            and self._names_a_thing(words)
+        ):
+            self.agreeing += [] if self.labels else [said]
+            return None
+        denies = sum(word in NEGATIONS for word in words) % 2 or _DENIES.search(clause)
+        return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
+
+    def _negation(self, clause: str, words: list[str]) -> str | None:
+        """A message if the clause denies an object that is pointed at, or the answer; else None."""
+        for label in [*self.labels, *self._asked_things()]:
+            if (
+                self._denies(label, clause)
+                and (not _ELSE & {*words} or "other than" in clause)
+                and not STATEMENTS & {*words}
+            ):
+                if self._is_of_a_part(label, clause) or self._is_of_another(label, clause):
+                    return None
+                if self.labels[label] or (not self.labels and self._side is True) or (self._number or 0) > 0:
+                    return f"it denies what it points at: {clause.strip()}"
+                self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
+                return None
+        behind = re.split(r"\b(?:not|never|cannot|nicht|pas)\b", clause)[1:]
+        denied = [n.value for n in read_numerals(behind[-1]).numerals] if behind else []
+        if denied and self._number is not None and denied == [self._number]:
+            return f"it denies its answer: {clause.strip()}"
+        if (_NOT_ONE.search(clause) or _ABSENT.search(clause)) and not self.labels:
+            self.agreeing += [clause.strip()] if self._side is False or self._number == 0 else []
+            return None
+        if (
+            _PERCEIVES & {*words}
+            and {*words} & {*_IMAGE, "anything"}
+            and "else" not in words
+            and not self._names_a_thing(words)
+        ):
+            self.unread = f"it does not look: {clause.strip()!r:.80}"
+        known = _ELSE | STATEMENTS | {"majority", "outnumber", "larger", "greater", "bigger", "many", "equal", "same"}
+        if not denied and not known & {*words} and not _PLACED & {*words} and not self._names_a_thing(words):
+            self.unread = self.unread or f"what it denies cannot be told: {clause.strip()!r:.80}"
+        return None
+
+    def _is_of_a_part(self, label: str, clause: str) -> bool:
+        """Whether the clause denies the object only for a part of the image; the part is not checked."""
+        part = _PART_OF_IMAGE.search(clause)
+        return part is not None and not {*words_of(part.group())} & {*label.split()}
+
+    def _is_of_another(self, label: str, clause: str) -> bool:
+        """Whether the clause only states that another object, named earlier in the sentence, is not this one."""
+        denied, before = {*label.split()}, self._sentence.partition(clause)[0]
+        named = words_of(before)
+        return _IS_NONE_OF.search(clause) is not None and any(
+            not denied <= {*other.split()} and {*other.split()} <= {*named} for other in self.labels
+        )
+
+    def _recoloured(self, sentence: str) -> str | None:
+        """A message if the sentence states another colour than the answer; else None."""
+        colour = colour_word(self._question.answer.strip().casefold())
+        if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
+            return None
+        said = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
+        other = next((each for each in said if each is not None and each != colour), None)
+        return None if other is None else f"it says another colour: {sentence.strip()}"
+
+    def _names_a_thing(self, words: Sequence[str]) -> bool:
+        named = {*words_of(" ".join(words))}
+        return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
+
+    def _asked_things(self) -> list[str]:
+        """The objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
+        asked = self._question.question
+        found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
+        return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
+
+    def _denies(self, label: str, clause: str) -> bool:
+        """Whether the clause states that the object with this label is absent, or that something is not this object."""
+        words = re.findall(r"[^\W\d_]+|\d+", clause)
+        plain = [" ".join(words_of(word)) for word in words]
+        parts = label.split()
+        for index in range(len(plain) - len(parts) + 1):
+            if parts and plain[index : index + len(parts)] == parts:
+                before = index
+                while before and words[before - 1] in _BETWEEN:
+                    before -= 1
+                lead, ahead = words[before - 1] if before else "", " ".join(words[max(0, before - 2) : before])
+                gone = {*words[index + len(parts) :]} & {"absent", "missing", "nowhere"}
+                if gone or lead in NEGATIONS or lead in ("lack", "lacks", "lacking") or _EMPTY_OF.search(ahead):
+                    return True
+                if words[max(0, index - 2) : index] == ["other", "than"]:
+                    return True
+        return False
+
+    def _claims(self, sentence: str) -> str | None:
+        """A message if the points contradict a comparison or a count of the sentence; else None."""
+        if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not self.labels:
+            return None
+        negated = re.search(r"\b(?:not|no|never)\b", sentence) is not None
+        for pattern in (_MORE, _OUTNUMBER):
+            for match in pattern.finditer(sentence):
+                first, second = self._number_of(match["a"]), self._number_of(match["b"])
+                if first is None or second is None:
+                    continue
+                less = match.groupdict().get("much") in ("fewer", "less")
+                holds = first < second if less else first > second
+                if holds == negated:
+                    return f"{first} against {second} are pointed at, where it says: {sentence.strip()}"
+        counts = list(self.labels.values())
+        if _EQUAL.search(sentence) and len(counts) == 2 and (counts[0] == counts[1]) == negated:
+            return f"{counts[0]} and {counts[1]} are pointed at, where it says: {sentence.strip()}"
+        return self._miscounted(sentence)
+
+    def _miscounted(self, sentence: str) -> str | None:
+        if self._number is not None:
+            parts = [
+                int(part) if part.isdigit() else read_numerals(part).numerals[0].value
+                for part in _PART.findall(sentence)
+            ]
+            alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)
+            return (
+                f"its parts are not {self._number}: {sentence.strip()}"
+                if alone and sum(parts) != self._number
+                else None
+            )
+        for label, number in self.labels.items():
+            words = frozenset(label.split())
+            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.said))]
+            if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
+                return f"{number} are pointed at, where it says: {stated[-1].said}"
+        return None
+
+    def _number_of(self, said: str) -> int | None:
+        """How many objects with the label at the beginning or end of a phrase are pointed at; None if none are."""
+        words = words_of(said)
+        for label, number in self.labels.items():
+            parts = tuple(label.split())
+            if parts and (words[: len(parts)] == parts or words[-len(parts) :] == parts):
+                return number
+        return None

@@ -1,0 +1,256 @@
+"""The embedded engine and rubrics: proposes its own rubrics, and scores attempts by them.
+
+They are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), and two for grounding
+and the form of the response. Coherence of the steps is proposed too, but never applicable, since the engine cannot
+judge it. All rubrics consider text as well as points and boxes, since some prompts do not ask for points. Whether a
+rubric applies depends only on question and image: those about the image's content apply if the image consists of flat
+shapes, the only images that the engine can read.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from groundtrace.embedded.judge import answered
+from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
+from groundtrace.embedded.sight.answer import Reading, walls_of
+from groundtrace.embedded.sight.claims import Claim, read_claims, read_nouns
+from groundtrace.embedded.sight.labels import Noun, read_label
+from groundtrace.embedded.sight.query import AttributeQuery, CountQuery, Query, nouns_of
+from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.polarity import polarity
+from groundtrace.grading.responses.conclusions import conclusions
+from groundtrace.grading.responses.response import Response, parse_response
+from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.prompts.loader import RenderedPrompt
+
+RUBRICS = (
+    (
+        "presence",
+        "What the attempt names is in the picture.",
+        "1 when each kind of thing that it points at, boxes or speaks of is there, and what it calls missing is "
+        "missing. 0 when one is not so, or it names nothing, and calls nothing missing that is asked about.",
+    ),
+    (
+        "target",
+        "The attempt looks at the kind of thing asked about.",
+        "1 when what it points at, boxes or counts is of that kind, else 0.",
+    ),
+    (
+        "answer_type",
+        "The final answer has the form that the question asks for.",
+        "1 when a number where a number is asked for, and yes or no likewise, else 0.",
+    ),
+    (
+        "one_final_part",
+        "Reasoning and final part stand apart in the form that was asked for.",
+        "1 when there is one final part behind the reasoning and nothing after it, else 0.",
+    ),
+    (
+        "conclusion",
+        "The final answer is what the reasoning arrives at.",
+        "1 when each conclusion that the reasoning states is the answer or, where it states none, the number told "
+        "last or the number of things pointed at or boxed is. 0 when one is another, or it arrives at nothing.",
+    ),
+    (
+        "grounding",
+        "What the attempt rests on is as the picture shows it.",
+        "1 when each point and box lies on the object that it names, each number of things is the number seen, and at "
+        "least one of them is about what is asked. 0 when not.",
+    ),
+    (
+        "coherence",
+        "Each step follows from the one before.",
+        "1 when no step is missing or contradicts another, else 0.",
+    ),
+)
+_OF_GROUPS = re.compile(r"\b(\d+) of the (\d+) (tower|boxe)s\b")
+_SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """An attempt, with what the engine sees in the image."""
+
+    prompt: RenderedPrompt
+    scene: Scene
+    shapes: Sequence[Shape]
+    response: Response
+    prose: str
+
+    @cached_property
+    def places(self) -> list[tuple[Noun | None, float, float]]:
+        """The label (None if the engine does not know it) and position of each point and box, in pixels."""
+        points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
+        return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """The claims in the attempt's text."""
+        return read_claims(self.prose)
+
+    @cached_property
+    def groups(self) -> list[bool]:
+        """For each statement such as "2 of the 3 towers", whether the engine finds the same; empty if it finds none."""
+        seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
+        return [] if seen is None else [said.group() == seen.group() for said in _OF_GROUPS.finditer(self.prose)]
+
+    @cached_property
+    def walls(self) -> tuple[Box, ...]:
+        """The boxes whose sides a shape can touch."""
+        return walls_of(self.scene.size, self.scene.panels)
+
+    @cached_property
+    def query(self) -> Query | None:
+        """The parsed question; None if the engine cannot read it."""
+        return question_of(self.prompt)
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """The engine's own answer; None if it cannot read the question or the image."""
+        return read_scene(self.prompt, self.scene, list(self.shapes))
+
+    @cached_property
+    def wanted(self) -> tuple[Noun, ...]:
+        """The nouns of the question that the engine knows."""
+        return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
+
+    def asks_for(self, noun: Noun) -> bool:
+        """Whether the question may be about objects of the noun, or its answer is based on some of them."""
+        meant = () if self.reading is None else self.reading.evidence
+        return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
+
+
+def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The engine's own rubrics."""
+    limit = int(prompt.variable("max_rubrics"))
+    rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
+    return json.dumps({"rubrics": rows})
+
+
+def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Applicability and score of each rubric in the prompt; unknown rubrics are not applicable."""
+    attempt = prompt.variable("attempt")
+    seen = _Seen(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
+    scores = []
+    for rubric in json.loads(prompt.variable("rubrics")):
+        value = _score(rubric["id"], seen)
+        scores.append(
+            {
+                "id": rubric["id"],
+                "applicable": value is not None,
+                "rationale": "beyond this engine" if value is None else "by arithmetic on places, words and pixels",
+                "score": None if value is None else int(value),
+            }
+        )
+    return json.dumps({"scores": scores})
+
+
+def _prose(attempt: str) -> str:
+    for tag in reversed(scan_tags(attempt)):
+        attempt = f"{attempt[: tag.start]} ; {attempt[tag.end :]}"
+    return _SECTION.sub("\n", attempt)
+
+
+def _score(rubric: str, seen: _Seen) -> bool | None:
+    """Whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
+    match rubric:
+        case "one_final_part":
+            return seen.response.has_format
+        case "answer_type":
+            return _has_kind(seen.response.answer, seen.prompt.variable("answer"))
+        case "conclusion":
+            return _concludes(seen)
+        case "presence" | "grounding" | "target" if seen.scene.shapes is None:
+            return None
+        case "presence":
+            return _is_present(seen)
+        case "grounding":
+            return _is_grounded(seen)
+        case "target":
+            return _is_on_target(seen)
+    return None
+
+
+def _has_kind(answer: str | None, gold: str) -> bool | None:
+    """Whether an answer is a number, or a yes or no, if the gold answer is; None if the gold answer is neither."""
+    said = "" if answer is None else answer
+    if read_numerals(gold).single is not None:
+        return read_numerals(said).single is not None
+    return None if polarity(gold) is None else polarity(said) is not None
+
+
+def _concludes(seen: _Seen) -> bool:
+    """Whether the answer is the reasoning's stated conclusion or, without one, its last count or number of places."""
+    predicted = seen.response.answer
+    if predicted is None or predicted == CANNOT_READ:
+        return False
+    stated = conclusions(seen.response.think or "", answered(seen.prompt.variable("question"), predicted))
+    if stated:
+        return all(each.right for each in stated)
+    if not isinstance(seen.query, CountQuery):
+        return False
+    noun, touch = seen.query.noun, seen.query.touch
+    told = [c.amount.n for c in seen.claims if c.amount and c.is_number and (c.noun, c.touch) == (noun, touch)]
+    places = {(x, y) for _, x, y in seen.places}
+    return predicted == str(told[-1] if told else len(places)) and bool(told or places)
+
+
+def _is_present(seen: _Seen) -> bool:
+    named = [noun is not None and any(map(noun.matches, seen.shapes)) for noun, _, _ in seen.places]
+    named += [claim.named_rightly(seen.shapes, seen.walls) for claim in seen.claims]
+    says_something = seen.places or seen.groups or any(_says_something(claim, seen) for claim in seen.claims)
+    return bool(says_something) and all(named)
+
+
+def _says_something(claim: Claim, seen: _Seen) -> bool:
+    """Whether a claim could be wrong about what is asked. It is always safe to state that an unrelated object is
+    missing, or that there are "things", without a number.
+    """
+    if claim.of_none:
+        return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
+    return _is_exact(claim)
+
+
+def _is_exact(claim: Claim) -> bool:
+    """Whether a claim names a class of objects, or a number."""
+    return claim.is_number or not claim.noun.is_general
+
+
+def _is_grounded(seen: _Seen) -> bool:
+    """Whether places and counts (for a question about appearance all claims) match the image, and one is on topic."""
+    about_looks = isinstance(seen.query, AttributeQuery)
+    told = [claim for claim in seen.claims if claim.amount is not None or about_looks]
+    numbers = [claim for claim in told if claim.is_number or about_looks]
+    rests_on = any(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places) or bool(seen.groups)
+    rests_on |= any(seen.asks_for(claim.noun) and _says_something(claim, seen) for claim in numbers)
+    return (
+        rests_on
+        and all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places)
+        and all(claim.holds(seen.shapes, seen.walls) for claim in told)
+        and all(seen.groups)
+    )
+
+
+def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[Shape]) -> bool:
+    """Whether the position is within the box of an object of the noun."""
+    for shape in shapes:
+        x1, y1, x2, y2 = shape.box_px
+        if noun is not None and noun.matches(shape) and x1 <= x < x2 and y1 <= y < y2:
+            return True
+    return False
+
+
+def _is_on_target(seen: _Seen) -> bool | None:
+    """Whether all places are of a class that the question asks for, or one claim if there are no places; None if the
+    engine knows no noun of the question."""
+    if not seen.wanted:
+        return None
+    if seen.places:
+        return all(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places)
+    return bool(seen.groups) or any(seen.asks_for(claim.noun) and _is_exact(claim) for claim in seen.claims)

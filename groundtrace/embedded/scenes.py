@@ -1,0 +1,208 @@
+"""The embedded engine's replies about an image: answers, entities, points, traces, boxes and masks.
+
+Each function takes the rendered prompt, the scene, a random generator for perceptual jitter and the jitter's strength,
+and returns the reply that the prompt asks for, in pixels of the original.
+"""
+
+import functools
+import json
+import re
+import threading
+from collections.abc import Callable
+
+import numpy as np
+
+from groundtrace.embedded.sight.answer import Reading, answer, relevant_labels
+from groundtrace.embedded.sight.by_colour import find_shapes
+from groundtrace.embedded.sight.by_edges import Detection, detect_all
+from groundtrace.embedded.sight.language import read_question
+from groundtrace.embedded.sight.layout import find_panels
+from groundtrace.embedded.sight.names import read_name
+from groundtrace.embedded.sight.query import Query
+from groundtrace.embedded.sight.segment import segment
+from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.view import coarse_view
+from groundtrace.grading.responses.response import format_point
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.grounding import encode_mask
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.geometry import Point
+
+CANNOT_READ = "cannot read"
+_LETTER = re.compile(r"^[A-Z]\. ", re.MULTILINE)
+_MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
+
+
+class Scene:
+    """An image with the results of both algorithms, each computed once.
+
+    ``load`` returns the pixels when they are needed, so that a scene keeps the results and not the image; None means
+    that there is no image.
+    """
+
+    def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
+        self._load = load
+        self._lock = threading.RLock()
+
+    @property
+    def pixels(self) -> np.ndarray | None:
+        """The image as RGB uint8 (H, W, 3); None without an image."""
+        return None if self._load is None else self._load()
+
+    @functools.cached_property
+    def _shapes(self) -> list[Shape] | None:
+        pixels = self.pixels
+        return None if pixels is None else find_shapes(pixels)
+
+    @functools.cached_property
+    def _detections(self) -> list[Detection]:
+        pixels = self.pixels
+        return [] if pixels is None else detect_all(pixels)
+
+    @functools.cached_property
+    def panels(self) -> tuple[Box, ...]:
+        """The boxes of the image's light panels; empty if it has none."""
+        pixels = self.pixels
+        return () if pixels is None else find_panels(pixels)
+
+    @functools.cached_property
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels; (0, 0) without an image."""
+        pixels = self.pixels
+        return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
+
+    @property
+    def shapes(self) -> list[Shape] | None:
+        """The shapes that colour clustering finds; None if the image does not consist of flat shapes."""
+        with self._lock:
+            return self._shapes
+
+    @property
+    def detections(self) -> list[Detection]:
+        """The objects that outline fitting to gradients finds."""
+        with self._lock:
+            return self._detections
+
+    def seen_as(self, rng: np.random.Generator, strength: float) -> list[Shape] | None:
+        """The shapes in a jittered view, in pixels of the original; at strength 0 those of the image itself."""
+        pixels = self.pixels if strength else None
+        if pixels is None:
+            return self.shapes
+        view, scale = coarse_view(pixels, rng, strength)
+        shapes = find_shapes(view)
+        return None if shapes is None else [shape.scaled(1 / scale) for shape in shapes]
+
+
+def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None) -> Reading | None:
+    """The engine's answer to the prompt's question; None if it cannot read the question or the image."""
+    query = question_of(prompt)
+    if query is None or shapes is None:
+        return None
+    return answer(query, shapes, scene.size, scene.panels)
+
+
+def question_of(prompt: RenderedPrompt) -> Query | None:
+    """The parsed question of the prompt; None if the engine cannot read it."""
+    variables = dict(prompt.variables)
+    choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
+    return read_question(variables["question"], [choice for choice in choices if choice] or None)
+
+
+def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """An answer from a jittered view, with a point on each object that it is based on."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
+
+
+def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The classes of objects that the question is about, by the image."""
+    query = question_of(prompt)
+    labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
+    return json.dumps({"entities": list(labels)})
+
+
+def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """A point on every object of the requested class."""
+    name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
+    if name is None or shapes is None:
+        return "There are none."
+    named = name.among([shape.label for shape in shapes], [shape.box_px for shape in shapes], scene.panels)
+    found = [shapes[index] for index in named]
+    points = (format_point(Point(prompt.variable("entity"), *shape.point_px)) for shape in found)
+    return "\n".join(points) or "There are none."
+
+
+def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Reasoning that points at the objects that the answer is based on: at the mark on an object, if there is one.
+
+    If the answer is based on no object ("no, there is none that…"), the reasoning points at all marks, since these
+    objects were searched.
+    """
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
+    if reading is not None and not reading.evidence:
+        looked_at = [(mark["label"], (float(mark["x"]), float(mark["y"]))) for mark in marks]
+        return _response(reading, looked_at, "I look at")
+    places = []
+    for shape in () if reading is None else reading.evidence:
+        x1, y1, x2, y2 = shape.box_px
+        on_it = [
+            (float(mark["x"]), float(mark["y"]))
+            for mark in marks
+            if x1 <= float(mark["x"]) < x2 and y1 <= float(mark["y"]) < y2 and mark["label"] == shape.label
+        ]
+        places.append((shape.label, on_it[0] if on_it else shape.point_px))
+    return _response(reading, places)
+
+
+def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
+    name = read_name(prompt.variable("label"))
+    if name is None:
+        message = f"the embedded detector does not know {prompt.variable('label')!r}"
+        raise CallError(Failure.UNKNOWN_LABEL, message)
+    boxes_px = [found.box_px for found in scene.detections]
+    named = name.among([found.label for found in scene.detections], boxes_px, scene.panels)
+    boxes = [boxes_px[index] for index in named]
+    return json.dumps({"boxes": [[round(value, 2) for value in box] for box in boxes]})
+
+
+def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The mask of the object in each box, cropped to the box."""
+    pixels = _one_image(scene)
+    return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
+
+
+def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """The mask of the smallest outline around each point; an empty mask if there is none."""
+    pixels = _one_image(scene)
+    masks = []
+    for x, y in json.loads(prompt.variable("points")):
+        around = [b for b in (found.box_px for found in scene.detections) if b[0] <= x < b[2] and b[1] <= y < b[3]]
+        box = min(around, key=lambda b: (b[2] - b[0]) * (b[3] - b[1]), default=None)
+        masks.append(encode_mask(0, 0, np.zeros((1, 1), bool)) if box is None else _cropped_mask(pixels, box))
+    return json.dumps({"masks": masks})
+
+
+def _one_image(scene: Scene) -> np.ndarray:
+    pixels = scene.pixels
+    if pixels is None:
+        raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs one picture")
+    return pixels
+
+
+def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
+    """The mask of the object in a box, in the form of a segmenter's reply."""
+    height, width = pixels.shape[:2]
+    x1, y1, x2, y2 = box
+    left, top = max(0, int(x1)), max(0, int(y1))
+    right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
+    return encode_mask(left, top, segment(pixels, (x1, y1, x2, y2))[top:bottom, left:right])
+
+
+def _response(reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find") -> str:
+    if reading is None:
+        return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
+    pointed = ", ".join(format_point(Point(label, x, y)) for label, (x, y) in places)
+    found = f"{opening} {pointed}. " if pointed else ""
+    return f"<think>{found}{reading.reason}</think>\n<answer>{reading.answer}</answer>"

@@ -1,0 +1,214 @@
+"""Answers a parsed question from the detected shapes, with the counted shapes and a sentence of reasoning."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from groundtrace.embedded.sight.conditions import check
+from groundtrace.embedded.sight.labels import Noun
+from groundtrace.embedded.sight.layout import find_towers, shapes_by_panel, touches
+from groundtrace.embedded.sight.query import (
+    Amount,
+    AttributeQuery,
+    CountQuery,
+    GroupStatement,
+    ObjectStatement,
+    Query,
+    Touch,
+    nouns_of,
+)
+from groundtrace.embedded.sight.shapes import Box, Shape
+
+MAX_LABELS = 10
+_MARGIN = 1.08
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
+
+    `evidence` holds exactly the counted or selected objects, each once; `reason` is one or two sentences without
+    coordinates.
+    """
+
+    answer: str
+    evidence: tuple[Shape, ...]
+    reason: str
+
+
+def answer(
+    query: Query, shapes: Sequence[Shape], image_size: tuple[int, int], panels: tuple[Box, ...] = ()
+) -> Reading | None:
+    """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
+
+    `panels` are the boxes from `layout.find_panels`; without panels, the whole image is the only box whose walls can be
+    touched. Returns None, "cannot read", if the image does not decide the question: two interpretations of a sentence
+    disagree, a question is about towers but no shapes are stacked, or the answer is not one of the choices.
+    """
+    seen = list(shapes)
+    walls = walls_of(image_size, panels)
+    match query:
+        case CountQuery():
+            reading = _count(query.noun, query.touch, seen, walls)
+        case ObjectStatement():
+            reading = _objects(query, seen, walls)
+        case GroupStatement():
+            reading = _groups(query, seen, panels, walls)
+        case AttributeQuery():
+            reading = _attribute(query, seen)
+    return None if reading is None else _as_choice(reading, query.choices)
+
+
+def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
+    """The boxes whose walls can be touched: the panels, or the whole image if there are no panels."""
+    return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
+
+
+def relevant_labels(query: Query, shapes: Sequence[Shape]) -> tuple[str, ...]:
+    """The labels of the question's nouns that the image contains, at most `MAX_LABELS`.
+
+    A noun without matching shapes is included as its own phrase ("circle"), so that a detector can search for it, too.
+    """
+    labels: dict[str, None] = {}
+    for noun in nouns_of(query):
+        matching = [shape.label for shape in shapes if noun.matches(shape)]
+        labels.update(dict.fromkeys(matching or [noun.phrase]))
+    return tuple(labels)[:MAX_LABELS]
+
+
+def _plural(count: int, noun: Noun) -> str:
+    return f"{count} {noun.phrase}{'' if count == 1 else 's'}"
+
+
+def _touching(touch: Touch | None) -> str:
+    if touch is None:
+        return ""
+    where = "an edge" if touch.place == "edge" else "a corner" if touch.place == "corner" else f"the {touch.place}"
+    return f" {'not ' if touch.negated else ''}touching {where}"
+
+
+def matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
+    """The shapes that match a noun and `touch` (if any); None if one of them is outside all boxes of `walls`."""
+    found = [shape for shape in shapes if noun.matches(shape)]
+    if touch is None:
+        return tuple(found)
+    verdicts = [touches(shape, touch, walls) for shape in found]
+    return None if None in verdicts else tuple(s for s, ok in zip(found, verdicts, strict=True) if ok)
+
+
+def _count(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
+    found = matching(noun, touch, shapes, walls)
+    if found is None:
+        return None
+    verb = "is" if len(found) == 1 else "are"
+    reason = f"Looking over the whole picture, there {verb} {_plural(len(found), noun)}{_touching(touch)}."
+    return Reading(str(len(found)), found, reason)
+
+
+def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
+    found = matching(query.noun, query.touch, shapes, walls)
+    if found is None:
+        return None
+    holds = query.amount.holds(len(found), len(found))
+    if holds is None:
+        return None
+    what = f"{_plural(len(found), query.noun)}{_touching(query.touch)}"
+    verdict = "agrees with" if holds else "does not agree with"
+    reason = f"The picture shows {what}. That {verdict} {_amount(query.amount)}. So the answer is {_yes(holds)}."
+    return Reading(_yes(holds), found, reason)
+
+
+def _groups(
+    query: GroupStatement, shapes: list[Shape], panels: tuple[Box, ...], walls: tuple[Box, ...]
+) -> Reading | None:
+    """Count the towers or boxes that meet all conditions, taking undecided ones into account."""
+    if query.group == "tower":
+        groups = find_towers(shapes, panels)
+    else:
+        groups = shapes_by_panel(shapes, panels) if panels else None
+    if groups is None or not groups:
+        return None
+    if query.of:
+        chosen = [[check(condition, group, walls) for condition in query.of] for group in groups]
+        if any(result is None for row in chosen for result in row):
+            return None
+        groups = [g for g, row in zip(groups, chosen, strict=True) if all(r is not None and r.holds for r in row)]
+        if len(groups) != 1:
+            return None
+    sure = unsure = 0
+    evidence: list[Shape] = []
+    for group in groups:
+        results = [check(condition, group, walls) for condition in query.conditions]
+        if any(result is not None and not result.holds for result in results):
+            continue
+        if any(result is None for result in results):
+            unsure += 1
+            continue
+        sure += 1
+        for result in results:
+            evidence += [] if result is None else result.evidence
+        if not results:
+            evidence += group
+    amount = query.amount or Amount("exactly", len(groups))
+    holds = amount.holds(sure, sure + unsure)
+    if holds is None:
+        return None
+    number = f"{sure} of the {len(groups)} {query.group if query.group == 'tower' else 'boxe'}s"
+    reason = f"Going through them one by one, {number} surely meet{'s' if sure == 1 else ''} the description."
+    return Reading(_yes(holds), tuple(dict.fromkeys(evidence)), f"{reason} {_verdict(holds)}")
+
+
+def _attribute(query: AttributeQuery, shapes: list[Shape]) -> Reading | None:
+    """The colour or kind of the selected object; None unless exactly one object is selected."""
+    found = [shape for shape in shapes if query.noun.matches(shape)]
+    if query.superlative is not None and len(found) > 1:
+        measure, sign = _MEASURES[query.superlative]
+        found.sort(key=lambda shape: sign * measure(shape), reverse=True)
+        first, second = (measure(shape) for shape in found[:2])
+        clear = abs(first - second) > 2.0 and max(first, second) > _MARGIN * min(first, second)
+        found = found[:1] if clear else found
+    if len(found) != 1:
+        return None
+    value = found[0].colour if query.attribute == "colour" else found[0].kind
+    which = f"{query.superlative or 'only'} {query.noun.phrase}"
+    verb = f"is {value}" if query.attribute == "colour" else f"is a {value}"
+    return Reading(value, (found[0],), f"The {which} in the picture {verb}. So the answer is {value}.")
+
+
+_MEASURES: dict[str, tuple[Callable[[Shape], float], int]] = {
+    "largest": (lambda s: s.area_px, 1),
+    "smallest": (lambda s: s.area_px, -1),
+    "tallest": (lambda s: s.height_px, 1),
+    "shortest": (lambda s: s.height_px, -1),
+    "leftmost": (lambda s: s.box_px[0], -1),
+    "rightmost": (lambda s: s.box_px[2], 1),
+    "topmost": (lambda s: s.box_px[1], -1),
+    "lowest": (lambda s: s.box_px[3], 1),
+}
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _verdict(holds: bool) -> str:
+    return "So the statement is true." if holds else "So the statement is false."
+
+
+def _amount(amount: Amount) -> str:
+    if amount == Amount("exactly", 0):
+        return "there being none"
+    return f"{'' if amount.op == 'bare' else amount.op + ' '}{amount.n}"
+
+
+def _as_choice(reading: Reading, choices: tuple[str, ...]) -> Reading | None:
+    """The reading, with the text of the choice that equals its answer; None if no choice does.
+
+    Without choices, the reading is unchanged.
+    """
+    if not choices:
+        return reading
+    for choice in choices:
+        text = choice.strip().lower().rstrip(".").replace("gray", "grey")
+        if text == reading.answer or text.removesuffix(".0") == reading.answer:
+            return Reading(choice, reading.evidence, reading.reason)
+    return None

@@ -1,0 +1,102 @@
+"""Reads a text's claims about how many of which shapes are visible, and compares them with the detected shapes.
+
+Only noun phrases of known words are read ("3 yellow squares", "no circle touching an edge", "a blue block"), anywhere
+in the text. A sentence about a question or an assumption ("whether there is a black circle") has no claims.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from groundtrace.embedded.sight.answer import matching
+from groundtrace.embedded.sight.labels import Noun
+from groundtrace.embedded.sight.query import Amount, Touch
+from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.words import Words, read_amount, read_noun, read_touch
+
+_SENTENCE = re.compile(r"[^.;!?\n]+")
+_SUPPOSED = re.compile(
+    r"\b(?:whether|if|unless|would|should|could|might|may|must|suppose|statement|question|claims?|asks?|asked|says?"
+    r"|caption|need to|have to|let me|look for)\b",
+    re.IGNORECASE,
+)
+_PARTLY = frozenset(
+    {"in", "on", "at", "of", "from", "under", "above", "below", "near", "beside", "behind", "with", "that", "which"}
+    | {"more", "inside", "over", "next", "to", "and"}
+)
+_WHOLE = ("in the image", "in the picture", "in this image", "in this picture", "in total", "in all")
+MAX_CLAIMS = 200
+"""The maximum number of claims that are read from a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The claim that `amount` objects match `noun`.
+
+    `amount` is None if the text only mentions the noun. `is_part`: a place or condition follows that is not read, so
+    that the number counts only some of these objects.
+    """
+
+    noun: Noun
+    amount: Amount | None
+    touch: Touch | None = None
+    is_part: bool = False
+
+    @property
+    def of_none(self) -> bool:
+        """Whether it claims that no such object exists."""
+        return self.amount is not None and self.amount.n == 0 and self.amount.op in ("bare", "exactly", "at most")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it claims an exact number, instead of a lower or upper bound."""
+        return self.amount is not None and self.amount.op in ("bare", "exactly")
+
+    def named_rightly(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
+        """Whether an object of the noun exists or, for a claim of none, whether that claim holds."""
+        if not self.of_none:
+            return any(map(self.noun.matches, shapes))
+        return self.holds(shapes, walls)
+
+    def holds(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
+        """Whether the number agrees with the shapes; a number of only some of them must not exceed their number."""
+        found = matching(self.noun, self.touch, list(shapes), walls)
+        count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
+        if self.amount is None:
+            return count > 0
+        if self.of_none and self.is_part:
+            return True  # "no squares on the left" does not exclude squares elsewhere
+        if found is None or self.is_part:
+            return count >= self.amount.n
+        op, n = self.amount.op, self.amount.n
+        return count >= n if op == "at least" else count <= n if op == "at most" else count == n
+
+
+def read_claims(text: str) -> tuple[Claim, ...]:
+    """The claims of a text in order, at most :data:`MAX_CLAIMS`. Never raises."""
+    claims: list[Claim] = []
+    for sentence in _SENTENCE.finditer(text):
+        if _SUPPOSED.search(sentence.group()) is None:
+            claims += _claims(Words(sentence.group()))
+        if len(claims) >= MAX_CLAIMS:
+            break
+    return tuple(claims[:MAX_CLAIMS])
+
+
+def read_nouns(text: str) -> tuple[Noun, ...]:
+    """The distinct nouns that a text mentions, in order, also in sentences without claims. Never raises."""
+    found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
+    return tuple(dict.fromkeys(found))
+
+
+def _claims(words: Words) -> Iterator[Claim]:
+    while not words.done:
+        start = words.at
+        amount = read_amount(words)
+        noun = read_noun(words)
+        if noun is None:
+            words.at = start + 1
+            continue
+        touch = read_touch(words)
+        words.take(*_WHOLE)
+        yield Claim(noun, amount, touch, words.next in _PARTLY)

@@ -1,0 +1,83 @@
+"""Whether a tower or a box meets a condition: yes, no, or undecided (None)."""
+
+from dataclasses import dataclass
+
+from groundtrace.embedded.sight.layout import as_tower, touches
+from groundtrace.embedded.sight.query import Amount, AtEnd, ColourCount, Condition, Has, OnlyOf, Over
+from groundtrace.embedded.sight.shapes import Box, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a condition holds for a group, and the shapes that satisfy it."""
+
+    holds: bool
+    evidence: tuple[Shape, ...]
+
+
+def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
+    """Check one condition on the shapes of one group; None if image or sentence does not decide it."""
+    match condition:
+        case Has():
+            return _has(condition, group, walls)
+        case OnlyOf():
+            return _only(condition, group)
+        case ColourCount():
+            return Outcome(len({shape.colour for shape in group}) == condition.n, tuple(group)) if group else _NO
+        case AtEnd():
+            return _at_end(condition, group)
+        case Over():
+            return _over(condition, group)
+
+
+_NO = Outcome(False, ())
+
+
+def _has(condition: Has, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
+    found = [shape for shape in group if condition.noun.matches(shape)]
+    if condition.touch is not None:
+        verdicts = [touches(shape, condition.touch, walls) for shape in found]
+        if None in verdicts:
+            return None
+        found = [shape for shape, ok in zip(found, verdicts, strict=True) if ok]
+    amount = condition.amount
+    if amount.op == "bare" and condition.noun.is_general and condition.touch is None:
+        # "A tower with four blocks" gives the tower's height, so the number is exact.
+        amount = Amount("exactly", amount.n)
+    holds = amount.holds(len(found), len(found))
+    return None if holds is None else Outcome(holds, tuple(found))
+
+
+def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
+    """ "Only black and yellow"; None if one of the two colours is missing, because readers then disagree."""
+    if not group or not all(condition.noun.matches(shape) for shape in group):
+        return _NO
+    complete = {shape.colour for shape in group} == set(condition.noun.colours)
+    return Outcome(True, tuple(group)) if complete else None
+
+
+def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
+    """Whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
+    if not group:
+        return _NO
+    tower = as_tower(group)
+    if tower is None:
+        return None
+    shape = tower[0] if condition.end == "top" else tower[-1]
+    return Outcome(condition.noun.matches(shape), (shape,))
+
+
+def _over(condition: Over, group: list[Shape]) -> Outcome | None:
+    tower = as_tower(group)
+    if tower is None:
+        return None
+    anywhere: list[Shape] = []
+    for place, lower in enumerate(tower):
+        for upper in tower[:place]:
+            if condition.upper.matches(upper) and condition.lower.matches(lower):
+                anywhere = anywhere or [upper, lower]
+        if place and condition.upper.matches(tower[place - 1]) and condition.lower.matches(lower):
+            return Outcome(True, (tower[place - 1], lower))
+    if not anywhere:
+        return _NO
+    return _NO if condition.adjacent else None

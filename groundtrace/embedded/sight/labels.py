@@ -1,0 +1,136 @@
+"""The words for colours and shapes: one vocabulary for labels, questions and answers."""
+
+from dataclasses import dataclass
+
+from groundtrace.embedded.sight.shapes import Shape
+
+COLOURS = (
+    "black",
+    "white",
+    "grey",
+    "red",
+    "orange",
+    "yellow",
+    "green",
+    "cyan",
+    "blue",
+    "purple",
+    "pink",
+    "brown",
+)
+KINDS = (
+    "square",
+    "rectangle",
+    "circle",
+    "ellipse",
+    "triangle",
+    "pentagon",
+    "hexagon",
+    "diamond",
+)
+
+_COLOUR_WORDS = {name: name for name in COLOURS} | {"gray": "grey", "violet": "purple", "magenta": "pink"}
+_ANY_KIND = ("object", "item", "shape", "thing", "figure")
+_KIND_WORDS: dict[str, tuple[str, ...]] = (
+    {name: (name,) for name in KINDS}
+    | dict.fromkeys(_ANY_KIND, ())
+    | {
+        "rectangle": ("rectangle", "square"),
+        "ellipse": ("ellipse", "circle"),
+        "oval": ("ellipse",),
+        "disc": ("circle",),
+        "disk": ("circle",),
+        "dot": ("circle",),
+        "ball": ("circle",),
+        "block": ("square", "rectangle"),
+        "tile": ("square", "rectangle"),
+        "cube": ("square",),
+        "bar": ("rectangle", "square"),
+        "rhombus": ("diamond",),
+    }
+)
+_PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """The set of shapes that a phrase such as "blue or black circles" describes.
+
+    An empty `colours` or `kinds` allows all. `word` is the phrase's noun in the singular.
+    """
+
+    colours: tuple[str, ...]
+    kinds: tuple[str, ...]
+    word: str
+
+    def matches(self, shape: Shape) -> bool:
+        """Whether the noun describes the shape."""
+        return self.allows(shape.colour, shape.kind)
+
+    def allows(self, colour: str, kind: str) -> bool:
+        """Whether the noun describes a shape of that colour and kind."""
+        return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
+
+    def overlaps(self, other: "Noun") -> bool:
+        """Whether a shape could match both nouns: "square" and "black or blue block"."""
+        return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
+
+    def covers(self, other: "Noun") -> bool:
+        """Whether every shape that matches the other noun also matches this one: "square" covers "black square"."""
+        return _holds(self.colours, other.colours) and _holds(self.kinds, other.kinds)
+
+    @property
+    def is_general(self) -> bool:
+        """Whether the noun means any object: "items", "blocks"."""
+        return not self.colours and (not self.kinds or self.word == "block")
+
+    @property
+    def phrase(self) -> str:
+        """The noun phrase in the singular: "blue or black circle"."""
+        return f"{' or '.join(self.colours)} {self.word}".strip()
+
+
+def _share(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return not own or not others or not set(own).isdisjoint(others)
+
+
+def _holds(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    return not own or (bool(others) and set(own) >= set(others))
+
+
+def singular(word: str) -> str:
+    """The singular of a regular English plural; any other word unchanged."""
+    if word in _PLURALS:
+        return _PLURALS[word]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def colour_word(word: str) -> str | None:
+    """The colour that a word means; None if it is not a colour."""
+    return _COLOUR_WORDS.get(word)
+
+
+def kind_word(word: str) -> tuple[str, ...] | None:
+    """The kinds of shape that a noun means: () for any kind, None if the word does not mean a shape."""
+    kinds = _KIND_WORDS.get(word)
+    return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
+
+
+def read_label(text: str) -> Noun | None:
+    """Read a class label: "yellow square", "circles", "blue object", "blue"; None if a word is not known."""
+    colours: list[str] = []
+    words = text.lower().split()
+    if not words or len(words) > 12:
+        return None
+    for word in words[:-1]:
+        colour = colour_word(word)
+        if colour is not None:
+            colours.append(colour)
+        elif word not in ("or", "a", "an", "the"):
+            return None
+    last = words[-1]
+    kinds = kind_word(last)
+    if kinds is None:
+        colour = colour_word(last)
+        return None if colour is None else Noun((*colours, colour), (), "object")
+    return Noun(tuple(colours), kinds, last if last in _KIND_WORDS else singular(last))

@@ -1,0 +1,107 @@
+"""The layout of shapes in an image: panels that flat bars separate, towers, and shapes that touch a wall."""
+
+from itertools import pairwise
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from groundtrace.embedded.sight.by_colour import shrink_to_limit
+from groundtrace.embedded.sight.query import Place, Touch
+from groundtrace.embedded.sight.shapes import Box, Shape
+
+_STEP = 40
+_FLAT = 26
+_MAX_STACK_GAP = 0.3
+
+
+def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
+    """The panels of an RGB image uint8 (H, W, 3) that flat vertical bars separate, from left to right, as boxes.
+
+    A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour. Returns () if
+    there are fewer than two panels.
+    """
+    small, scale = shrink_to_limit(image, 500_000)
+    height, width = small.shape[:2]
+    middle = np.median(small, axis=0)
+    uniform = (np.abs(small - middle[None]).max(2) <= _FLAT).mean(0) >= 0.97
+    main = np.median(middle, axis=0)
+    bar = uniform & (np.abs(middle - main).max(1) > _STEP)
+    bar = cv2.morphologyEx(bar.astype(np.uint8)[None], cv2.MORPH_OPEN, np.ones((1, 3), np.uint8))[0]
+    edges = np.flatnonzero(np.diff(np.r_[1, bar, 1]))
+    panels = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= 0.05 * width]
+    if len(panels) < 2:
+        return ()
+    return tuple((float(a) / scale, 0.0, float(b) / scale, float(height) / scale) for a, b in panels)
+
+
+def shapes_by_panel(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
+    """The shapes of each panel; None if a shape is outside all panels."""
+    groups: list[list[Shape]] = [[] for _ in panels]
+    for shape in shapes:
+        home = panel_of(shape, panels)
+        if home is None:
+            return None
+        groups[panels.index(home)].append(shape)
+    return groups
+
+
+def panel_of(shape: Shape, panels: tuple[Box, ...]) -> Box | None:
+    """The panel that contains the shape's point; None if there is none."""
+    x, y = shape.point_px
+    return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
+
+
+def as_tower(shapes: list[Shape]) -> list[Shape] | None:
+    """The shapes as one tower from top to bottom; None if they are not a straight stack of blocks."""
+    if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
+        return None
+    stack = sorted(shapes, key=lambda shape: shape.box_px[1])
+    for upper, lower in pairwise(stack):
+        gap = lower.box_px[1] - upper.box_px[3]
+        aside = abs(lower.box_px[0] - upper.box_px[0]) + abs(lower.box_px[2] - upper.box_px[2])
+        size = min(upper.height_px, lower.height_px)
+        if abs(gap) > _MAX_STACK_GAP * size or aside > 0.3 * min(upper.width_px, lower.width_px):
+            return None
+    return stack
+
+
+def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
+    """All towers of the image; None if a shape is not part of a tower.
+
+    Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
+    """
+    if panels:
+        columns = shapes_by_panel(shapes, panels)
+        if columns is None:
+            return None
+    else:
+        columns = []
+        for shape in sorted(shapes, key=lambda s: s.box_px[0]):
+            if columns and shape.box_px[0] < columns[-1][0].box_px[2]:
+                columns[-1].append(shape)
+            else:
+                columns.append([shape])
+    towers = [as_tower(column) for column in columns if column]
+    return None if any(tower is None for tower in towers) else [tower for tower in towers if tower]
+
+
+def touches(shape: Shape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
+    """Whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
+    home = panel_of(shape, panels)
+    if home is None:
+        return None
+    slack = max(1.0, 0.02 * min(home[2] - home[0], home[3] - home[1]) - 1.0)
+    sides: dict[Place, bool] = {
+        "left": shape.box_px[0] - home[0] <= slack,
+        "right": home[2] - shape.box_px[2] <= slack,
+        "top": shape.box_px[1] - home[1] <= slack,
+        "bottom": home[3] - shape.box_px[3] <= slack,
+    }
+    if touch.place == "edge":
+        found = any(sides.values())
+    elif touch.place == "corner":
+        found = (sides["left"] or sides["right"]) and (sides["top"] or sides["bottom"])
+    else:
+        found = sides[touch.place]
+    return found != touch.negated

@@ -1,0 +1,135 @@
+"""Parses conditions on a tower or a box: the phrases after "with", "that has", "contains"."""
+
+from groundtrace.embedded.sight.labels import Noun, kind_word
+from groundtrace.embedded.sight.query import Amount, AtEnd, ColourCount, Condition, Group, Has, OnlyOf, Over
+from groundtrace.embedded.sight.words import Words, read_amount, read_noun, read_touch
+
+ONE = Amount("at least", 1)
+_HAVE = ("has", "have", "contains", "contain")
+_HAVING = (
+    *("with", "having", "containing", "and it has", *_HAVE),
+    *(f"{word} {verb}" for word in ("that", "which") for verb in _HAVE),
+)
+
+
+def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
+    """The conditions after "with" or "that has"; () if there are none, None if they cannot be read."""
+    start = words.at
+    words.take(",")
+    if words.take(*_HAVING) is None:
+        words.at = start
+        return ()
+    return read_listed(words, group)
+
+
+def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
+    """A list of conditions joined by commas, "and" and "with"."""
+    found: list[Condition] = []
+    while True:
+        condition = read_condition(words, group)
+        if condition is None:
+            return None
+        found.append(condition)
+        comma = words.take(",") is not None
+        if not (words.take("and it has", "and", "with", "having") or comma):
+            return tuple(found)
+
+
+def read_condition(words: Words, group: Group) -> Condition | None:
+    """One condition; None, without advancing, if no pattern fits."""
+    start = words.at
+    for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
+        condition = pattern(words, group)
+        if condition is not None:
+            return condition
+        words.at = start
+    return None
+
+
+def _colour_condition(words: Words, _: Group) -> Condition | None:
+    """ "blocks of all 3 different colours", "items of only one color", "all 3 colors"."""
+    of_objects = False
+    if kind_word(words.next) is not None:
+        words.at += 1
+        if not words.take("of"):
+            return None
+        of_objects = True
+    if of_objects and words.take("the same"):
+        n = 1
+    elif words.take("only", "exactly", "all"):
+        n = words.number()
+    else:
+        return None
+    words.take("different")
+    return ColourCount(n) if n and words.take("colors", "colours", "color", "colour") else None
+
+
+def _end_condition(words: Words, _: Group) -> Condition | None:
+    """ "a blue block at the top", "a yellow base", "the black one is on top"."""
+    article = words.take("a", "an", "the", "one", "1", "exactly one")
+    if article is None:
+        return None
+    mark = words.at
+    noun = read_noun(words)
+    if noun is None:
+        words.at = mark
+        named = _noun_of_colour(words)
+        if named is None:
+            return None
+        if words.take("base", "bottom"):
+            return AtEnd(named, "bottom")
+        if words.take("top"):
+            return AtEnd(named, "top")
+        noun = named if words.take("one") else None
+    if noun is None:
+        return None
+    words.take("is")
+    if words.take("at the top", "on the top", "on top", "at top", "as the top"):
+        return None if words.next == "of" else AtEnd(noun, "top")
+    if words.take("at the base", "at the bottom", "at base", "at bottom", "as the base", "on the bottom"):
+        return None if words.next == "of" else AtEnd(noun, "bottom")
+    return None
+
+
+def _noun_of_colour(words: Words) -> Noun | None:
+    """Read a lone colour as "object of that colour"."""
+    noun = read_noun(Words(f"{words.next} object"))
+    if noun is None or not noun.colours:
+        return None
+    words.at += 1
+    return noun
+
+
+def _has_condition(words: Words, group: Group) -> Condition | None:
+    """ "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall"."""
+    amount = read_amount(words)
+    noun = read_noun(words) if amount is not None else None
+    if amount is None or noun is None:
+        return None
+    if group == "tower" and amount == ONE:
+        pair = read_over(words, noun)
+        if pair is not None:
+            return pair
+    return Has(amount, noun, read_touch(words))
+
+
+def _only_condition(words: Words, _: Group) -> Condition | None:
+    """ "only black and yellow items"."""
+    if not words.take("only"):
+        return None
+    noun = read_noun(words, joined=True)
+    return OnlyOf(noun) if noun is not None and noun.colours else None
+
+
+def read_over(words: Words, first: Noun) -> Over | None:
+    """ "... on a yellow block", "... below a blue block"; "above" does not imply that the two touch."""
+    start = words.at
+    relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")
+    if relation is not None and words.take("a", "an"):
+        second = read_noun(words)
+        if second is not None:
+            near = relation in ("on", "on top of")
+            below = relation in ("below", "under", "underneath")
+            return Over(second, first, near) if below else Over(first, second, near)
+    words.at = start
+    return None

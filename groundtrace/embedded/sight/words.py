@@ -1,0 +1,191 @@
+"""Reads questions word by word: the cursor, and the numbers, amounts and noun phrases that all sentences share."""
+
+from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
+from groundtrace.embedded.sight.query import Amount, Group, Place, Touch
+
+MAX_WORDS = 48
+_NUMBERS = {
+    "zero": 0,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+}
+
+_PREFIXES = (
+    "exactly",
+    "only",
+    "just",
+    "at least",
+    "atleast",
+    "at most",
+    "atmost",
+    "more than",
+    "less than",
+    "fewer than",
+)
+_WALLS = ("edge", "wall", "side", "boundary", "border")
+
+
+class Words:
+    """A sentence as lower-case words, read from left to right; `at` is the index of the next word."""
+
+    def __init__(self, text: str) -> None:
+        spaced = text.lower()
+        for mark in ",;:":
+            spaced = spaced.replace(mark, f" {mark} ")
+        words = [word.strip(".?!\"'()") for word in spaced.split()[: MAX_WORDS + 1]]
+        self.words = [word for word in words if word]
+        self.at = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether all words were read."""
+        return self.at >= len(self.words)
+
+    @property
+    def next(self) -> str:
+        """The next word; "" at the end."""
+        return "" if self.done else self.words[self.at]
+
+    def take(self, *options: str) -> str | None:
+        """Read the first of the given phrases that comes next; None, without advancing, if none does."""
+        for option in options:
+            wanted = option.split()
+            if self.words[self.at : self.at + len(wanted)] == wanted:
+                self.at += len(wanted)
+                return option
+        return None
+
+    def number(self) -> int | None:
+        """Read a number: 0 to 99 in digits, or zero to twelve as a word. None if there is none."""
+        word = self.next
+        value = _NUMBERS.get(word)
+        if value is None and word.isascii() and word.isdigit() and len(word) <= 2:
+            value = int(word)
+        if value is not None:
+            self.at += 1
+        return value
+
+
+def read_amount(words: Words) -> Amount | None:
+    """Read "exactly two", "at least a", "more than 3", "no", "a", "any", "4"."""
+    start = words.at
+    prefix = words.take(
+        "exactly",
+        "only",
+        "just",
+        "at least",
+        "atleast",
+        "at most",
+        "atmost",
+        "more than",
+        "less than",
+        "fewer than",
+    )
+    if prefix is None and words.take("no"):
+        return Amount("exactly", 0)
+    n = words.number()
+    if n is None and prefix in (None, "at least", "atleast") and words.take("a", "an", "any", "some"):
+        return Amount("at least", 1)
+    if n is None:
+        words.at = start
+        return None
+    match prefix:
+        case None:
+            return Amount("bare", n)
+        case "at least" | "atleast":
+            return Amount("at least", n)
+        case "at most" | "atmost":
+            return Amount("at most", n)
+        case "more than":
+            return Amount("at least", n + 1)
+        case "less than" | "fewer than":
+            return Amount("at most", n - 1)
+        case _:
+            return Amount("exactly", n)
+
+
+def read_noun(words: Words, joined: bool = False) -> Noun | None:
+    """Read "yellow square", "black or blue item"; with `joined` also "black and blue items"."""
+    start = words.at
+    colours: list[str] = []
+    while (colour := colour_word(words.next)) is not None:
+        colours.append(colour)
+        words.at += 1
+        if not (words.take("or") or (joined and words.take("and"))):
+            break
+        joined_word = colour_word(words.next)
+        if joined_word is None:
+            words.at = start
+            return None
+    kinds = kind_word(words.next)
+    if kinds is None:
+        words.at = start
+        return None
+    word = words.next if words.next.endswith("ss") else singular(words.next)
+    words.at += 1
+    return Noun(tuple(dict.fromkeys(colours)), kinds, word)
+
+
+def read_group(words: Words) -> tuple[Group, Noun | None] | None:
+    """Read "tower", "grey box", "black tower": the group and, for a coloured tower, the noun of its blocks."""
+    start = words.at
+    colour = colour_word(words.next)
+    if colour is not None:
+        words.at += 1
+    word = singular(words.next)
+    if word == "tower" and colour != "grey":
+        words.at += 1
+        return "tower", None if colour is None else Noun((colour,), (), "block")
+    if (word == "box" and colour in (None, "grey")) or (word == "square" and colour == "grey"):
+        words.at += 1
+        return "box", None
+    words.at = start
+    return None
+
+
+def read_touch(words: Words) -> Touch | None:
+    """Read "[that are] [not] [closely] touching the edge", "touching the bottom of a box"."""
+    start = words.at
+    words.take("that is", "that are", "which is", "which are", "is", "are")
+    negated = words.take("not") is not None
+    words.take("closely")
+    if words.take("touching", "touch", "touches"):
+        place = _read_place(words)
+        if place is not None:
+            return Touch(place, negated)
+    words.at = start
+    return None
+
+
+def _read_place(words: Words) -> Place | None:
+    words.take("the", "a", "an", "any", "its")
+    words.take("box")
+    side = words.take("top", "bottom", "base", "left", "right")
+    wall = words.take(*_WALLS, *(f"{wall}s" for wall in _WALLS))
+    place: Place | None
+    match side:
+        case None:
+            place = "edge" if wall else "corner" if words.take("corner") else None
+        case "top":
+            place = "top"
+        case "bottom" | "base":
+            place = "bottom"
+        case "left" if wall:
+            place = "left"
+        case "right" if wall:
+            place = "right"
+        case _:
+            place = None
+    if place is not None:
+        words.take("of a box", "of the box", "of its box", "of a grey box")
+    return place

@@ -1,0 +1,113 @@
+"""Decides whether a clause affirms or rejects a statement: "agrees", "does not hold", "as described", "so yes"."""
+
+import re
+from fractions import Fraction
+
+from groundtrace.embedded.sentences import NEGATIONS, STATEMENTS
+from groundtrace.embedded.vocabulary import words
+from groundtrace.grading.answers.numerals import read_numerals
+
+_AGREES = words("agrees")
+
+_DISAGREES = words("disagrees")
+
+_LOOSE = words("disagrees_of_statements")
+"""Words that disagree only in a clause about a statement."""
+_SAYS = words("says")
+_IT = words("it")
+_AS_SAID = re.compile(
+    r"\b(?:as|wie|comme) (?:was |is |the statement |it )?(?:described|stated|claimed|said|asserted|asked|"
+    r"required|behauptet|beschrieben|angegeben|says?|claims?|describes?|states?)\b"
+)
+_SIDES = {"yes": True, "no": False, "ja": True, "nein": False, "oui": True, "non": False, "sí": True}
+_SPEAKS = words("before_yes_or_no")
+_FILLS_VERDICT = words("beside_verdicts")
+
+_HAS_RIGHT_OF = re.compile(
+    r"\b(?:to|on|at|in|from|far|the) (?:the )?(?:far |very |lower |upper )*right\b(?! (?:answer|number))"
+)
+_WHAT_IS_SAID = re.compile(
+    r"\b(?:is|are|was|just|exactly)(?P<not> not)?(?: (?:exactly|just|precisely))* what (?:the |i |it |is |was |we )"
+)
+_SPEAKS_FOR = re.compile(
+    r"\b(?:speaks?|argues?|points?|evidence|counts?|decides?) (?P<how>for|against|in favou?r of) (?:the|this|that|it)\b"
+)
+_COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim|idea|view|fact) that)\b.*")
+"""The object of a comparison; a negation in it does not negate the clause: "that agrees with there being none"."""
+_SAMENESS = words("sameness")
+_FINAL = _SAMENESS | words("final_verdicts")
+
+_RIGHT_IDIOM = re.compile(r"\b(?:spot[- ]on|on the mark|on the money|dead right|bang on)\b")
+_WRONG_IDIOM = re.compile(r"\b(?:(?:wide of|off|far from) the (?:mark|truth)|off base|dead wrong|wide of it)\b")
+_OBJECT_IT = re.compile(r"\b(?:this|that|it)\b(?: up| out)?\W*$")
+
+
+_NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
+
+
+class BothSidesError(ValueError):
+    """A clause affirms and rejects the statement: "true and false"."""
+
+
+def side_of_statement(clause: str) -> bool | None:
+    """Returns whether a clause affirms the statement or yes-no question; None if it has no verdict on it.
+
+    The words of a verdict count only if the clause is about the statement, "it" or "this", ends with them, or has no
+    other words. Each negation inverts the verdict. Raises BothSidesError.
+    """
+    clause = _COMPARED.sub("it", clause)
+    clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
+    words = _words(clause)
+    alone = {*words} - _FILLS_VERDICT
+    bare = {word for word in alone if word in _SIDES}
+    if bare and (alone == bare or (words[-1] in bare and {*words} & _SPEAKS)):
+        if len({_SIDES[word] for word in bare}) > 1:
+            raise BothSidesError(clause)
+        return _SIDES[next(iter(bare))]
+    negated = sum(word in NEGATIONS or word in _NOTHING for word in words) % 2 == 1
+    if _AS_SAID.search(clause):
+        return not negated
+    what, speaks = _WHAT_IS_SAID.search(clause), _SPEAKS_FOR.search(clause)
+    if what is not None and (STATEMENTS | _SAYS) & {*words}:
+        return not what["not"]
+    if speaks is not None:
+        return (speaks["how"] != "against") != negated
+    kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
+    if kept and kept[-1] in _SAMENESS:
+        return not negated
+    of_statement = bool(STATEMENTS & {*kept})
+    found = _verdicts(kept, of_statement)
+    if not found or not (of_statement or kept[-1] in _FINAL or _is_about_it(clause, kept)):
+        return None
+    return all(found.values()) != negated
+
+
+def takes_back(clause: str, answer: Fraction) -> bool:
+    """Returns whether a clause rejects the answer, a number: "that is incorrect", "3 is the wrong answer"."""
+    kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
+    if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
+        return False
+    found = _verdicts(kept, of_statement=False)
+    if not found or all(found.values()) or not ("answer" in kept or _is_about_it(clause, kept)):
+        return False
+    return sum(word in NEGATIONS for word in kept) % 2 == 0
+
+
+def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
+    """The verdict words by their position: True if they agree, False if they disagree. Raises BothSidesError."""
+    loose = frozenset[str]() if of_statement else _LOOSE
+    agrees = _AGREES | _SAMENESS if of_statement else _AGREES
+    found = {at: word in agrees for at, word in enumerate(words) if word in agrees or word in _DISAGREES - loose}
+    if len({*found.values()}) > 1 and {"and", "or"} & {*words[min(found) : max(found)]}:
+        raise BothSidesError(" ".join(words))
+    return found
+
+
+def _is_about_it(clause: str, words: list[str]) -> bool:
+    """Whether the verdict is about "it" or the like, or the clause has no other words."""
+    rest = {*words} - _AGREES - _DISAGREES - _FILLS_VERDICT - NEGATIONS
+    return not rest or bool(_IT & {*words[:3]}) or _OBJECT_IT.search(clause) is not None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text)

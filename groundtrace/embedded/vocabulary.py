@@ -1,0 +1,88 @@
+"""The words that the embedded judge knows: those for seeing, counting and concluding.
+
+English forms follow from rules; German, French and Spanish forms are all listed. Single words that make reasoning
+worthless in any context (invention, refusal, blindness) are recognised by their stems.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from groundtrace.embedded.sight.labels import COLOURS, colour_word, kind_word
+
+_LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text("utf-8"))
+
+
+def words(name: str) -> frozenset[str]:
+    """Returns the list of this name in ``words.yaml``."""
+    return frozenset(_LISTS[name].split())
+
+
+_FUNCTION = words("little")
+_NUMBERS = words("numbers")
+_VERBS = words("verbs")
+_IRREGULAR = words("verb_forms")
+_QUALITIES = words("qualities")
+_ADVERBS = words("adverbs")
+_NOUNS = words("nouns")
+_GERMAN = words("german")
+_ROMANCE = words("french_and_spanish")
+DOUBT = words("doubt")
+
+"""Words that are readable only in questions and suppositions."""
+_PLAIN = frozenset(
+    [*_FUNCTION, *_NUMBERS, *_IRREGULAR, *_QUALITIES, *_ADVERBS, *_NOUNS, *_GERMAN, *_ROMANCE, *COLOURS, "gray"]
+)
+_VERB_STEMS = frozenset(_VERBS)
+PARTICLES = words("particles")
+
+"""Words that a sentence never has many of in a row."""
+
+
+_WORTHLESS = re.compile(
+    r"(?:guess|inven(?:t(?!or)|ció)|fabricat|random|arbitrar|pretend|imagin|hallucinat|fak(?:e|ing)|ficti|bogus|dummy|"
+    r"placeholder|lorem|todo|tbd|apolog|sorry|unable|unfortunat|refus|declin|assist|help|impossib|imposib|blurr|unclear|"
+    r"unsure|uncertain|unknown|unreadable|illegible|indetermin|ambiguous|hesitat|undecided|whatever|regardless|irrelevan|"
+    r"unseen|blind|assum|plausib|concoct|conjur|contriv|improvis|presum|gambl|bluff|cheat|copied|omitt|insert|erfund|erfinde|geraten|rate$|leider|"
+    r"entschuldig|unmöglich|zufäll|inventé|désolé|hasard|lo siento|azar|language|model$|ai$|chatbot|ja?ilbreak)",
+    re.IGNORECASE,
+)
+_CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|^[^aeiouyäöüáéíóúàèêâîôû]+$")
+
+
+def is_worthless(word: str) -> bool:
+    """Returns whether a word in lower case is about invention, refusal or blindness."""
+    return _WORTHLESS.match(word) is not None
+
+
+def is_wordlike(word: str) -> bool:
+    """Returns whether an unknown word could be a real one: it is short, has vowels, and no long run of consonants."""
+    return len(word) <= 20 and _CONSONANTS.search(word) is None
+
+
+def is_known(word: str) -> bool:
+    """Returns whether the judge knows a word in lower case; it knows all numbers."""
+    if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
+        return True
+    if colour_word(word) is not None or kind_word(word) is not None:
+        return True
+    if word.endswith("ly"):
+        return True
+    return any(stem in _VERB_STEMS or (plural and stem in _PLAIN) for stem, plural in _stems(word))
+
+
+def _stems(word: str) -> list[tuple[str, bool]]:
+    """The possible stems of a word, each with whether the ending also fits words that are not verbs (plural, "-er")."""
+    stems = []
+    for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):
+        if word.endswith(ending) and len(word) - len(ending) >= 2:
+            stem = word[: -len(ending)]
+            plural = ending in ("s", "es", "ies")
+            stems += [(stem, plural), (stem + "e", False), (stem + "y", plural)]
+            if len(stem) > 2 and stem[-1] == stem[-2]:
+                stems.append((stem[:-1], plural))
+    for ending in ("er", "est"):
+        if word.endswith(ending):
+            stems += [(word[: -len(ending)], True), (word[: -len(ending)] + "e", True)]
+    return stems

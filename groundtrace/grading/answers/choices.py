@@ -1,0 +1,308 @@
+"""Which options of a multiple-choice question an answer names: by letter or by text.
+
+A letter counts only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label is
+an explanation and is ignored ("B, since the cat is smaller"), unless it consists only of further labels and options:
+"A. cat B. dog", "A.B.C" and "B. dog and cat" name all of them. If the options are letters themselves (``['A)', 'B)',
+'C)']``, or shuffled), a letter means the option with this letter as its text; the letter of a position counts only if
+no option contradicts it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from groundtrace.grading.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.grading.answers.numerals import (
+    is_qualified,
+    last_side,
+    read_count,
+    read_numerals,
+    same_value,
+    with_digits,
+)
+from groundtrace.grading.answers.polarity import POLARITY, polarity
+from groundtrace.grading.answers.quantities import same_exactly, whole_quantity
+from groundtrace.grading.answers.wrapping import unled, unwrapped, without_markup
+
+_NAMING = re.compile(
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:answer|option|choice|letter|opci[óo]n|opção|opzione)"
+    r"\s+(?=[\[(\"'“‘]*[A-Za-z](?![A-Za-z]))",
+    re.IGNORECASE,
+)
+_BARE_LETTER = re.compile(r"[\[(<]?\s*([A-Za-z])\s*[\])>]?\s*[.:)。]?")
+_LISTED = re.compile(r"[\[(]?[A-Z][\])]?(?:\s*(?:,|/|&|\band\b|\bor\b|,\s*and\b|,\s*or\b)\s*[\[(]?[A-Z][\])]?)+\.?")
+_LABELLED = (
+    re.compile(r"[\[(]\s*([A-Za-z])\s*[\])]\s*[.:,-]?\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Za-z])\s*[.):。、．：]\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s*\((\S.*)\)", re.DOTALL),
+    re.compile(r"([A-Z])\s*[,–—-]\s+(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s*=\s*(\S.*)", re.DOTALL),
+    re.compile(r"([A-Z])\s+((?:is|because|since|as it)\b.*)", re.DOTALL),
+)
+_LETTER_AND_TEXT = re.compile(r"([A-Z])\s+(\S.*)", re.DOTALL)
+_TEXT_AND_LETTER = re.compile(r"(\S.*?)\s*[\[(]([A-Z])[\])]", re.DOTALL)
+_OTHER_LABEL = re.compile(r"(?:\b(?:or|and|option|choice|answer|answer is)\s+|[\[(])([A-Z])(?![A-Za-z'’])")
+_INNER_LABEL = re.compile(r"(?<![^\W_])(?:([A-Z])(?![^\W_])|([a-z])(?=\s*[.):]))")
+_LABEL_FIRST = re.compile(r"[\[(]?\s*([A-Za-z])\s*[\])]?\s*[.:,]?\s+")
+_DENIED = re.compile(
+    r"(?:(?:is|was|are|be)\s+)?(?:(?:clearly|definitely|certainly|obviously|simply|also|just|actually|probably)\s+)*"
+    r"(?:not|never|wrong|incorrect|false)\b|(?:isn['’]t|wasn['’]t|cannot|can['’]t|couldn['’]t|can\s+not)\b",
+    re.IGNORECASE,
+)
+_DENYING = re.compile(
+    r"(?:not|neither|anything\s+but|all\s+but|everything\s+but|except"
+    r"|(?:(?:it|this|that|the\s+answer)\s+)?(?:is\s+not|isn['’]t|cannot\s+be|can['’]t\s+be))\b",
+    re.IGNORECASE,
+)
+_OTHER_DENIED = re.compile(r"(?:not|never)\s+[\[(]?[A-Z](?![A-Za-z'’])")
+_CLAUSE_END = re.compile(r"[,;.]\s*(?:so|but|hence|therefore|thus)?\s+|\s+(?:so|but|hence|therefore)\s+", re.IGNORECASE)
+_AFFIRMED = re.compile(
+    r"\s+(?:is|would\s+be|must\s+be)\s+(?:the\s+)?(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?[.!]?\Z",
+    re.I,
+)
+_ALONE = re.compile(r"(?<![^\W_])(?:([B-HJ-Z])(?![^\W_]|['’])|(A)(?=\s*(?:[.,;:!?)\]]|\Z|\s(?:is|and|or|but)\b)))")
+_JOINING = frozenset({"and", "or", "also", "either", "both", "maybe", "perhaps", "then", "option", "choice", "answer"})
+_DASHES = str.maketrans(dict.fromkeys("−‐‑‒–", "-"))
+_ARTICLES = frozenset({"a", "an", "the"})
+
+
+@dataclass(frozen=True)
+class Named:
+    """The options that an answer names.
+
+    Attributes:
+        indices: positions of the options named; empty for none, several if the answer does not decide.
+        is_mention: the one option was only mentioned within a sentence, which may also deny it.
+        denied: positions of the options that the answer calls wrong, if it names no option.
+    """
+
+    indices: frozenset[int]
+    is_mention: bool = False
+    denied: frozenset[int] = frozenset()
+
+
+def normalise_text(text: str) -> str:
+    """Returns a text normalised for comparison as a whole.
+
+    NFKC and casefold are applied; articles, punctuation and invisible marks are removed, and blanks are single. Signs,
+    points and slashes stay if they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
+    """
+    text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
+    kept: list[str] = []
+    for index, char in enumerate(text):
+        category = unicodedata.category(char)
+        if char in "'’" or category == "Cf":
+            continue
+        if category[0] not in "PZC":
+            kept.append(char)
+            continue
+        binds = char in "-.:/" and index + 1 < len(text) and text[index + 1].isdigit()
+        kept.append(char if binds else " ")
+    *words, last = "".join(kept).split() or [""]
+    # A last word is not an article: "vitamin A", "plan A".
+    return " ".join([*(word for word in words if word not in _ARTICLES), last])
+
+
+def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
+    """Returns the options that an answer of bounded length names; never raises.
+
+    An exact text has precedence over a label, a label over a loosely equal text, and this over a mention. "A and B"
+    names two options, unless it is the text of one option.
+    """
+    plain = predicted.replace("**", "").strip()
+    bare = _AFFIRMED.sub("", unled(unwrapped(without_markup(plain))))
+    label = unwrapped(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else unwrapped(bare)
+    for text in (plain, bare, label):
+        exact = _matching(text, choices, _tight)
+        if exact:
+            return Named(exact)
+    letters = _letters(choices)
+    if _LISTED.fullmatch(label):
+        found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", label) if letter in letters}
+        return Named(frozenset(found)) if len(found) > 1 else Named(frozenset())
+    if _is_denied(label, choices, letters):
+        return _after_denial(
+            label, choices, frozenset({letters[inner] for inner in label[:2].upper() if inner in letters})
+        )
+    labelled = _labelled(label, choices, letters)
+    if labelled:
+        return Named(labelled)
+    for equal in (_matching(bare, choices, normalise_text), _equal_in_value(bare, choices)):
+        if equal:
+            return Named(equal)
+    denying = _DENYING.match(bare)
+    if denying is not None:
+        clause, *others = _CLAUSE_END.split(bare[denying.end() :], maxsplit=1)
+        denied = _mentioned(clause, choices) or inner_letters(clause, choices)
+        rest = _mentioned(others[0], choices) if others else frozenset[int]()
+        return Named(rest, is_mention=True) if len(rest) == 1 else Named(frozenset(), denied=denied)
+    mentioned = _mentioned(bare, choices)
+    return Named(mentioned, is_mention=len(mentioned) == 1)
+
+
+def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> Named:
+    """The options named after the clause that denies one ("A is wrong, so B"); otherwise only the denied ones."""
+    _, *rest = _CLAUSE_END.split(text, maxsplit=1)
+    named = named_options(rest[0], choices) if rest and rest[0].strip() else Named(frozenset())
+    return named if named.indices else Named(frozenset(), denied=denied)
+
+
+def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" do not count."""
+    letters = _letters(choices)
+    return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
+
+
+def implied_letters(gold: str) -> tuple[str, ...] | None:
+    """Returns the letters from A to at least H that a lone gold letter implies; None for any other gold."""
+    letter = gold.strip().strip("().")
+    if len(letter) != 1 or not "A" <= letter <= "Z":
+        return None
+    return tuple(chr(code) for code in range(ord("A"), max(ord("H"), ord(letter)) + 1))
+
+
+def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """Returns the positions of the gold answer among the choices."""
+    for form in (str.strip, normalise_text):
+        right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
+        if right:
+            return right
+    index = ord(gold.strip()[0]) - ord("A")
+    is_letter = len(gold.strip()) == 1 and 0 <= index < len(choices)
+    return frozenset({index}) if is_letter else frozenset()
+
+
+def _tight(text: str) -> str:
+    """Text without blanks, case, outer quotes, dollars and the final full stop."""
+    text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
+    return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
+
+
+def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
+    """The options that equal the text in the given form; forms that are empty match nothing."""
+    wanted = form(text)
+    return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
+
+
+def _letters(choices: tuple[str, ...]) -> dict[str, int]:
+    """The position of the option that each label letter means; see the module."""
+    written: dict[str, int] = {}
+    for index, choice in enumerate(choices):
+        bare = _BARE_LETTER.fullmatch(choice.strip())
+        if bare is not None and bare.group(1).isupper():
+            written[bare.group(1)] = index
+    positions = {chr(ord("A") + index): index for index in range(min(len(choices), 26))}
+    if any(positions.get(letter, index) != index for letter, index in written.items()):
+        return written
+    return positions | written
+
+
+def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> bool:
+    """Whether a text denies one option by its letter ("B is wrong", "(B) cannot be")."""
+    labelled = _LABEL_FIRST.match(text)
+    if labelled is None or labelled.group(1).upper() not in letters:
+        return False
+    rest = text[labelled.end() :]
+    return (
+        _DENIED.match(rest) is not None
+        and not _OTHER_DENIED.match(rest)
+        and not _matching(rest, choices, normalise_text)
+    )
+
+
+def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
+    """The options that a leading label names, with those that the rest of the text adds to it."""
+    bare = _BARE_LETTER.fullmatch(text)
+    if bare is not None:
+        index = letters.get(bare.group(1).upper())
+        return frozenset() if index is None else frozenset({index})
+    for pattern in _LABELLED:
+        match = pattern.fullmatch(text)
+        index = None if match is None else letters.get(match.group(1).upper())
+        if match is None or index is None:
+            continue
+        rest = match.group(2)
+        others = {letters[letter] for letter in _OTHER_LABEL.findall(rest) if letter in letters}
+        texts = _matching(rest, choices, _tight) or _matching(rest, choices, normalise_text)
+        texts = texts or _listed(rest, choices, letters)
+        # A rest that repeats the option's own text adds no option, even if it contains letters.
+        return frozenset({index}) if texts == {index} else frozenset({index}) | others | texts
+    closed = _TEXT_AND_LETTER.fullmatch(text)
+    if closed is not None and closed.group(2) in letters:
+        texts = _matching(closed.group(1), choices, normalise_text)
+        return texts | {letters[closed.group(2)]} if texts else texts
+    match = _LETTER_AND_TEXT.fullmatch(text)
+    index = None if match is None else letters.get(match.group(1))
+    if match is None or index is None:
+        return frozenset()
+    texts = _matching(match.group(2), choices, _tight)
+    if match.group(1) == "A" and index not in texts:
+        return frozenset()  # "A dog" has an article, not a letter
+    return frozenset({index}) | texts if texts else texts
+
+
+def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
+    """The options in a text that consists only of labels, options and joining words; empty for any other text."""
+    found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
+    words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
+    forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
+    for index in sorted(forms, key=lambda i: -len(forms[i])):
+        if forms[index].strip() and forms[index] in words:
+            found.add(index)
+            words = words.replace(forms[index], " ")
+    return frozenset() if set(words.split()) - _JOINING else frozenset(found)
+
+
+def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The options with the same meaning as the text.
+
+    If two options are yes and no, that is the option on the same side; else the options that are equal as single
+    numbers (without tolerance), or as mathematical expressions.
+    """
+    side, sides = polarity(text), [POLARITY.get(normalise_text(choice)) for choice in choices]
+    if side is not None and sides.count(True) == sides.count(False) == 1:
+        return frozenset({sides.index(side)})
+    equal = _equal_number(last_side(text), text, choices)
+    if equal:
+        return equal
+    if whole_quantity(text) is not None and any(map(whole_quantity, choices)):
+        return frozenset()  # maths ignores units
+    if not is_maths(text) and not any(map(is_maths, choices)):
+        return frozenset()
+    return frozenset(i for i, choice in enumerate(choices) if compare_maths(choice, text) is MathsMatch.EQUAL)
+
+
+def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
+    # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
+    if is_qualified(text) or len(normalise_text(chain).split()) > 3:
+        return frozenset()
+    # If an option says "None of these", "none" is not the number 0.
+    number = None if any(normalise_text(choice).startswith("none") for choice in choices) else read_count(text)
+    number = number or read_numerals(chain).single
+    if number is None:
+        return frozenset()
+    quantity = whole_quantity(with_digits(chain))
+    same: list[int] = []
+    for index, choice in enumerate(choices):
+        single, other = read_numerals(choice).single, None if quantity is None else whole_quantity(choice)
+        is_same = None if quantity is None or other is None else same_exactly(quantity, other)
+        if is_same if is_same is not None else single is not None and same_value(number, single):
+            same.append(index)
+    return frozenset(same) if len(same) == 1 else frozenset()
+
+
+def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
+    """The options whose words occur in the text, without those that are part of a longer one that occurs."""
+    padded = f" {normalise_text(text)} "
+    forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
+    found = {index: form for index, form in forms.items() if form.strip() and form in padded}
+    return frozenset(i for i, form in found.items() if not _is_part(form, (f for j, f in found.items() if j != i)))
+
+
+def _is_part(form: str, others: Iterable[str]) -> bool:
+    """Whether the form is a proper part of another form."""
+    return any(form != other and form in other for other in others)

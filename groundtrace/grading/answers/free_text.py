@@ -1,0 +1,71 @@
+"""Free text: graded by the kind of the gold (a date, a quantity, a formula, yes or no, a number, a list, words).
+
+The rules are those of :mod:`groundtrace.grading.answers.rules`; if no rule can decide, the judge is asked.
+"""
+
+import re
+
+from groundtrace.grading.answers.answer_type import AnswerType, Grade
+from groundtrace.grading.answers.lists import read_tuple
+from groundtrace.grading.answers.number_rules import NO_NUMBER, grade_number, grade_quantity, grade_span
+from groundtrace.grading.answers.number_words import is_number_in_words
+from groundtrace.grading.answers.numerals import MAX_CHARS, is_whole_number
+from groundtrace.grading.answers.pairs import grade_pair
+from groundtrace.grading.answers.rules import (
+    Rule,
+    grade_assignments,
+    grade_by,
+    grade_date,
+    grade_list,
+    grade_maths,
+    grade_period,
+    grade_sequence,
+    grade_tuple,
+    method_for,
+)
+from groundtrace.grading.answers.yes_no import grade_polar, is_polar
+
+_PLAIN_NUMBER = re.compile(r"[-+−]?(?:\d[\d,]*(?:\.\d+)?|\d+(?:\s\d+)?\s?/\s?\d+)\.?")
+
+
+def _is_plain_number(gold: str) -> bool:
+    """Whether a text is one number in digits and no more, perhaps with a power of ten or a scale ("2.1k")."""
+    return _PLAIN_NUMBER.fullmatch(gold.strip()) is not None or is_whole_number(gold)
+
+
+def _grade_plain(predicted: str, gold: str) -> Grade | None:
+    """The grade if the gold of a text question is yes or no, or a plain number; else None."""
+    if is_polar(gold):
+        return grade_polar(predicted, gold)
+    if len(gold) > MAX_CHARS:
+        return None
+    if _is_plain_number(gold):
+        return grade_number(predicted, gold)
+    grade = grade_number(predicted, gold) if is_number_in_words(gold) else None
+    # "A few" may mean "three": if the gold is a word, an answer without a number is not certainly wrong.
+    return None if grade is None or grade.reason == NO_NUMBER else grade
+
+
+LATER_RULES: tuple[Rule, ...] = (grade_sequence, grade_assignments, grade_maths, _grade_plain, grade_tuple, grade_list)
+"""The rules after those for dates and quantities, for free text as for numbers."""
+
+_RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LATER_RULES)
+
+
+def grade_text(predicted: str, gold: str) -> Grade:
+    """Grades an answer by the first rule that fits the gold."""
+    return grade_by(_RULES, predicted, gold)
+
+
+def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -> Grade:
+    return Grade(0.0, method_for(gold), "no answer") if predicted is None else grade_text(predicted, gold)
+
+
+def is_free(gold: str, _choices: tuple[str, ...] | None = None) -> bool:
+    """Whether no rule can grade answers against the gold, so that paraphrases of it need a judge."""
+    if is_polar(gold) or method_for(gold) != "text" or read_tuple(gold) is not None:
+        return False
+    return not (_is_plain_number(gold) or is_number_in_words(gold[:MAX_CHARS]))
+
+
+FREE_TEXT = AnswerType(name="text", form="Answer as briefly as the question allows.", grade=_grade, needs_judge=is_free)

@@ -1,0 +1,74 @@
+"""Grading a final answer against the gold answer by rules (Argos section 3.1, outcome rewards, Eq. 6-8).
+
+A grade is 1.0, 0.0 or *unscored*. Unscored means that the gold cannot be used, or that only a judge can decide; a
+missing or unreadable prediction against a gold that rules can grade is wrong, never unscored. Functions here never
+raise on any text, and never call a model: Argos' case (iii), semantic equivalence, is the method "judge".
+
+Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`); numbers and text share
+:mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge may be asked,
+rules grade 0 only when that is certain. Before grading, invisible (zero-width) characters are removed from prediction,
+gold and choices, fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits (三个 is 3个); look-alikes
+from other scripts (a Cyrillic А) are other letters, which name no option. Markup that encloses the whole prediction is
+removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a
+grade.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from groundtrace.grading.answers.answer_type import Grade
+from groundtrace.grading.answers.number_rules import GOLDS_KEPT
+from groundtrace.grading.answers.numerals import MAX_CHARS
+from groundtrace.grading.answers.registry import ANSWER_TYPES, answer_type_named
+from groundtrace.grading.answers.wrapping import legible, unwrapped
+from groundtrace.schemas.control_text import DAMAGE
+
+MAX_ANSWER_CHARS = 20_000
+"""A longer answer is not read, unless the gold is as long."""
+_BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|ightarrow)|\n(?:eq\b|abla)")
+
+
+def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
+    """Grades a final answer; never raises.
+
+    Args:
+        predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`), None if there is
+            none.
+        gold: the gold answer; for ``mcq`` the text of one choice, or its letter if no choice has this text.
+        answer_type: a name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`; any other is unscored.
+        choices: the options of a multiple-choice question. Without them (the options may be in the question's text
+            only) a gold letter is matched by that letter, and any other gold is graded as text.
+    """
+    kind = answer_type_named(answer_type)
+    if kind.is_boxes or answer_type not in ANSWER_TYPES:
+        return kind.grade(predicted, gold, choices)
+    if predicted is not None and len(predicted) > max(MAX_ANSWER_CHARS, 2 * len(gold)):
+        return Grade(
+            0.0,
+            kind.name,
+            f"an answer of {len(predicted):,} characters, and at most {MAX_ANSWER_CHARS:,} are read",
+        )
+    gold = legible(gold)
+    fault = _gold_fault(gold)
+    if fault is not None:
+        return Grade(None, "gold", fault)
+    predicted = None if predicted is None else legible(predicted)
+    predicted = unwrapped(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
+    choices = None if choices is None else tuple(map(legible, choices))
+    return kind.grade(predicted if predicted and predicted.strip() else None, gold, choices)
+
+
+def _fault(gold: str) -> str | None:
+    """Why a gold answer cannot be used, or None. An unescaped "\\frac" leaves a form feed."""
+    if not gold.strip():
+        return "gold is empty"
+    if damage := DAMAGE.search(gold):
+        return f"gold holds the control character U+{ord(damage.group()):04X}, probably a broken LaTeX command"
+    if _BROKEN_LATEX.search(gold):
+        return "gold holds a white-space control character inside a LaTeX command"
+    return None
+
+
+_gold_fault = functools.lru_cache(GOLDS_KEPT)(_fault)

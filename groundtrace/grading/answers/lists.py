@@ -1,0 +1,198 @@
+"""Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
+
+The order matters in a sequence but not in an enumeration, where each item counts as often as it is named. Items are
+equal as texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or as exact numbers, without tolerance. A
+difference is certain only between short plain items that do not contain each other: a judge decides on "dark red" for
+"red", or an item inside a sentence. An answer that joins its items by "or" lists alternatives, not items.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+from groundtrace.grading.answers.choices import normalise_text
+from groundtrace.grading.answers.dressing import undress
+from groundtrace.grading.answers.numerals import MAX_CHARS, read_numerals
+
+_ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
+_SEPARATOR = re.compile(r"\s*(?:[,;、，]\s*(?:and\s+)?|\band\b|\s&\s)\s*", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_MARKER = re.compile(r"(?m)^\s*(?:[-*•]|\(?\d{1,2}[.)]\)?)\s+")
+_BRACKETED = re.compile(r"(?:\\\{|[\[({])(.*?)(?:\\\}|[\])}])", re.DOTALL)
+_SET = re.compile(r"\\?\{([^{}]*?)\\?\}")
+_INNER = re.compile(r"[\[(][^\[\]()]*[\])]")
+_NUMBER = re.compile(r"[-+−$€£¥]?\d[\d,.\s]*(?:/\s?\d+)?%?")
+_PART = r"[-+]?(?:\d{1,15}(?:\.\d{0,15})?(?:\s?/\s?[1-9]\d{0,14})?|\.\d{1,15})"
+_TUPLE = re.compile(rf"([(\[]?)\s*({_PART}(?:\s*[,;]\s*{_PART})+)\s*([)\]]?)\.?")
+_ASSIGNMENT = re.compile(r"([A-Za-z]\w{0,2})\s*=\s*([^=]+)")
+_MAX_SHORT_WORDS = 3
+_MAX_ITEMS = 50
+
+
+@dataclass(frozen=True)
+class AnswerTuple:
+    """Numbers in brackets: a point, a vector or, with two numbers, perhaps an interval. ``brackets`` may be empty."""
+
+    values: tuple[Fraction, ...]
+    brackets: str
+
+    @property
+    def is_half_open(self) -> bool:
+        """Whether the brackets mark an interval."""
+        return self.brackets in {"[)", "(]"}
+
+
+Item = str | Fraction | AnswerTuple
+
+
+@dataclass(frozen=True)
+class AnswerList:
+    """Items of an answer, in order; ``is_sequence``: arrows join them, so that the order counts."""
+
+    items: tuple[Item, ...]
+    is_sequence: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every item is a number, a point or at most three words of a script with case."""
+        return all(not isinstance(item, str) or _is_short(item) for item in self.items)
+
+
+def read_list(text: str) -> AnswerList | None:
+    """Returns the two or more items of a gold answer that is only a list; None for any other text. Never raises."""
+    found = _read(text, False)
+    return found if found is not None and len(found.items) > 1 and found.is_plain else None
+
+
+def same_list(predicted: str, gold: AnswerList) -> bool | None:
+    """Whether an answer lists the same items; None if that cannot be decided."""
+    given = _read(predicted, True)
+    if given is None:
+        return None
+    if given.items == gold.items:
+        return True
+    if not gold.is_sequence and Counter(given.items) == Counter(gold.items):
+        return True
+    if len(given.items) == 1 and isinstance(given.items[0], str) and given.items[0] not in gold.items:
+        return None  # one word may be a name for all of them ("pink", "AC")
+    if not given.is_plain or (not gold.is_sequence and _may_be_a_name(gold)):
+        return None
+    return None if _overlap(given.items, gold.items) else False
+
+
+def read_tuple(text: str) -> AnswerTuple | None:
+    """Returns the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
+    if len(text) > MAX_CHARS:
+        return None
+    match = _TUPLE.fullmatch(undress(text.replace("$", "")).strip())
+    if match is None or bool(match.group(1)) != bool(match.group(3)):
+        return None
+    parts = re.split("[,;]", re.sub(r"\s", "", match.group(2)))
+    return AnswerTuple(tuple(map(Fraction, (part.rstrip(".") for part in parts))), match.group(1) + match.group(3))
+
+
+def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
+    """Whether an answer is the gold tuple or interval; None if that cannot be decided.
+
+    In a pair, round and square brackets may mean an open and a closed interval, or the same point; without brackets a
+    pair may be a list, whose order does not matter.
+    """
+    if predicted is None:
+        return None if not gold.brackets else False
+    if predicted.values != gold.values:
+        return None if not gold.brackets and sorted(predicted.values) == sorted(gold.values) else False
+    if predicted.brackets == gold.brackets:
+        return True
+    if predicted.is_half_open or gold.is_half_open:
+        return False if predicted.brackets and gold.brackets else None
+    return True if len(gold.values) > 2 or not predicted.brackets or not gold.brackets else None
+
+
+def _read(text: str, is_answer: bool) -> AnswerList | None:
+    """The items of a text. An answer may also put them on lines of their own, with or without markers."""
+    text = text.strip().strip("$").rstrip(".。").strip()
+    if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
+        return None
+    inside = (_BRACKETED if is_answer else _SET).fullmatch(text)
+    if inside is not None and not set("()[]{}") & set(inside.group(1)):
+        text = inside.group(1).strip()
+    if "\n" in text:
+        if not is_answer:
+            return None
+        text = ", ".join(line for line in (part.strip(" ,;") for part in _MARKER.sub("\n", text).split("\n")) if line)
+    is_sequence = _ARROW.search(text) is not None
+    parts = _split(_ARROW if is_sequence else _SEPARATOR, _THOUSANDS.sub("", text))
+    if len(parts) > _MAX_ITEMS:
+        return None
+    items = tuple(map(_item, parts))
+    return AnswerList(items, is_sequence) if "" not in items else None
+
+
+def _split(separator: re.Pattern[str], text: str) -> list[str]:
+    """The parts of a text; separators inside a point do not split it."""
+    inner = [match.span() for match in _INNER.finditer(text)]
+    parts, done = list[str](), 0
+    for found in separator.finditer(text):
+        if not any(start < found.start() < end for start, end in inner):
+            parts.append(text[done : found.start()])
+            done = found.end()
+    return [*parts, text[done:]]
+
+
+def _item(text: str) -> Item:
+    """An item in the form in which it is compared: its exact number, else its normalised words."""
+    point = read_tuple(text) if text[:1] in "([" else None
+    if point is not None:
+        return point
+    words = normalise_text(text)
+    number = read_numerals(text).single
+    if number is not None and (_NUMBER.fullmatch(text.strip()) or (words.isalpha() and " " not in words)):
+        return number.value
+    return words
+
+
+def _may_be_a_name(gold: AnswerList) -> bool:
+    """Whether "Salt and Pepper House" may be one name: two items of which one has several words."""
+    return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
+
+
+def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
+    """Whether an item of one side contains a different item of the other among its words, or is a form of it."""
+    words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
+    return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
+
+
+def _is_within(short: str, long: str) -> bool:
+    return f" {short} " in f" {long} " or (len(short) > 2 and long.startswith(short) and short.isalpha())
+
+
+def _is_short(words: str) -> bool:
+    """Whether a text has at most three words, all of letters with case or digits."""
+    if not 0 < len(words.split()) <= _MAX_SHORT_WORDS:
+        return False
+    return all(unicodedata.category(char)[:2] in {"Ll", "Lu", "Nd"} for char in words.replace(" ", ""))
+
+
+def may_be_interval(text: str, gold: str) -> bool:
+    """Whether a pair in brackets, which may be an interval, answers a gold set of two numbers."""
+    pair = read_tuple(text)
+    return (
+        pair is not None
+        and len(pair.values) == 2
+        and bool(pair.brackets)
+        and _SET.fullmatch(gold.strip(" $")) is not None
+    )
+
+
+def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
+    """Returns the values of at least two names ("a = 2, b = 5"); None for any other text. Never raises."""
+    if len(text) > MAX_CHARS or text.count("=") < least:
+        return None
+    found = [_ASSIGNMENT.fullmatch(part.strip(" $.")) for part in re.split(r"[,;\n]|\band\b", text)]
+    values = {match.group(1): match.group(2) for match in found if match is not None}
+    return values if len(values) == len(found) >= least else None

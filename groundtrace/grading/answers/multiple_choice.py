@@ -1,0 +1,94 @@
+"""Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text.
+
+:mod:`groundtrace.grading.answers.choices` finds the options that an answer names. Naming several options is wrong, even
+with the right one among them; naming none ("the correct one") is wrong, unless the answer may mean an option in other
+words (:mod:`groundtrace.grading.answers.option_hints`). A judge decides on such an answer, and on one option within a
+sentence.
+"""
+
+import re
+
+from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.grading.answers.choices import gold_options, implied_letters, inner_letters, named_options
+from groundtrace.grading.answers.free_text import grade_text, is_free
+from groundtrace.grading.answers.numerals import MAX_CHARS
+from groundtrace.grading.answers.option_hints import has_collective, may_name
+from groundtrace.grading.answers.polarity import is_taken_back
+
+NAME = "mcq"
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|nor|neither|wrong|incorrect\w*|false|except|un\w+|cannot|rule[ds]?\s+out|eliminat\w*|exclud\w*"
+    r"|pas|nicht|kein\w*|falsch|faux|fausse|falso|falsa|não)\b|n['’]t\b|[不错誤]",
+    re.IGNORECASE,
+)
+"""Negations in the languages whose answers are read (:mod:`groundtrace.grading.answers.wrapping`)."""
+
+
+def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
+    """Without choices a gold letter implies options (they may be in the question); another gold is graded as text."""
+    choices = choices or implied_letters(gold)
+    if choices:
+        return _grade_choice(predicted, gold, choices)
+    return Grade(0.0, NAME, "no answer") if predicted is None else grade_text(predicted, gold)
+
+
+def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) -> Grade:
+    """Grades against the given options; all options with the gold's text are right."""
+    right = gold_options(gold, choices)
+    if not right:
+        return Grade(None, "gold", f"gold {gold[:40]!r} is not one of the choices")
+    if predicted is None:
+        return Grade(0.0, NAME, "no answer")
+    if len(predicted) > MAX_CHARS:
+        return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters names no option")
+    named = named_options(predicted, choices)
+    if not named.indices:
+        return _grade_unnamed(predicted, choices, right, named.denied)
+    if is_taken_back(predicted):
+        return Grade(None, "judge", "names an option and corrects itself")
+    if named.is_mention and not _is_also_by_letter(predicted, choices, named.indices):
+        return Grade(None, "judge", "mentions one option within a sentence")
+    if named.indices <= right:
+        return Grade(1.0, NAME, "names the gold option")
+    if len(named.indices) > 1 and has_collective(choices):
+        return Grade(None, "judge", "names several options, and one option stands for several")
+    return Grade(0.0, NAME, "names several options" if len(named.indices) > 1 else "names another option")
+
+
+def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
+    """Grades an answer that names no option by letter or text: wrong if it cannot mean one."""
+    letters = inner_letters(predicted, choices)
+    if not denied and len(letters) == 1 and _NEGATION.search(predicted):
+        denied = letters
+    if denied:
+        is_gold = right <= denied
+        return Grade(0.0 if is_gold else None, NAME if is_gold else "judge", "says only which option is wrong")
+    if len(letters) > 1 and not is_taken_back(predicted):
+        return Grade(0.0, NAME, "names several options")
+    if letters:
+        return Grade(None, "judge", "names an option by letter within a sentence")
+    if may_name(predicted, choices):
+        return Grade(None, "judge", "may mean an option in other words")
+    return Grade(0.0, NAME, "names no option")
+
+
+def _is_also_by_letter(predicted: str, choices: tuple[str, ...], mentioned: frozenset[int]) -> bool:
+    """Whether the sentence that mentions an option also gives its letter and denies nothing ("Paris, France is B")."""
+    return _NEGATION.search(predicted) is None and inner_letters(predicted, choices) == mentioned
+
+
+def _check(gold: Gold) -> str:
+    if gold.chosen is None:
+        raise InvalidGold(f"choices: a {NAME} record needs them")
+    return gold.chosen
+
+
+MULTIPLE_CHOICE = AnswerType(
+    name=NAME,
+    form="Answer with the letter or the text of the right choice.",
+    grade=_grade,
+    check_gold=_check,
+    is_evident=lambda _answer, choices: choices is not None,
+    keeps_choices=True,
+    needs_judge=lambda gold, choices: not (choices or implied_letters(gold)) and is_free(gold),
+)

@@ -1,0 +1,79 @@
+"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas if the gold is one.
+
+The rules are those of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
+gold of any form that they can grade is accepted; a plain number loses its separators.
+"""
+
+import decimal
+import functools
+import re
+
+from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.grading.answers.free_text import LATER_RULES
+from groundtrace.grading.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.grading.answers.number_rules import grade_number, grade_quantity, grade_span
+from groundtrace.grading.answers.number_words import is_number_in_words
+from groundtrace.grading.answers.numerals import MAX_CHARS
+from groundtrace.grading.answers.pairs import grade_pair
+from groundtrace.grading.answers.rules import Rule, grade_by, grade_date, grade_period, method_for
+from groundtrace.grading.answers.wrapping import legible
+from groundtrace.schemas.text import excerpt
+
+_grade_pair = functools.partial(grade_pair, is_number=True)
+_NUMBER_RULES: tuple[Rule, ...] = (grade_period, grade_date, grade_span, grade_quantity, _grade_pair, grade_number)
+_RULES = (*_NUMBER_RULES, *LATER_RULES)
+_GOLD = re.compile(r"[+\-\u2212]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|[+\-\u2212]?\.\d+")
+
+_CONSTANT = re.compile(r"[π√∞½⅓⅔¼¾]|\\(?:pi|sqrt|infty)")
+
+
+def plain_number(text: str) -> str | None:
+    """Returns the number without separators and with an ASCII minus; None for a text that is not one plain number."""
+    return text.strip().replace(",", "").replace("\u2212", "-") if _GOLD.fullmatch(text.strip()) else None
+
+
+def value_of(text: str) -> decimal.Decimal | None:
+    """Returns the value of a plain number; None for other text and for an exponent that is out of range."""
+    number = plain_number(text)
+    try:
+        return None if number is None else decimal.Decimal(number)
+    except decimal.InvalidOperation:
+        return None
+
+
+def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -> Grade:
+    if predicted is None:
+        return Grade(0.0, method_for(gold, is_number=True), "no answer")
+    return grade_by(_RULES, predicted, gold)
+
+
+def is_gradable(gold: str) -> bool:
+    """Whether rules can grade answers against a gold that is not a plain number, such as a fraction or a range."""
+    if not (any(map(str.isdigit, gold)) or _CONSTANT.search(gold) or is_number_in_words(gold[:MAX_CHARS])):
+        return False
+    return any(rule("?", gold) is not None for rule in _NUMBER_RULES) or (
+        is_maths(gold) and compare_maths(gold, "?") is not MathsMatch.GOLD_UNREADABLE
+    )
+
+
+def _check(gold: Gold) -> str:
+    """The number without separators; another gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
+    number = plain_number(gold.answer)
+    if number is not None:
+        return number
+    if not is_gradable(legible(gold.answer)):
+        raise InvalidGold(
+            f"answer: {excerpt(gold.answer)} is not one number, fraction, range, ratio or quantity; "
+            "give a number, or set answer_type to text"
+        )
+    return gold.answer.strip()
+
+
+NUMBER = AnswerType(
+    name="numeric",
+    form="Answer with a number alone.",
+    grade=_grade,
+    check_gold=_check,
+    is_evident=lambda answer, _choices: plain_number(answer) is not None,
+    is_number=True,
+)

@@ -1,0 +1,257 @@
+"""The rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
+
+- numbers (Argos Eq. 7-8): 5 % of the gold if both sides are decimal, else exact, also fractions
+  (:func:`groundtrace.grading.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong, but
+  if others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; the
+  judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+"). The last side of a chain of
+  equations ("2 + 3 = 5") counts, and "2 + 3" alone is 5; "third" is 3, and "none" is 0. The judge decides on words
+  without a number ("several", "VII"), except refusals to answer.
+- numbers with a unit: compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), in any spelling; another
+  dimension or currency is wrong. A bare number is taken in the gold's unit. If the gold has no unit, the prediction's
+  unit is ignored: "5 %" and "5 cm" match the gold "5", but a quantity never matches an ordinal ("2 seconds" is not
+  "2nd"). A percentage is matched by its value ("80 %" and "0.8" are the same, in both directions), and by its number
+  without the sign, but "2 %" is not "200 %". If the gold has a sign, the judge decides on words for a direction ("down
+  4 %"); if it names what is counted, also on other things ("3 oranges" for "3 apples").
+- ranges and bounds: compared as a whole (:mod:`groundtrace.grading.answers.spans`).
+- two numbers that are one answer (3:2, 4 out of 10): :mod:`groundtrace.grading.answers.pairs`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import replace
+from fractions import Fraction
+
+from groundtrace.grading.answers.answer_type import Grade
+from groundtrace.grading.answers.maths import MathsMatch, compare_maths
+from groundtrace.grading.answers.number_words import SCALES, read_ordinal
+from groundtrace.grading.answers.numerals import (
+    MAX_CHARS,
+    Numeral,
+    Reading,
+    is_qualified,
+    last_side,
+    names_alternatives,
+    read_count,
+    read_numerals,
+    same_number,
+    same_value,
+    with_decimal_point,
+    with_digits,
+)
+from groundtrace.grading.answers.pairs import read_pair
+from groundtrace.grading.answers.periods import read_period
+from groundtrace.grading.answers.polarity import is_refusal
+from groundtrace.grading.answers.quantities import compare_quantity, quantity_or_number, whole_quantity, with_ones
+from groundtrace.grading.answers.spans import may_be_within, read_span, same_span
+from groundtrace.grading.answers.wrapping import bare
+
+GOLDS_KEPT = 256
+"""The cache size for parsed golds: a group of responses is graded against one gold."""
+NO_NUMBER = "no number"
+"""The reason of a grade for an answer without a number."""
+
+_VAGUE = re.compile(r"\b(?:some|many|much|few|several|lots?|plenty|not\s+(?:none|zero|nothing)|last)\b", re.IGNORECASE)
+"""Words that mean neither 0 nor 1."""
+_NOTHING = re.compile(r"\s*(?:no|none|nobody|nothing|neither|never|nil)\b", re.IGNORECASE)
+_BESIDE = re.compile(r"\b(?:and|or|to|between|from|either|both|about|around|maybe|perhaps|then|[a-z]\s*=)(?!\w)", re.I)
+_ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
+_CALCULATES = re.compile(
+    r"[+*×÷=]|(?<=\d)\s+[-x]\s+(?=\d)|\b(?:plus|minus|times|out\s+of)\b|(?<=\d)\s+(?:in|of)\s+(?=\d)", re.IGNORECASE
+)
+_DIRECTION = re.compile(
+    r"\b(?:down|up|fell|falls?|fallen|dropp?\w*|declin\w*|decreas\w*|los[st]\w*|loss|lower\w*|less|below|rose|ris\w+"
+    r"|gain\w*|increas\w*|grew|grow\w*|higher|more|above)\b|^\s*\(\s*[$€£]?\d",
+    re.IGNORECASE,
+)
+_SIGNED = re.compile(r"\s*[$€£]?\s?[-+−–]\s?[$€£]?\d")
+_NO_NOUNS = frozenset(
+    [
+        "about",
+        "around",
+        "approximately",
+        "roughly",
+        "nearly",
+        "almost",
+        "exactly",
+        "total",
+        "there",
+        "are",
+        "the",
+        "and",
+        "for",
+        "with",
+        "each",
+        "of",
+        "only",
+        "just",
+        "year",
+        "number",
+        "answer",
+        "one",
+    ]
+)
+
+_gold_numerals = functools.lru_cache(GOLDS_KEPT)(read_numerals)
+_gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
+
+
+def grade_number(predicted: str, gold: str) -> Grade | None:
+    """Numbers by Argos Eq. 7-8; None if the gold is not a single number or an ordinal."""
+    wanted = _gold_numerals(gold).single or read_count(gold)
+    if wanted is None:
+        return None
+    if len(predicted) > MAX_CHARS:
+        return Grade(0.0, "numeric", f"an answer of more than {MAX_CHARS} characters is not a number")
+    predicted = bare(with_decimal_point(last_side(predicted), wanted))
+    if read_period(predicted):
+        return Grade(0.0, "numeric", "a decade or a century")
+    counted = read_count(predicted)
+    if counted is not None:
+        return Grade(float(same_number(counted, wanted)), "numeric", "an ordinal, or none")
+    if read_ordinal(gold) is not None and whole_quantity(with_digits(with_ones(predicted))) is not None:
+        return Grade(0.0, "numeric", "a quantity, not a place in an order")
+    reading = read_numerals(predicted)
+    if reading.is_expression:
+        return _calculated(predicted, gold, wanted)
+    if reading.single is None:
+        return _undecided(predicted, reading, wanted)
+    return _compared(predicted, gold, reading.single, wanted)
+
+
+def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Grade:
+    """One number against another."""
+    if _is_other_direction(predicted, gold) and abs(given.value) == abs(wanted.value):
+        return Grade(None, "judge", "the number, perhaps in another direction")
+    if same_number(given, wanted):
+        if _names_others(predicted, gold):
+            return Grade(None, "judge", "the same number, perhaps of other things")
+        return _stated(predicted, "same number")
+    one_scaled = (given.scale == 1) != (wanted.scale == 1)
+    if one_scaled and same_number(_unscaled(given), _unscaled(wanted)):
+        return Grade(None, "judge", "the same number but for a word like million")
+    return Grade(0.0, "numeric", "another number")
+
+
+def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
+    """Grades an expression by its value against a number."""
+    match = compare_maths(gold, predicted)
+    if match is MathsMatch.GOLD_UNREADABLE:
+        match = compare_maths(str(wanted.value), predicted)
+    is_marked = re.search(r"\d\s?!\s*\Z", predicted) is not None
+    if match is MathsMatch.DIFFERENT and is_marked and _holds(read_numerals(predicted.rstrip("! ")), wanted):
+        return Grade(None, "judge", "the number with an exclamation mark, or its factorial")
+    if match is MathsMatch.PREDICTION_UNREADABLE and _holds(read_numerals(predicted), wanted):
+        return Grade(None, "judge", match.value)
+    return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
+
+
+def _undecided(predicted: str, reading: Reading, wanted: Numeral) -> Grade:
+    """Grades an answer that names no number or several."""
+    if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
+        return _stated(predicted, "the same number in several forms")
+    if not reading.numerals:
+        is_another = _is_surely_another(predicted, wanted)
+        return Grade(0.0, "numeric", NO_NUMBER) if is_another else Grade(None, "judge", NO_NUMBER)
+    text = with_digits(predicted)
+    if _CALCULATES.search(text) and not names_alternatives(re.sub(r"\s-\s", " minus ", text)):
+        values = [numeral.value for numeral in reading.numerals]
+        if "=" not in text and _comes_to(values, wanted.value):
+            return Grade(None, "judge", "a calculation that may come to the number")
+    is_list = not re.search(r"[^\W\d_]", _BESIDE.sub(" ", _ORDINAL_ENDING.sub("", text)))
+    if _holds(reading, wanted) and not is_list and not names_alternatives(text):
+        return Grade(None, "judge", "several numbers, of which one is right")
+    return Grade(0.0, "numeric", "several different numbers")
+
+
+def _is_surely_another(words: str, wanted: Numeral) -> bool:
+    """Whether words without a number cannot mean the number: a code, a refusal, "many" for 0, "nobody" for 3."""
+    pair = read_pair(words)
+    if pair is not None and pair.value == wanted.value:
+        return False
+    is_code = any(map(str.isdigit, words)) and words.isascii()
+    if is_code or not any(map(str.isalnum, words)) or is_refusal(words):
+        return True
+    if wanted.value != 0 and _NOTHING.match(words):
+        return True
+    return 0 <= wanted.value <= 1 and _VAGUE.search(words) is not None
+
+
+def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
+    """Whether two numbers add, subtract, multiply or divide to a third."""
+    one, *others = values
+    if len(others) != 1:
+        return sum(values) == wanted
+    other = others[0]
+    return wanted in {one + other, one - other, one * other} or (other != 0 and wanted == one / other)
+
+
+def _holds(reading: Reading, wanted: Numeral) -> bool:
+    return any(same_number(numeral, wanted) for numeral in reading.numerals)
+
+
+def _unscaled(numeral: Numeral) -> Numeral:
+    """The number without its scale word."""
+    return replace(numeral, value=numeral.value / numeral.scale, scale=1)
+
+
+def _stated(predicted: str, reason: str) -> Grade:
+    """The grade "right", unless the words deny the number or make it a bound."""
+    if is_qualified(predicted):
+        return Grade(None, "judge", "a bound or a denial, not the number itself")
+    return Grade(1.0, "numeric", reason)
+
+
+def _is_other_direction(predicted: str, gold: str) -> bool:
+    """Whether the gold has a sign and the answer has words for a direction."""
+    return _SIGNED.match(gold) is not None and _DIRECTION.search(predicted) is not None
+
+
+def _names_others(predicted: str, gold: str) -> bool:
+    """Whether the gold names what is counted, and the answer something else."""
+    wanted, given = _nouns(gold), _nouns(predicted)
+    return bool(wanted and given) and not any(
+        one.startswith(other[:4]) or other.startswith(one[:4]) for one in wanted for other in given
+    )
+
+
+def _nouns(text: str) -> set[str]:
+    numbers = re.sub(r"\\[A-Za-z]+", " ", with_digits(text))
+    return {
+        word for word in re.findall(r"[^\W\d_]{3,}", numbers.casefold()) if word not in _NO_NOUNS and word not in SCALES
+    }
+
+
+def grade_quantity(predicted: str, gold: str) -> Grade | None:
+    """A number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
+    compared = compare_quantity(bare(predicted), gold)
+    if compared is None:
+        return None
+    if compared.same is not None and _is_other_direction(predicted, gold):
+        return Grade(None, "judge", "the quantity, perhaps in another direction")
+    if compared.same is None:
+        return Grade(None, "judge", compared.reason)
+    return _stated(predicted, compared.reason) if compared.same else Grade(0.0, "numeric", compared.reason)
+
+
+def grade_span(predicted: str, gold: str) -> Grade | None:
+    """Ranges and bounds; None if the gold is neither."""
+    wanted = _gold_span(gold)
+    if wanted is None:
+        return None
+    text = bare(predicted)
+    given, number = read_span(text), quantity_or_number(with_digits(text))
+    same: bool | None = text.strip().casefold() == gold.strip().casefold() or None
+    if given is not None:
+        same = same or same_span(given, wanted)
+    elif number is not None and same is None:
+        # "555-1234" may be a range or not.
+        is_spelt_alike = re.sub(r"\D", "", text) == re.sub(r"\D", "", gold)
+        is_open = is_spelt_alike or number.numeral.is_fraction or may_be_within(number, wanted)
+        same = None if is_open else False
+    elif not any(map(str.isalnum, text)):
+        same = False
+    if same is None:
+        return Grade(None, "judge", "may be meant by the range, or not")
+    return Grade(float(same), "numeric", "same range" if same else "not the same range")

@@ -1,0 +1,271 @@
+"""Numbers in answers: digits, thousands separators, fractions, number words, with units around them.
+
+A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos
+(Eq. 7-8) depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
+
+Decimal digits of any script count; letters that look like digits do not. A scale word multiplies ("5 million" is
+5,000,000, "two dozen" is 24). Number words count if there are no digits, and beside digits only as an alternative to
+them ("five or 6" names two numbers). "The correct one" does not name a number.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from groundtrace.grading.answers.dressing import SIGNED, undress
+from groundtrace.grading.answers.number_words import SCALES, WORDS, locate_words, read_count_words
+
+MAX_CHARS = 2000
+"""Longer text is not read as numbers."""
+
+TOLERANCE = Fraction(5, 100)
+"""Argos Eq. 8."""
+
+_AROUND: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"[$€£¥~`\"]"), " "),
+    (
+        re.compile(r"(?<![A-Za-z])(?:RM|USD|US|EUR|GBP|MYR|Rs|INR|CNY|JPY|SGD|AUD|CAD|CHF)\.?\s?(?=[-.\d])", re.I),
+        " ",
+    ),
+    (re.compile(r"(?<=[A-Za-z])\^\{?-?\d\}?"), ""),
+    *SIGNED,
+)
+_NUMERAL = re.compile(
+    r"(?<![\w.^])(?<!\d[:/])(?P<sign>[-+]?)"
+    r"(?:(?P<whole>\d{1,15})\s+(?P<mixed_n>\d{1,9})\s?/\s?(?P<mixed_d>\d{1,9})"
+    r"|(?P<n>\d{1,15})\s?/\s?(?P<d>\d{1,15})"
+    r"|(?P<int>\d{1,3}(?:,\d{3}){1,12}|\d{1,3}(?:[ ']\d{3}){1,12}(?!\d)"
+    r"|\d{1,2}(?:,\d{2}){1,12},\d{3}(?!\d)|\d{1,40})(?P<point>\.\d{0,40})?(?:[eE](?P<exp>[-+]?\d{1,2}))?"
+    r"|(?P<bare>\.\d{1,40}))"
+    r"(?!\d|\.\d|,\d{3}(?!\d)|\s?/\s?\d|\s?:\s?\d|(?<=[12]\d\d0)'?s\b)"
+)
+"""Matches a number in digits; the years of a decade ("1990s") do not match."""
+_PERCENT = re.compile(r"\s{0,2}(?:%|(?:(?:of\s+)?(?:an?|one|1)\s+)?per\s?cent\b)", re.IGNORECASE)
+_LETTERS = re.compile(r"[A-Za-z]+")
+_ONE_LETTER_UNITS = frozenset("mgshlLNJWVACFK")
+_ARITHMETIC = re.compile(r"[\d\s.()*/+-]*\d\s*[+*]\s*[\d(][\d\s.()*/+-]*")
+_OPERATIONS = re.compile(r"\^|\*\*|\\[A-Za-z]|[√π×÷∙·∞]|\d!")
+
+_SCALE = re.compile(rf"\s?({'|'.join(SCALES)})\b", re.IGNORECASE)
+_JOINT = r"\s*(?:\bor\b|\bto\b|\band\b|/|-|\()\s*"
+_NAMES = "|".join(sorted(WORDS, key=len, reverse=True))
+_JOINED = re.compile(rf"(?:\d|hundred|thousand|million){_JOINT}({_NAMES})\b|\b({_NAMES}){_JOINT}\d", re.IGNORECASE)
+_JOINED_DIGITS = re.compile(r"\d[%\w]{0,3}\s*(?:\bor\b|\bto\b|[-–—/~±])\s*[$€£]?\d", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?<![\d.])(\d+),(\d{1,2}|\d{4,})(?![\d.])")
+_EQUALS = re.compile(r"(?<![=<>!:≠])[=≈](?![=<>])")
+_NO_CHAIN = re.compile(
+    r"[=≈][^=≈]*(?:[,;\n](?!\d)|\b(?:and|or|but|then|so|not)\b)[^=≈]*(?:[=≈]|$)|[<>≤≥≠]|!=|==", re.IGNORECASE
+)
+_QUALIFIED = re.compile(
+    r"(?:\bnot|n['’]t|\b(?:less|more|fewer|greater|larger|smaller|higher|lower|other|rather) than|\bat (?:least|most)"
+    r"|\bup to"
+    r"|\bover|\bunder|\babove|\bbelow|\bexcept|\bbut|\bafter|\bbefore|\bsince|\buntil|\bpast|\bevery|\btwice|\bdouble"
+    r"|\b(?:half|third|quarter)s? of|\bneither|\bnor|[<>≤≥≠不]"
+    r"|\b(?:nicht|pas|mehr als|weniger als|mindestens|h[öo]chstens|[üu]ber|unter|plus d[e']|moins d[e']"
+    r"|au moins|au plus"
+    r"|m[áa]s de|menos de|al menos|mais de|pelo menos|non|no es|più di|meno di|almeno))\s*=?\s*"
+    r"(?:the |in |at |on |exactly |equal to |be |an? )?(?=[-+$€£]?\.?\d)"
+    r"|\d\s?\+(?!\s*\d)|\d\s+(?:or\s+(?:more|less|fewer|so)|at\s+(?:most|least)|max(?:imum)?|minimum|tops)\b"
+    r"|\bnot\s+\w+$|\b10{2,}['’]?s\b"
+    r"|\d(?:\s\w+)?\s+(?:is|are|was|were|would\s+be)\s+(?:not|wrong|incorrect|false|too)\b|\d\s+(?:squared"
+    r"|cubed|each)\b"
+    r"|以上|以下|以内|不到|超过|至少|至多|最多|最少|多于|少于",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Numeral:
+    """One number as written.
+
+    Attributes:
+        value: its exact value, without any percent sign.
+        is_decimal: written with a decimal point: a "float" to Argos.
+        is_percent: a percent sign or word follows.
+        scale: the factor of a scale word in the value; 1 without one.
+        last_place: the worth of one unit in a decimal's last written place; 0 for other numbers.
+        is_fraction: written as a fraction, in digits or words, and not whole.
+    """
+
+    value: Fraction
+    is_decimal: bool
+    is_percent: bool
+    scale: int = 1
+    last_place: Fraction = Fraction(0)
+    is_fraction: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The numbers of a text, in order, and whether it calculates with them (powers, roots, variables)."""
+
+    numerals: tuple[Numeral, ...]
+    is_expression: bool
+
+    @property
+    def single(self) -> Numeral | None:
+        """The number if the text names one value (perhaps repeatedly) and does not calculate; else None."""
+        if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
+            return None
+        return self.numerals[0]
+
+
+def read_numerals(text: str) -> Reading:
+    """Returns the numbers of a short text; for number words see the module. Never raises."""
+    return _read_numerals(text) if len(text) <= MAX_CHARS else Reading((), False)
+
+
+@functools.lru_cache(maxsize=1024)
+def _read_numerals(text: str) -> Reading:
+    """The numbers of a text, cached, since the answers of a group are often the same."""
+    text = undress(text)
+    for pattern, replacement in _AROUND:
+        text = pattern.sub(replacement, text)
+    is_expression = _OPERATIONS.search(text) is not None or _ARITHMETIC.fullmatch(text.rstrip(".")) is not None
+    placed = locate_numerals(text)
+    for _, _, end in placed:
+        suffix = _LETTERS.match(text, end)
+        if suffix is not None and len(suffix.group()) == 1 and suffix.group() not in _ONE_LETTER_UNITS:
+            is_expression = True
+    numerals = [numeral for numeral, _, _ in placed]
+    if not numerals and not is_expression and not any(c.isdigit() for c in text):
+        numerals = _in_words(text)
+    elif numerals:
+        numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(1) or match.group(2))]
+    return Reading(tuple(numerals), is_expression)
+
+
+def is_qualified(text: str) -> bool:
+    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5"); "about" does not."""
+    return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
+
+
+def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
+    """Returns the numbers in digits of an undressed text, each with its start and its end (after its scale word)."""
+    placed: list[tuple[Numeral, int, int]] = []
+    for match in _NUMERAL.finditer(plain):
+        scaled = _SCALE.match(plain, match.end())
+        end = match.end() if scaled is None else scaled.end()
+        numeral = _read(match, plain, SCALES[scaled.group(1).lower()] if scaled is not None else 1, end)
+        if numeral is not None:
+            placed.append((numeral, match.start(), end))
+    return placed
+
+
+def is_whole_number(text: str) -> bool:
+    """Whether a short text is one number in digits and nothing else."""
+    if len(text) > MAX_CHARS:
+        return False
+    plain = undress(text).strip(" $").rstrip(".")
+    placed = locate_numerals(plain)
+    return len(placed) == 1 and placed[0][1:] == (0, len(plain))
+
+
+def same_number(predicted: Numeral, gold: Numeral) -> bool:
+    """Argos Eq. 7-8 if both are decimal, else equality.
+
+    |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Deviation:
+    Argos divides by max(|g|, 1), so that any two numbers below 0.05 would be the same (1.6e-19 and 6e-23). Only 0
+    matches 0. Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its
+    last place (2/3 is 0.67). If one side has a percent sign, the numbers are compared without it (2 and 2 %), except
+    that only its value matches a share below 1 (0.02 is 2 %, not 0.02 %). "2 %" also has the value 0.02, and 1.25 is
+    125 %.
+    """
+    if predicted.is_percent != gold.is_percent:
+        percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
+        if abs(bare.value) < 1 and bare.value:
+            share = replace(percent, value=percent.value / 100, is_percent=False, last_place=percent.last_place / 100)
+            is_right = _is_near(bare, share) if bare is predicted else _is_near(share, bare)
+            return is_right or (gold.is_percent and _is_near(bare, percent))
+        if bare.value.denominator != 1 and percent.value == 100 * bare.value:
+            return True
+    return _is_near(predicted, gold)
+
+
+def same_value(predicted: Numeral, gold: Numeral) -> bool:
+    """Whether two numbers are exactly the same, with percent signs as in :func:`same_number`."""
+    one, other = (
+        replace(numeral, is_decimal=False, last_place=Fraction(0), is_fraction=False) for numeral in (predicted, gold)
+    )
+    return same_number(one, other)
+
+
+def _is_near(predicted: Numeral, gold: Numeral) -> bool:
+    """Whether two numbers are the same; percent signs are ignored."""
+    if predicted.value == gold.value:
+        return True
+    if predicted.is_decimal and gold.is_decimal:
+        return abs(predicted.value - gold.value) <= TOLERANCE * abs(gold.value)
+    decimal, other = (predicted, gold) if predicted.is_decimal else (gold, predicted)
+    is_precise = decimal.is_decimal and abs(decimal.value) >= 10 * decimal.last_place
+    return other.is_fraction and is_precise and 2 * abs(decimal.value - other.value) <= decimal.last_place
+
+
+def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
+    """The numeral of one match, or None for a division by zero."""
+    part = match.groupdict()
+    denominator = int(part["mixed_d"] or part["d"] or 1)
+    if denominator == 0:
+        return None
+    if part["mixed_n"] or part["n"]:
+        value = int(part["whole"] or 0) + Fraction(int(part["mixed_n"] or part["n"]), denominator)
+        is_decimal, last_place, is_fraction = False, Fraction(0), value.denominator != 1
+    else:
+        written = re.sub("[, ']", "", part["int"] or "0") + (part["point"] or part["bare"] or "")
+        value = Fraction(written.removesuffix(".")) * Fraction(10) ** int(part["exp"] or 0)
+        places = len(part["point"] or part["bare"] or ".") - 1
+        is_decimal, last_place, is_fraction = places > 0, Fraction(0), False
+        if is_decimal:
+            last_place = Fraction(10) ** (int(part["exp"] or 0) - places) * scale
+    percent = _PERCENT.match(text, end) is not None
+    return Numeral(
+        scale * (-value if part["sign"] == "-" else value), is_decimal, percent, scale, last_place, is_fraction
+    )
+
+
+def _in_words(text: str) -> list[Numeral]:
+    return [
+        Numeral(value, False, _PERCENT.match(text, end) is not None, is_fraction=value.denominator != 1)
+        for value, _, end in locate_words(text)
+    ]
+
+
+def read_count(text: str) -> Numeral | None:
+    """Returns the number of an answer that is an ordinal or means "none"; None for any other text."""
+    value = read_count_words(text)
+    return None if value is None else Numeral(Fraction(value), False, False)
+
+
+def names_alternatives(text: str) -> bool:
+    """Whether a short text joins numbers as alternatives or as a range: "5 or 6", "five or 6", "3-5"."""
+    return len(text) <= MAX_CHARS and (_JOINED.search(text) or _JOINED_DIGITS.search(text)) is not None
+
+
+def with_digits(text: str) -> str:
+    """Returns a text of bounded length without digits with its numbers in words as digits ("twelve cm" is 12 cm)."""
+    if any(char.isdigit() for char in text) or len(text) > MAX_CHARS:
+        return text
+    for value, start, end in reversed(locate_words(text)):
+        text = f"{text[:start]}{value}{text[end:]}"
+    return text
+
+
+def last_side(text: str) -> str:
+    """Returns the last side of a chain of equations ("2 + 3 = 5"), or the text if it is not one chain.
+
+    Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not a chain.
+    """
+    if len(text) > MAX_CHARS or _NO_CHAIN.search(text):
+        return text
+    *sides, last = _EQUALS.split(text)
+    return last.strip() if sides and last.strip() else text
+
+
+def with_decimal_point(text: str, gold: Numeral) -> str:
+    """Returns the text with the comma of its only number ("3,5") as a point, if the gold is a decimal."""
+    if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
+        return text
+    return _DECIMAL_COMMA.sub(r"\1.\2", text)

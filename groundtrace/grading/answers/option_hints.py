@@ -1,0 +1,86 @@
+"""Whether an answer that names no option by letter or text may still mean one, so that a judge has to decide.
+
+Hints are a telling part ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six o'clock"
+for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
+("vitamin") is not a hint.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from groundtrace.grading.answers.choices import normalise_text
+from groundtrace.grading.answers.free_text import grade_text, is_free
+from groundtrace.grading.answers.number_words import read_ordinal
+from groundtrace.grading.answers.numerals import is_whole_number, read_numerals, same_number, same_value, with_digits
+from groundtrace.grading.answers.polarity import is_refusal
+
+_PLACE = re.compile(r"\b(?:option|choice|answer|number|no\.|image)\s*#?\s*(\d{1,2})\b|#(\d{1,2})\b", re.IGNORECASE)
+_OPTION = re.compile(r"\s+(?:option|choice|one|answer|image|of\s+(?:them|these|those))\b.*", re.IGNORECASE)
+_COLLECTIVE = re.compile(r"(?:all|both|none|neither|either|any|everything|nothing)\b", re.IGNORECASE)
+_WORDS = re.compile(r"[^\W_]+")
+_TELLING_NOTHING = frozenset(
+    re.findall(
+        r"\w+",
+        "is are was be it its of the in on at to by and or for from with this that these those there than as one i he "
+        "she they do does has have option choice answer correct",
+    )
+)
+_SHORT_NOT = re.compile(r"n['’]t\b")
+_is_free = functools.lru_cache(1024)(is_free)
+_MIN_STEM = 4
+
+
+def may_name(answer: str, choices: tuple[str, ...]) -> bool:
+    """Whether an answer may mean one of the options in other words. Never raises; linear in the texts."""
+    return not is_refusal(answer) and (
+        _names_a_place(answer, len(choices))
+        or _shares_a_telling_word(answer, choices)
+        or (_COLLECTIVE.match(answer.strip()) is not None and has_collective(choices))
+        or any(_is_another_form(answer, choice) for choice in choices)
+    )
+
+
+def has_collective(choices: tuple[str, ...]) -> bool:
+    """Whether an option means all or none of the others ("All of the above")."""
+    return any(_COLLECTIVE.match(choice.strip()) for choice in choices)
+
+
+def _names_a_place(answer: str, count: int) -> bool:
+    """Whether an answer numbers an option: "option 2", "the second one"."""
+    found = _PLACE.search(answer)
+    number = int(found.group(1) or found.group(2)) if found is not None else read_ordinal(_OPTION.sub("", answer))
+    return number is not None and 1 <= number <= count
+
+
+def _shares_a_telling_word(answer: str, choices: tuple[str, ...]) -> bool:
+    """Whether a word of the answer, or another form of it, is in some of the options but not in all."""
+    options = [_words(choice) for choice in choices]
+    for word in _words(answer):
+        holders = sum(any(_is_form(word, other) for other in option) for option in options)
+        if 0 < holders < len(options):
+            return True
+    return False
+
+
+def _words(text: str) -> set[str]:
+    words = _WORDS.findall(normalise_text(_SHORT_NOT.sub(" not", with_digits(text))))
+    return {word for word in words if word not in _TELLING_NOTHING and not word.isdigit() and len(word) > 1}
+
+
+def _is_form(one: str, other: str) -> bool:
+    """Whether two words are the same or have one stem: increases, increasing."""
+    if one == other:
+        return True
+    stem = max(_MIN_STEM, min(len(one), len(other)) - 3)
+    return one[:stem] == other[:stem] and min(len(one), len(other)) >= _MIN_STEM
+
+
+def _is_another_form(answer: str, choice: str) -> bool:
+    """Whether the answer matches, or may match, an option that is a number, a quantity, a time or a range."""
+    one, other = read_numerals(answer).single, read_numerals(choice).single
+    if one is not None and other is not None and is_whole_number(choice):
+        # Options are compared without tolerance, but a fraction may be rounded.
+        return same_value(one, other) or (other.is_fraction and same_number(one, other))
+    return not _is_free(choice) and grade_text(answer, choice).value != 0.0

@@ -1,0 +1,79 @@
+"""Two numbers that are one answer: ratios (3:2), shares (4 out of 10) and sizes (1920×1080)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from groundtrace.grading.answers.answer_type import Grade
+from groundtrace.grading.answers.numerals import Numeral, read_numerals, same_number, with_digits
+from groundtrace.grading.answers.wrapping import bare
+
+MAX_CHARS = 80
+"""Longer text is not a pair."""
+
+_NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+_PATTERNS = tuple(
+    (kind, re.compile(rf"\$?\s*{_NUMBER}\s*(?:{joint})\s*{_NUMBER}\s*\$?", re.IGNORECASE))
+    for kind, joint in (
+        ("ratio", r":|∶|\bto\b"),
+        ("share", r"\bout\s+of\b|\bin\b|\bof\b"),
+        ("size", r"[x×]|\bby\b"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two numbers: ``kind`` is ``ratio``, ``share`` or ``size``."""
+
+    kind: str
+    one: Fraction
+    other: Fraction
+
+    @property
+    def value(self) -> Fraction:
+        """The value of the pair: an area for a size, a quotient otherwise. ``other`` is not 0."""
+        return self.one * self.other if self.kind == "size" else self.one / self.other
+
+
+def read_pair(text: str) -> Pair | None:
+    """Returns the ratio, the share or the size that a short text consists of; None for other text. Never raises."""
+    text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
+    for kind, pattern in _PATTERNS:
+        found = pattern.fullmatch(text)
+        if found is not None and Fraction(found.group(2)):
+            return Pair(kind, Fraction(found.group(1)), Fraction(found.group(2)))
+    return None
+
+
+def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
+    """Ratios, shares and sizes; None for any other gold.
+
+    A pair in other terms (6:4 for 3:2) is the same if only a number can be meant: if the type is a number, and in a
+    formula. The judge decides on scores and times, and on the value of a pair ("20 %" for "1 in 5").
+    """
+    wanted = read_pair(gold)
+    if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):
+        return None
+    given = read_pair(bare(predicted))
+    method = "maths" if "$" in gold else "numeric"
+    if given is not None and given.kind == wanted.kind:
+        if (given.one, given.other) == (wanted.one, wanted.other):
+            return Grade(1.0, method, f"same {wanted.kind}")
+        if given.value == wanted.value and not (wanted.kind == "ratio" and (is_number or "$" in gold)):
+            return Grade(None, "judge", f"the same {wanted.kind} in other terms or another order")
+        return Grade(float(given.value == wanted.value), method, f"compares the value of the {wanted.kind}")
+    return None if "$" in gold else _of_another_form(predicted, wanted)
+
+
+def _of_another_form(predicted: str, wanted: Pair) -> Grade:
+    """Grades an answer that is not such a pair: a number that is neither its value nor its first part is wrong."""
+    single = read_numerals(predicted).single
+    if single is None or single.value == (wanted.one if wanted.kind == "share" else None):
+        return Grade(None, "judge", f"not a {wanted.kind}, but may mean it")
+    value = Numeral(wanted.value, False, False, is_fraction=wanted.value.denominator != 1)
+    if same_number(single, value) or single.is_decimal or single.is_percent:
+        return Grade(None, "judge", f"may be the value of the {wanted.kind}")
+    return Grade(0.0, "numeric", f"a number, not the {wanted.kind}")

@@ -1,0 +1,56 @@
+"""Decades and centuries in answers ("the 1990s", "the '90s", "19th century"): neither numbers nor years."""
+
+from __future__ import annotations
+
+import re
+
+from groundtrace.grading.answers.number_words import read_ordinal
+
+_TENS = ("", "", "twenties", "thirties", "forties", "fifties", "sixties", "seventies", "eighties", "nineties")
+_LEAD = re.compile(r"(?:(?:in|during|from)\s+)?(?:the\s+)?")
+_YEARS = re.compile(r"([12]\d\d0)['’]?s")
+_SHORT_YEARS = re.compile(r"['’]?([2-9]0)['’]?s")
+_IN_WORDS = re.compile(rf"(?:roaring\s+|swinging\s+)?({'|'.join(_TENS[2:])})")
+_CENTURY = re.compile(r"(.{3,20}?)[\s-]+(?:century|c)\.?")
+
+Years = tuple[int, int]
+"""The first year and the one after the last."""
+
+
+def read_period(text: str) -> frozenset[Years]:
+    """Returns the periods that a whole text may mean; none for other text. Never raises.
+
+    "The 1800s" are a decade or a century, "the '90s" those of three centuries. "90s" alone may be 90 seconds, which the
+    caller has to decide.
+    """
+    text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
+    lead = _LEAD.match(text)
+    text = text[lead.end() :] if lead is not None else text
+    years = _YEARS.fullmatch(text)
+    if years is not None:
+        start = int(years.group(1))
+        return frozenset({(start, start + 10)} | ({(start, start + 100)} if start % 100 == 0 else set()))
+    short, words = _SHORT_YEARS.fullmatch(text), _IN_WORDS.fullmatch(text)
+    if short is not None or words is not None:
+        ten = int(short.group(1)) if short is not None else 10 * _TENS.index(words.group(1) if words else "")
+        return frozenset((century + ten, century + ten + 10) for century in (1800, 1900, 2000))
+    century = _CENTURY.fullmatch(text)
+    number = None if century is None else read_ordinal(century.group(1))
+    return frozenset() if not number or number > 30 else frozenset({(100 * (number - 1), 100 * number)})
+
+
+def is_bare_tens(text: str) -> bool:
+    """Whether a period is written as "90s", which may be seconds."""
+    return re.fullmatch(r"\s*\d\ds\.?\s*", text) is not None
+
+
+def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
+    """Whether two periods are the same; None if they may be."""
+    if len(gold) == 1 and predicted == gold:
+        return True
+    return None if predicted & gold else False
+
+
+def holds_year(gold: frozenset[Years], year: int) -> bool:
+    """Whether a year is within a period but not its first year, which has the digits of the period and is not meant."""
+    return any(start < year < end for start, end in gold)

@@ -1,0 +1,113 @@
+"""Which side an answer takes: yes (true) or no (false); and whether it corrects itself."""
+
+from __future__ import annotations
+
+import re
+
+from groundtrace.grading.answers.wrapping import unled
+
+POLARITY = {"yes": True, "true": True, "no": False, "false": False}
+"""The words for a side, in lower case: at the start or end of an answer they decide; a gold is one of them."""
+
+_LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)
+_YES = re.findall(
+    r"\w+",
+    "y t correct right affirmative oui sí si sim ja 是 是的 是对的 是正确的 没错 对 对的 正确 正确的 真 有 "
+    "はい そう そうです 네 예",
+)
+_NO = re.findall(
+    r"\w+",
+    "n f incorrect wrong untrue negative non nein não 否 不 不是 不是的 不对 不正确 错 错误 错的 是错的 "
+    "是错误的 假 没有 いいえ いや 아니요 아니오",
+)
+_ALONE = _LEADING | dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
+"""Words for a side only as a whole clause: "correct", but not "the correct one" or "on the right"."""
+
+_NEGATED = re.compile(
+    r"\b(?:not|isn['’]t|n['’]t)\s+(?:(true|false)\b|(yes|no|correct|right|incorrect|wrong)(?=\s*(?:[.,;:!?。，！)]|$)))"
+)
+_NO_ANSWER = re.compile(
+    r"\bno\s+(?:doubt|question|problem|wonder|one)\b|(?:n['’]t|\b(?:can)?not|\bnever|\bwrong)\s+(?:(?!not\b)[a-z]+\s+){1,3}?(?:yes|no)[.!]?\Z"
+    r"|\b(?:yes|no)[\"'”’]?\s+(?:is|was|would\s+be|isn['’]t)\s+(?:not|wrong|incorrect|false|the\s+wrong)\b|\b(?:yes|no)\s+isn['’]t\b"
+    r"|\bno\s+(?:idea|clue|way|answer|comment|opinion|information|data|response|image|picture)\b"
+    r"|\bn/a\b"
+)
+_RETRACTION = re.compile(
+    r"\b(?:wait|actually|sorry|correction|rather|on\s+second\s+thoughts?|scratch\s+that|i\s+mean|hmm+|going\s+to\s+say|but\s+it['’]?\s?(?:i?s|was))\b",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(
+    r"\b(?:maybe|perhaps|possibly|might|may\s+be|could\s+be|undecided|uncertain|depends|sometimes|impossible|no\s+way)\b",
+    re.IGNORECASE,
+)
+_REFUSAL = re.compile(
+    r"\b(?:no|not\s+enough)\s+(?:idea|clue|answer|comment|opinion|information|data|image|picture)s?\b|\bn/?a\b|^\W*(?:the|this|that)\s+(?:correct|right|best|same)\s+(?:one|answer|number|option)\W*$"
+    r"|\b(?:unknown|unclear|unsure|not\s+sure|cannot|can['’]?t|unable|(?:do\s+not|don['’]?t)\s+know)\b",
+    re.IGNORECASE,
+)
+_ANSWER_IS = re.compile(
+    r"(?:(?:so|thus|hence|therefore),?\s+)?(?:the|my)\s+(?:[a-z]+\s+)?answer\s+is:?\s+", re.IGNORECASE
+)
+_DENIAL = re.compile(
+    r"(?:not\s+(?:really|at\s+all|quite)|never|hardly|(?:definitely|certainly|absolutely|of\s+course)\s+not|no\s+way"
+    r"|(?:i\s+)?(?:do\s+not|don['’]t)\s+think\s+so"
+    r"|(?:it|that|this|there|they|he|she)\s+(?:is|are|was|were|does|do|did|has|have)(?:\s+not|n['’]t))\W*",
+    re.IGNORECASE,
+)
+"""Whole answers that mean no in other words."""
+_STATEMENT = re.compile(
+    r"\b(?:is|are|was|were|does|do|did|has|have|had|can|will|shows?|contains?|refuted|supported|rejected|confirmed|definitely|absolutely|certainly|indeed|sure"
+    r"|surely|of\s+course|undoubtedly|undeniably|obviously|clearly|exactly|doubt|question|think\s+so|not|both\s+are)\b|['’]s\s"
+    r"|n['’]t\b",
+    re.IGNORECASE,
+)
+_CLAUSES = re.compile(r"[.,;:/!?\n()。，、；：！？]|\b(?:or|and|but)\b|\banswer is\b")
+_BOTH_SIDES = re.compile(r"\b(?:yes(?:\s+n?or)?\s+no|no(?:\s+n?or)?\s+yes)\b")
+
+
+def is_taken_back(answer: str) -> bool:
+    """Whether an answer corrects itself ("A ... wait, B")."""
+    return _RETRACTION.search(answer) is not None
+
+
+def may_take_side(text: str, side: bool) -> bool:
+    """Whether an answer that states neither yes nor no may mean that side: "It does", "Not at all", "No, wait, yes".
+
+    False for both words, a hedge, a refusal and a mere noun ("Norway", "on the right").
+    """
+    text = _ANSWER_IS.sub("", text.strip(), count=1)
+    words = set(re.findall(r"[^\W\d_]+", text.casefold()))
+    if _HEDGE.search(text) is not None or is_refusal(text) or (side and _DENIAL.fullmatch(text.strip())):
+        return False
+    if len({POLARITY[word] for word in words & POLARITY.keys()}) == 2:
+        return is_taken_back(text)
+    return _DENIAL.fullmatch(text.strip()) is not None or _STATEMENT.search(text) is not None
+
+
+def is_refusal(text: str) -> bool:
+    """Whether an answer refuses to answer or has no content: "no idea", "I cannot tell", "the correct one"."""
+    return _REFUSAL.search(text) is not None
+
+
+def polarity(text: str) -> bool | None:
+    """Returns the side that an answer takes (without a leading "The answer is"); None for neither or both.
+
+    The leading or the final word or clause decides. A later "no" within a clause ("Yes, there is no dog") is not an
+    answer word; one that stands alone or ends the answer is, and so are "true" and "false" anywhere, and "yes no" side
+    by side. "Not true" and "not yes" are the other side. Never raises; linear in ``len(text)``.
+    """
+    if _BOTH_SIDES.search(text.casefold()):
+        return None
+    text = _NO_ANSWER.sub("unknown", text.casefold().strip())
+    text = _NEGATED.sub(lambda found: "false" if _ALONE[found.group(1) or found.group(2)] else "true", text)
+    words = re.findall(r"[^\W\d_]+", text)
+    if not words or _BOTH_SIDES.search(text):
+        return None
+    clauses = [clause for part in _CLAUSES.split(text) if (clause := unled(part.strip(" *'\"-–—")).strip())]
+    sides = {POLARITY[word] for word in words if word in {"true", "false"}}
+    sides |= {_ALONE[clause] for clause in clauses if clause in _ALONE}
+    ends = [_LEADING[word] for word in (words[0], words[-1]) if word in _LEADING]
+    ends += [_ALONE[clause] for clause in (*clauses[:1], *clauses[-1:]) if clause in _ALONE]
+    if not ends or not sides | {*ends} <= {ends[0]}:
+        return None
+    return ends[0]

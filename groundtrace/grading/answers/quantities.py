@@ -1,0 +1,254 @@
+"""Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
+
+The comparison is that of Argos Eq. 7-8 (:func:`groundtrace.grading.answers.numerals.same_number`) after converting
+exactly. A bare number is taken in the gold's unit; another dimension or currency is another quantity. The comparison is
+undecided if a unit is unknown, if two dimensions may mean the same ("20 degrees", months and days), or if a conversion
+that people round is within the tolerance.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+from groundtrace.grading.answers.dressing import undress
+from groundtrace.grading.answers.maths import MathsMatch, compare_maths
+from groundtrace.grading.answers.number_words import SCALES, read_ordinal
+from groundtrace.grading.answers.numerals import (
+    MAX_CHARS,
+    TOLERANCE,
+    Numeral,
+    last_side,
+    locate_numerals,
+    read_numerals,
+    same_number,
+    with_decimal_point,
+    with_digits,
+)
+from groundtrace.grading.answers.polarity import is_refusal
+from groundtrace.grading.answers.units import (
+    Unit,
+    convert,
+    is_rounded_conversion,
+    is_whole_conversion,
+    may_be_same_dimension,
+    unit_at,
+)
+
+_SIGN = re.compile(
+    r"(US\$|A\$|C\$|S\$|[$€£¥₹]|\bRM(?=\d)|\b(?:RM|USD|EUR|GBP|MYR|Rs|INR|CNY|RMB|JPY|SGD|AUD|CAD|CHF)\b\.?)"
+    r"\s?([-+]?(?:\d{1,3}(?:[ ']\d{3})+(?!\d)|\d[\d,]*)(?:\.\d+)?(?:e[-+]?\d{1,2})?"
+    r"(?:\s?(?:hundred|thousand|million|billion|trillion)\b)?)"
+)
+_INCHES = r"(\d+(?:\.\d+)?)\s?(?:''|\")(?![\w'\"])"
+_FEET: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(rf"(?<![\d°.'\"])(\d+)\s?'\s?{_INCHES}"), r"\1 ft \2 in"),
+    (re.compile(rf"(?<![\d°.'\"]){_INCHES}"), r"\1 in"),
+    (re.compile(r"(?<![\d°.'\"])(\d+)'\s?(\d{1,2})(?![\d.'\"])"), r"\1 ft \2 in"),
+    (re.compile(r"(?<![\d°.'\"])(\d+(?:\.\d+)?)\s?'(?![\w'\"])"), r"\1 ft"),
+    (re.compile(r"(\d)\s?(dollars?|euros?)\s(?:and\s)?(\d{2})\s*\Z", re.IGNORECASE), r"\1.\3 \2"),
+    (re.compile(r"(\d\s?h(?:rs?)?\s?\d{1,2}\s?)m\b"), r"\1min"),
+    (re.compile(r"(\d\s?(?:h|hrs?|m|min|ft|kg|lb))(?=\d)"), r"\1 "),
+    (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
+)
+"""6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs are minutes and seconds."""
+_POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
+_PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
+_MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
+_LETTER_IN_FORMULA = re.compile(r"\$[^$]*\d\s*[A-Za-z][^$]*\$")
+_UPRIGHT = re.compile(r"\\(?:text|mathrm|mbox|circ)")
+_ONE_UNIT = re.compile(r"\b(an?|one|\d+)\s+([A-Za-z]{2,})(\s+and\s+a\s+half)?\b", re.IGNORECASE)
+_HALF_OF = re.compile(rf"\bhalf\s+(?:of\s+)?an?\s+(?=[a-z])(?!(?:{'|'.join(SCALES)})\b)", re.IGNORECASE)
+_AFTER_UNIT = re.compile(
+    r"\s+(?:old|of\s+age|long|wide|tall|high|deep|thick|away|each|in\s+(?:total|length|height|width|all))\Z"
+)
+_GAP = re.compile(r"\s*(?:and\s+)?")
+_NO_UNITS = frozenset(
+    ["is", "are", "was", "as", "in", "on", "at", "for", "of", "and", "so", "since", "because", "total"]
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number, its unit if it has a known one, and the unknown word that follows it otherwise."""
+
+    numeral: Numeral
+    unit: Unit | None
+    word: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Whether an answer is the gold quantity (None if that cannot be decided), and the reason in one line."""
+
+    same: bool | None
+    reason: str
+
+
+def read_quantities(text: str) -> tuple[Quantity, ...]:
+    """Returns the quantities of a short text, in order; "1 h 30 min" is one. Longer text has none. Never raises."""
+    if len(text) > MAX_CHARS:
+        return ()
+    return tuple(quantity for quantity, _, _ in _located(_plain(text)))
+
+
+def whole_quantity(text: str) -> Quantity | None:
+    """Returns the quantity with a known unit that a short text consists of, or None.
+
+    The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
+    """
+    if len(text) > MAX_CHARS or (_LETTER_IN_FORMULA.search(text) and not _UPRIGHT.search(text)):
+        return None
+    plain = _AFTER_UNIT.sub("", _plain(text).strip().rstrip(".").strip())
+    located = _located(plain)
+    if len(located) != 1 or located[0][0].unit is None:
+        return None
+    quantity, start, end = located[0]
+    return quantity if not plain[:start].strip() and not plain[end:].strip() else None
+
+
+def same_exactly(one: Quantity, other: Quantity) -> bool | None:
+    """Whether two quantities with units are exactly the same; None if one has no unit."""
+    if one.unit is None or other.unit is None:
+        return None
+    return convert(one.numeral.value, one.unit, other.unit) == other.numeral.value
+
+
+def quantity_or_number(text: str) -> Quantity | None:
+    """Returns the quantity or the number, perhaps with the word for what is counted, that a short text consists of."""
+    quantity = whole_quantity(text)
+    if quantity is not None or len(text) > MAX_CHARS:
+        return quantity
+    plain = _plain(text).strip().rstrip(".").strip()
+    located = _located(plain)
+    if len(located) != 1 or located[0][1] > 0:
+        return None
+    quantity, _, end = located[0]
+    return quantity if re.fullmatch(r"(?:\s[A-Za-z]{2,}){0,2}", plain[end:]) else None
+
+
+# Many answers are compared with one gold.
+_gold_quantity = functools.lru_cache(256)(whole_quantity)
+
+
+def compare_quantity(predicted: str, gold: str) -> Comparison | None:
+    """Compares an answer, without its leading phrase, with a gold quantity; None if the gold is not one.
+
+    All quantities of the answer must be the gold ("12 cm (0.12 m)"). Several different ones are wrong, but if all those
+    of the gold's dimension are right ("the 3 sides are 12 cm long") the result is undecided. Never raises.
+    """
+    wanted = _gold_quantity(gold)
+    if wanted is None or wanted.unit is None:
+        return None
+    if len(predicted) > MAX_CHARS:
+        return Comparison(False, f"an answer of more than {MAX_CHARS} characters is not a number")
+    if read_ordinal(predicted) is not None:
+        return Comparison(False, "a place in an order, not a quantity")
+    predicted = with_decimal_point(with_digits(with_ones(last_side(predicted))), wanted.numeral)
+    whole = whole_quantity(predicted)
+    reading = read_numerals(predicted)
+    if whole is None and reading.is_expression:
+        return _compare_expression(predicted, gold)
+    given = read_quantities(predicted) if whole is None else (whole,)
+    if not given:
+        is_any = bool(reading.numerals) or (any(map(str.isalnum, predicted)) and not is_refusal(predicted))
+        return Comparison(None if is_any else False, "no number, or one in words")
+    sames = [_same(quantity, wanted, wanted.unit) for quantity in given]
+    if all(sames):
+        return Comparison(True, "same quantity")
+    in_kind = [s for s, q in zip(sames, given, strict=True) if q.unit and q.unit.dimension == wanted.unit.dimension]
+    if None in sames or (in_kind and all(in_kind)):
+        return Comparison(None, "the quantity, or one of several, may be the same")
+    return Comparison(False, "another quantity" if len(given) == 1 else "several different numbers")
+
+
+def with_ones(text: str) -> str:
+    """Returns the text with "a second" as 1 second, and "an hour and a half" as 1.5 hours."""
+    return _ONE_UNIT.sub(_as_one, _HALF_OF.sub("half ", text))
+
+
+def _as_one(found: re.Match[str]) -> str:
+    number, name, half = found.groups()
+    if unit_at(name, 0)[0] is None:
+        return found.group()
+    if half:
+        return f"{'1' if number.isalpha() else number}.5 {name}"
+    return f"one {name}" if number.isalpha() else found.group()
+
+
+def _compare_expression(predicted: str, gold: str) -> Comparison:
+    """Compares a calculation with a quantity: maths ignores units, so with another unit the result is undecided."""
+    match = compare_maths(gold, predicted)
+    letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
+    is_angle = "°" in gold or "circ" in gold or "degree" in gold
+    if match is MathsMatch.DIFFERENT and is_angle:
+        return Comparison(None, "a calculation that may be the angle in radians")
+    if match in {MathsMatch.EQUAL, MathsMatch.DIFFERENT} and letters[0] in {"", letters[1]}:
+        return Comparison(match is MathsMatch.EQUAL, match.value)
+    return Comparison(None, "a calculation that may come to the quantity")
+
+
+def _same(given: Quantity, wanted: Quantity, unit: Unit) -> bool | None:
+    """Whether two quantities are the same, or None if a unit is unknown or a conversion may have been rounded."""
+    if given.unit is None:
+        same = same_number(given.numeral, wanted.numeral)
+        if not same and given.numeral.scale != wanted.numeral.scale == 1:
+            written = replace(given.numeral, value=given.numeral.value / given.numeral.scale)
+            return None if same_number(written, wanted.numeral) else False
+        is_unknown = given.word and given.word.lower() not in _NO_UNITS
+        return None if same and is_unknown and not _is_pound(given.word, unit) else same
+    if may_be_same_dimension(given.unit, unit):
+        # "20 degrees" for 20 °C is as good as a bare number; a gold of 20 degrees may be a temperature or an angle.
+        is_temperature = unit.dimension[0][0] == "temperature"
+        return True if is_temperature and same_number(given.numeral, wanted.numeral) else None
+    value = convert(given.numeral.value, given.unit, unit)
+    if value is None:
+        is_rate = bool(unit.currencies & given.unit.currencies) and set(given.unit.dimension) < set(unit.dimension)
+        return None if is_rate and same_number(given.numeral, wanted.numeral) else False
+    last_place = given.numeral.last_place * given.unit.worth / unit.worth
+    if same_number(replace(given.numeral, value=value, last_place=last_place), wanted.numeral):
+        return True
+    is_near = abs(value - wanted.numeral.value) <= TOLERANCE * abs(wanted.numeral.value)
+    is_exact = not given.numeral.is_decimal and is_whole_conversion(given.unit, unit)
+    return None if is_near and is_rounded_conversion(given.unit, unit) and not is_exact else False
+
+
+def _is_pound(word: str, unit: Unit) -> bool:
+    """Whether the word "pounds", money or mass, fits the unit of the gold quantity."""
+    return word.lower() in {"pound", "pounds"} and (unit.currencies == {"GBP"} or unit == unit_at("lb", 0)[0])
+
+
+def _plain(text: str) -> str:
+    """Undressed text with powers as ``^n``, percent signs, and a currency after its number."""
+    plain = undress(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
+    if "°" not in plain:
+        for pattern, replacement in _FEET:
+            plain = pattern.sub(replacement, plain)
+    return _SIGN.sub(r"\2 \1 ", _POWER.sub(r"^\1", _PERCENT.sub("%", plain)))
+
+
+def _located(plain: str) -> list[tuple[Quantity, int, int]]:
+    """Each quantity with the offsets of its number's first character and after its unit."""
+    found: list[tuple[Quantity, int, int]] = []
+    for numeral, start, number_end in locate_numerals(plain):
+        unit, word, end = unit_at(plain, number_end)
+        quantity = Quantity(numeral, unit, word)
+        last = found[-1] if found else None
+        joined = None if last is None or not _GAP.fullmatch(plain, last[2], start) else _joined(last[0], quantity)
+        if last is not None and joined is not None:
+            found[-1] = (joined, last[1], end)
+        else:
+            found.append((quantity, start, end))
+    return found
+
+
+def _joined(first: Quantity, second: Quantity) -> Quantity | None:
+    """The sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    if first.unit is None or second.unit is None or first.unit.offset:
+        return None
+    value = convert(second.numeral.value, second.unit, first.unit)
+    if value is None or first.unit.worth <= second.unit.worth or not 0 <= value < 1:
+        return None
+    total = first.numeral.value + (value if first.numeral.value >= 0 else -value)
+    return Quantity(Numeral(total, first.numeral.is_decimal or second.numeral.is_decimal, False), first.unit)

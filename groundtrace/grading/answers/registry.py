@@ -1,0 +1,40 @@
+"""The answer types by name: a new one is a file in this room and one line here."""
+
+import functools
+
+from groundtrace.grading.answers.answer_type import AnswerType, Grade
+from groundtrace.schemas.registry import Registry
+
+ANSWER_TYPES: Registry[AnswerType] = Registry(
+    "answer_types",
+    "answer type",
+    "groundtrace.grading.answers.answer_type:AnswerType",
+    {
+        "mcq": "groundtrace.grading.answers.multiple_choice:MULTIPLE_CHOICE",
+        "numeric": "groundtrace.grading.answers.number:NUMBER",
+        "text": "groundtrace.grading.answers.free_text:FREE_TEXT",
+        "bool": "groundtrace.grading.answers.yes_no:YES_NO",
+        "boxes": "groundtrace.grading.answers.gold_boxes:GOLD_BOXES",
+    },
+)
+
+
+def answer_type_named(name: str) -> AnswerType:
+    """Returns the type of that name; for a name that is not known here, a type that leaves every answer unscored.
+
+    Records of an unknown type are refused where they are read (:mod:`groundtrace.grading.input_record`). Rows of a run
+    that knew the type may be read where it is unknown, such as in a trainer.
+    """
+    return ANSWER_TYPES[name] if name in ANSWER_TYPES else _unknown(name)
+
+
+def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
+    """Returns the type of a record that does not name one: the first that its answer and choices show, or free text."""
+    return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
+
+
+@functools.lru_cache(256)
+def _unknown(name: str) -> AnswerType:
+    """The type that stands for an unknown one."""
+    reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
+    return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

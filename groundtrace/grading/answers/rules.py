@@ -1,0 +1,201 @@
+"""The rules that grade answers that are numbers or text, one function for each kind of gold.
+
+Each takes the predicted answer and the gold, and returns None if the gold is not of its kind, so that the next rule is
+tried. If a rule cannot decide, its grade is unscored with the method "judge".
+
+- numbers, quantities, ranges and ratios: :mod:`groundtrace.grading.answers.number_rules`.
+- decades and centuries: :mod:`groundtrace.grading.answers.periods`; the judge decides on a year within one.
+- dates and times of day: by their fields; the judge decides on ambiguous ones (03/04/2021)
+  (:mod:`groundtrace.grading.answers.dates`).
+- mathematics: by math-verify (:mod:`groundtrace.grading.answers.maths`).
+- tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. The judge decides on numbers without
+  brackets in another order.
+- lists: any order but every item as often as in the gold; arrows make the order count
+  (:mod:`groundtrace.grading.answers.lists`).
+- other text (Argos Eq. 6): equal words are right; on others the judge decides, since they may mean the same (sofa and
+  couch).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+
+from groundtrace.grading.answers.answer_type import Grade
+from groundtrace.grading.answers.choices import normalise_text
+from groundtrace.grading.answers.dates import read_date, same_date
+from groundtrace.grading.answers.lists import (
+    may_be_interval,
+    read_assignments,
+    read_list,
+    read_tuple,
+    same_list,
+    same_tuple,
+)
+from groundtrace.grading.answers.maths import MAX_CHARS as MAX_MATHS_CHARS
+from groundtrace.grading.answers.maths import MathsMatch, compare_maths, is_maths
+from groundtrace.grading.answers.number_rules import GOLDS_KEPT
+from groundtrace.grading.answers.number_words import is_number_in_words
+from groundtrace.grading.answers.numerals import MAX_CHARS, read_numerals, with_digits
+from groundtrace.grading.answers.periods import holds_year, is_bare_tens, read_period, same_period
+from groundtrace.grading.answers.quantities import whole_quantity
+from groundtrace.grading.answers.spans import read_span
+from groundtrace.grading.answers.wrapping import bare, without_markup
+
+Rule = Callable[[str, str], Grade | None]
+"""Grades (predicted, gold), or returns None if the gold is not of the rule's kind. Never raises."""
+
+_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}|∈|\\in(?![A-Za-z])")
+_AROUND_SIGN = re.compile(r"\s*([<>=+|])\s*")
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+_gold_date = functools.lru_cache(GOLDS_KEPT)(read_date)
+_gold_period = functools.lru_cache(GOLDS_KEPT)(read_period)
+_gold_assignments = functools.lru_cache(GOLDS_KEPT)(read_assignments)
+_gold_list = functools.lru_cache(GOLDS_KEPT)(read_list)
+_gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
+
+
+def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
+    """Returns the grade of the first rule that fits the gold, else that of the words alone. Equal text is right."""
+    grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
+    if grade is None:
+        return _compare_words(predicted, gold)
+    if grade.value != 1.0 and predicted.strip() == gold.strip():
+        return Grade(1.0, "text", "same text")
+    return grade
+
+
+def method_for(gold: str, is_number: bool = False) -> str:
+    """Returns the method that fits a gold answer, to be reported if there is no answer to grade."""
+    if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
+        return "date"
+    if read_span(gold) is not None:
+        return "numeric"
+    if (is_number and read_numerals(gold).single is not None) or whole_quantity(gold) is not None:
+        return "numeric"
+    if read_list(gold) is not None:
+        return "list"
+    return "maths" if is_maths(gold) else "text"
+
+
+def grade_period(predicted: str, gold: str) -> Grade | None:
+    """Decades and centuries; None if the gold is neither."""
+    wanted = _gold_period(gold)
+    if not wanted or is_bare_tens(gold):
+        return None
+    words = bare(predicted) if len(predicted) <= MAX_CHARS else ""
+    given, year = read_period(words), read_numerals(words).single
+    if given:
+        same = same_period(given, wanted)
+    elif year is not None and year.value.denominator == 1:
+        same = None if holds_year(wanted, int(year.value)) else False
+    else:
+        return _compare_words(predicted, gold)
+    if same is None:
+        return Grade(None, "judge", "may be of the same years")
+    return Grade(float(same), "date", "same years" if same else "other years, or one of them")
+
+
+def grade_date(predicted: str, gold: str) -> Grade | None:
+    """Dates and times of day; None if the gold is neither."""
+    wanted = _gold_date(gold)
+    if wanted is None:
+        return None
+    given = read_date(bare(predicted)) if len(predicted) <= MAX_CHARS else None
+    if given is None:
+        return _compare_words(predicted, gold)
+    same = same_date(given, wanted)
+    if same is None:
+        return Grade(None, "judge", "the dates or times may be the same")
+    return Grade(float(same), "date", "same date or time" if same else "another date or time")
+
+
+def grade_maths(predicted: str, gold: str) -> Grade | None:
+    """Formulas by math-verify; None if the gold is not one."""
+    if not _gold_is_maths(gold):
+        return None
+    words = bare(predicted)
+    match = compare_maths(gold, predicted)
+    if match is not MathsMatch.EQUAL and is_number_in_words(words):
+        match = compare_maths(gold, with_digits(words))
+    if match is MathsMatch.ROUNDED or (match is MathsMatch.PREDICTION_UNREADABLE and _is_prose(words)):
+        return Grade(None, "judge", match.value)
+    if match is MathsMatch.DIFFERENT and "pi" in gold and ("°" in predicted or "circ" in predicted):
+        return Grade(None, "judge", "an angle in degrees")
+    if match is MathsMatch.DIFFERENT and "matrix}" in gold and "matrix}" not in predicted:
+        return Grade(None, "judge", "a vector may be written as a tuple")
+    if match is not MathsMatch.GOLD_UNREADABLE:
+        return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
+    return None
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text that maths cannot read has words and not only symbols: they may name the gold."""
+    return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
+
+
+def grade_tuple(predicted: str, gold: str) -> Grade | None:
+    """Tuples and intervals of numbers, exactly; without brackets they may be a list, so another order may be right."""
+    wanted, given = read_tuple(gold), read_tuple(bare(predicted))
+    if wanted is None or (given is None and not wanted.brackets):
+        return None
+    if given is None and [numeral.value for numeral in read_numerals(predicted).numerals] == [*wanted.values]:
+        return Grade(None, "judge", "the same numbers in the same order")
+    same = same_tuple(given, wanted)
+    if same is None:
+        return Grade(None, "judge", "the same numbers in another order or other brackets")
+    return Grade(float(same), "numeric", "same tuple" if same else "not the same tuple")
+
+
+def grade_list(predicted: str, gold: str) -> Grade | None:
+    """Lists; None if the gold is not one, or if two lists may still mean the same."""
+    listed = _gold_list(gold)
+    same = None if listed is None else same_list(bare(predicted), listed)
+    if same and may_be_interval(bare(predicted), gold):
+        return Grade(None, "judge", "the items of the set, or the ends of an interval")
+    return None if same is None else Grade(float(same), "list", "same items" if same else "not the same items")
+
+
+def grade_assignments(predicted: str, gold: str) -> Grade | None:
+    """Values of several names, by name; the judge decides on values without names. None for any other gold."""
+    wanted = _gold_assignments(gold)
+    if wanted is None:
+        return None
+    given = read_assignments(bare(predicted), 1)
+    if given is not None and given.keys() < wanted.keys():
+        return Grade(0.0, "maths", "the values of some names")
+    if given is None or given.keys() != wanted.keys():
+        return _compare_words(predicted, gold)
+    matches = {compare_maths(wanted[name], given[name]) for name in wanted}
+    if matches <= {MathsMatch.EQUAL, MathsMatch.DIFFERENT}:
+        return Grade(float(matches == {MathsMatch.EQUAL}), "maths", "the values of each name")
+    return Grade(None, "judge", "the values of several names")
+
+
+def grade_sequence(predicted: str, gold: str) -> Grade | None:
+    """Lists with arrows, which maths would treat as formulas."""
+    listed = _gold_list(gold)
+    return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
+
+
+def _compare_words(predicted: str, gold: str) -> Grade:
+    """Compares words as a whole: equal ones are right; on others only a judge can decide.
+
+    The gold among alternatives ("white or black") is wrong.
+    """
+    if predicted.strip() == gold.strip():
+        return Grade(1.0, "text", "same text")
+    if len(predicted) > MAX_CHARS:
+        return Grade(None, "judge", "a long text that may mean the same")
+    gold, plain = (_AROUND_SIGN.sub(r"\1", without_markup(text)) for text in (gold, predicted))
+    wanted = normalise_text(gold)
+    if wanted and wanted in {normalise_text(bare(plain)), normalise_text(plain)}:
+        return Grade(1.0, "text", "same text")
+    alternatives = {normalise_text(bare(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()
+    if wanted and wanted in alternatives:
+        return Grade(0.0, "text", "several alternatives")
+    if not any(unicodedata.category(char)[0] in "LNS" for char in bare(plain)):
+        return Grade(0.0, "text", "no letter, digit or symbol")
+    return Grade(None, "judge", "texts differ and may still mean the same")

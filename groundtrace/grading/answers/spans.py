@@ -1,0 +1,126 @@
+"""Ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
+
+A range is one answer of two numbers: one of them alone is wrong, and a judge decides on a number between them. Both
+numbers have one unit, wherever it is written; a range without a unit is taken in the gold's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from groundtrace.grading.answers.numerals import with_digits
+from groundtrace.grading.answers.quantities import Quantity, quantity_or_number
+from groundtrace.grading.answers.units import convert
+
+MAX_CHARS = 80
+"""Longer text is not a range."""
+
+_JOINTS = re.compile(r"(?<![eE^{])\s*[-‐‑‒–—−~]\s*|\s+(?:to|through|thru|until|till|and|or)\s+", re.IGNORECASE)
+_LEAD = re.compile(r"(?:(between)|(?:ranging\s+)?from)\s+", re.IGNORECASE)
+_BOUNDS: tuple[tuple[str, str], ...] = (
+    (
+        r"(?:at\s+least|no\s+(?:fewer|less)\s+than|not\s+(?:fewer|less)\s+than|≥|>=|\\geq?|a\s+minimum\s+of)\s*(.+)",
+        ">=",
+    ),
+    (r"(.+?)\s*(?:or\s+(?:more|above|over|higher|greater)|and\s+(?:above|over|up)|\+)", ">="),
+    (r"(?:more\s+than|over|above|greater\s+than|higher\s+than|>)\s*(.+)", ">"),
+    (r"(?:at\s+most|up\s+to|no\s+more\s+than|not\s+more\s+than|≤|<=|\\leq?|a\s+maximum\s+of)\s*(.+)", "<="),
+    (r"(.+?)\s*(?:or\s+(?:less|fewer|below|under|lower)|and\s+(?:below|under))", "<="),
+    (r"(?:less\s+than|fewer\s+than|under|below|lower\s+than|<)\s*(.+)", "<"),
+)
+_BOUND_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), sign) for pattern, sign in _BOUNDS)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range or a bound.
+
+    Attributes:
+        kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
+        sides: the two numbers in rising order; one for a bound.
+    """
+
+    kind: str
+    sides: tuple[Quantity, ...]
+
+
+def read_span(text: str) -> Span | None:
+    """Returns the range or the bound that a short text consists of; None for other text. Never raises."""
+    text = text.strip().rstrip(".。").strip()
+    if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
+        return None
+    for pattern, sign in _BOUND_PATTERNS:
+        found = pattern.fullmatch(text)
+        bound = None if found is None else quantity_or_number(with_digits(found.group(1)))
+        if bound is not None:
+            return Span(sign, (bound,))
+    return _range(with_digits(text))
+
+
+def same_span(predicted: Span, gold: Span) -> bool | None:
+    """Whether two spans are the same; None if they may be ("more than 4" and "at least 5")."""
+    if predicted.kind != gold.kind:
+        return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
+    is_same = all(_same(one, other) for one, other in zip(predicted.sides, gold.sides, strict=True))
+    is_percent = predicted.sides[-1].numeral.is_percent and gold.sides[-1].unit is None
+    return None if is_same and is_percent else is_same
+
+
+def may_be_within(number: Quantity, gold: Span) -> bool:
+    """Whether a span may mean the number: strictly within a range, within a bound, or one of two alternatives."""
+    if gold.kind == "or":
+        return any(_same(number, side) for side in gold.sides)
+    values = [value for side in gold.sides if (value := _value_in(number, side)) is not None]
+    if len(values) < len(gold.sides):
+        return False
+    value, bound = values[0], gold.sides[0].numeral.value
+    if gold.kind == "-":
+        return value > bound and values[1] < gold.sides[1].numeral.value
+    return {">=": value >= bound, ">": value > bound, "<=": value <= bound, "<": value < bound}[gold.kind]
+
+
+def _range(text: str) -> Span | None:
+    """Two numbers joined by a hyphen or a word; a hyphen or "to" joins them in rising order."""
+    lead = _LEAD.match(text)
+    rest = text if lead is None else text[lead.end() :]
+    for joint in _JOINTS.finditer(rest):
+        word = joint.group().strip().lower()
+        low, high = quantity_or_number(rest[: joint.start()]), quantity_or_number(rest[joint.end() :])
+        if low is None or high is None or (word == "and" and (lead is None or not lead.group(1))):
+            continue
+        low, high = _with_scale(_with_unit(low, high), high), _with_unit(high, low)
+        value = _value_in(low, high)
+        if value is None:
+            return None
+        if word == "or":
+            return Span("or", (low, high) if value <= high.numeral.value else (high, low))
+        return Span("-", (low, high)) if value < high.numeral.value else None
+    return None
+
+
+def _with_unit(side: Quantity, other: Quantity) -> Quantity:
+    """The side in the other's unit if it has none of its own: "10-15 years"."""
+    if side.unit is not None or other.unit is None:
+        return side
+    return replace(side, unit=other.unit)
+
+
+def _with_scale(low: Quantity, high: Quantity) -> Quantity:
+    """The lower side with the other's scale word if it has none of its own: "7-8 million"."""
+    scale = high.numeral.scale
+    if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
+        return low
+    return replace(low, numeral=replace(low.numeral, value=low.numeral.value * scale, scale=scale))
+
+
+def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
+    """The number in the side's unit; None for another dimension. It is unchanged if either side has no unit."""
+    if number.unit is None or side.unit is None:
+        return number.numeral.value
+    return convert(number.numeral.value, number.unit, side.unit)
+
+
+def _same(number: Quantity, side: Quantity) -> bool:
+    return _value_in(number, side) == side.numeral.value

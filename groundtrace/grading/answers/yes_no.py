@@ -1,0 +1,57 @@
+"""Yes and no, true and false (Argos Eq. 6): the leading or the final one decides; both ("yes no") are wrong."""
+
+from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
+from groundtrace.grading.answers.choices import normalise_text
+from groundtrace.grading.answers.numerals import MAX_CHARS
+from groundtrace.grading.answers.polarity import POLARITY, may_take_side, polarity
+from groundtrace.grading.answers.wrapping import unled, without_markup
+from groundtrace.schemas.text import excerpt, folded
+
+NAME = "bool"
+
+
+def yes_or_no(text: str) -> str | None:
+    """Returns ``yes`` or ``no`` for a text that is one word for it, with or without a full stop; else None."""
+    side = POLARITY.get(folded(text).rstrip("."))
+    return None if side is None else ("yes" if side else "no")
+
+
+def is_polar(gold: str) -> bool:
+    """Whether a gold answer is one word for yes or no."""
+    return normalise_text(gold) in POLARITY
+
+
+def grade_polar(predicted: str, gold: str) -> Grade:
+    """Grades an answer against a gold that :func:`is_polar`."""
+    if len(predicted) > MAX_CHARS:
+        return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
+    stated = polarity(unled(without_markup(predicted).replace("**", "")))
+    wanted = POLARITY[normalise_text(gold)]
+    if stated is None and may_take_side(predicted, wanted):
+        return Grade(None, "judge", "states a side in other words than yes and no")
+    if stated is None:
+        return Grade(0.0, NAME, "states neither or both of yes and no")
+    right = stated == wanted
+    return Grade(float(right), NAME, "same side" if right else "other side")
+
+
+def _grade(predicted: str | None, gold: str, _choices: tuple[str, ...] | None) -> Grade:
+    if not is_polar(gold):
+        return Grade(None, "gold", f"gold {gold[:40]!r} is neither yes nor no")
+    return Grade(0.0, NAME, "no answer") if predicted is None else grade_polar(predicted, gold)
+
+
+def _check(gold: Gold) -> str:
+    word = yes_or_no(gold.answer)
+    if word is None:
+        raise InvalidGold(f"answer: {excerpt(gold.answer)} is neither yes nor no")
+    return word
+
+
+YES_NO = AnswerType(
+    name=NAME,
+    form="Answer yes or no.",
+    grade=_grade,
+    check_gold=_check,
+    is_evident=lambda answer, _choices: folded(answer) in {"yes", "no"},
+)

@@ -1,0 +1,251 @@
+"""Validation of one input record, field by field; no file is opened here.
+
+A record is a JSON object with id, source, license, media (a path or a list of paths), question, answer, answer_type (a
+name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`), choices (list or null) and boxes (list of {label,
+bbox} or null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes
+or no (also the JSON values true and false), else text. If there are choices, the answer is one of them, by its text or
+as the same number. If a record has choices and names a type without choices, it is asked without them, and they are
+kept beside the question.
+"""
+
+import decimal
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from groundtrace.grading.answers.answer_type import AnswerType, Gold, InvalidGold
+from groundtrace.grading.answers.number import value_of
+from groundtrace.grading.answers.registry import ANSWER_TYPES, evident_type
+from groundtrace.grading.answers.yes_no import yes_or_no
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.control_text import DAMAGE
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.reasons import Reason
+from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
+from groundtrace.schemas.text import excerpt, folded, storable
+
+_BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
+_MADE_UP = re.compile(r"#\d+\Z")
+_LETTER = re.compile(r"\W*[A-Za-z]\W*")
+_MAX_NUMBER = 1e300
+_NAMES = {"\x0c": "form feed (a broken \\f… such as \\frac?)", "\x08": "backspace (a broken \\b… such as \\beta?)"}
+_NAMES |= {
+    "\x0b": "vertical tab (a broken \\v… such as \\vec?)",
+    "\t": "tab left of a broken \\t…",
+    "\r": "broken \\r…",
+}
+
+
+class InvalidRecord(ValueError):
+    """A record that cannot be used. ``record_id`` is its id if it could be read, ``origin`` its data for people."""
+
+    def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason, self.detail, self.record_id = reason, detail, record_id
+        self.origin = NO_ORIGIN
+
+
+@record
+class InputRecord:
+    """A record whose fields are valid; its media have not been opened. ``media`` are URIs.
+
+    ``opened_choices`` are the choices of a record that is not of type mcq. Comparisons of two records ignore
+    ``origin``.
+    """
+
+    number: int
+    id: str
+    source: str
+    license: str
+    media: tuple[str, ...]
+    question: str
+    answer: str
+    answer_type: str
+    choices: tuple[str, ...] | None
+    boxes: tuple[Box, ...] | None
+    opened_choices: tuple[str, ...] | None = None
+    origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
+
+
+def parse_record(raw: RawRecord) -> InputRecord:
+    """Returns the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault."""
+    origin = raw.origin
+    try:
+        fields = _json_object(raw.text)
+        if not raw.materialised:
+            origin = replace(origin, media_names=_names(fields.get("media")))
+        return replace(_parse(raw, fields), origin=origin)
+    except InvalidRecord as error:
+        error.origin = origin
+        raise
+
+
+def _names(media: object) -> tuple[str, ...]:
+    """The paths in a media field; "" for an entry that is not a path."""
+    paths = media if isinstance(media, list) else [media]
+    return tuple(storable(path) if isinstance(path, str) else "" for path in paths if path is not None)
+
+
+def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:
+    record_id = fields.get("id")
+    if isinstance(record_id, int) and not isinstance(record_id, bool):
+        record_id = str(record_id)
+    if not isinstance(record_id, str) or not record_id.strip():
+        raise InvalidRecord(Reason.INVALID_RECORD, f"id: expected a non-empty string, got {excerpt(record_id)}")
+    if _MADE_UP.search(record_id):
+        detail = f"id: {excerpt(record_id)} ends like the ids that repeated records are rejected under (#number)"
+        raise InvalidRecord(Reason.INVALID_RECORD, detail)
+    if raw.problem:
+        raise InvalidRecord(Reason.INVALID_RECORD, raw.problem, record_id)
+    try:
+        return _parse_fields(raw, record_id, fields)
+    except InvalidRecord as error:
+        error.record_id = record_id
+        raise
+
+
+def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) -> InputRecord:
+    question = _text(fields, "question")
+    choices = _choices(fields.get("choices"))
+    answer = _answer(fields)
+    boxes = _boxes(fields.get("boxes"))
+    kind = _answer_type(fields.get("answer_type"), answer, choices)
+    source, licence = _text(fields, "source"), _text(fields, "license")
+    media = _media(fields.get("media"), raw.materialised)
+    texts = [("id", record_id), ("question", question), ("answer", answer), ("source", source), ("license", licence)]
+    texts += [("choices", choice) for choice in choices or ()] + [("media", uri) for uri in media]
+    texts += [("boxes", box.label) for box in boxes or ()]
+    for name, text in texts:
+        _refuse_control(name, text)
+    return InputRecord(
+        number=raw.number,
+        id=record_id,
+        source=source,
+        license=licence,
+        media=media,
+        question=question,
+        answer=_checked_answer(kind, answer, choices, boxes),
+        answer_type=kind.name,
+        choices=choices if kind.keeps_choices else None,
+        boxes=boxes,
+        opened_choices=None if kind.keeps_choices else choices,
+    )
+
+
+def _json_object(text: str) -> Mapping[str, object]:
+    try:
+        fields = json.loads(text)  # NaN and infinity pass here and are refused by the checks of their field
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(Reason.INVALID_RECORD, f"not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"expected a JSON object, got {excerpt(fields)}")
+    return fields
+
+
+def _answer(fields: Mapping[str, object]) -> str:
+    value = fields.get("answer")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if _finite(value) else _text(fields, "answer")
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidRecord(Reason.INVALID_RECORD, f"{name}: expected a non-empty string, got {excerpt(value)}")
+    return value
+
+
+def _media(value: object, materialised: bool) -> tuple[str, ...]:
+    paths = [value] if isinstance(value, str) else value
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"media: expected one or more paths, got {excerpt(value)}")
+    return tuple(path if materialised else f"input:{path}" for path in paths)
+
+
+def _choices(value: object) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) < 2:
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected a list of at least two, got {excerpt(value)}")
+    if all(_finite(choice) for choice in value):
+        value = [str(choice) for choice in value]
+    if not all(isinstance(choice, str) and choice.strip() for choice in value):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: expected non-empty strings, got {excerpt(value)}")
+    if len({folded(choice) for choice in value}) < len(value):
+        raise InvalidRecord(Reason.INVALID_RECORD, f"choices: two are the same in {excerpt(value)}")
+    return tuple(value)
+
+
+def _boxes(value: object) -> tuple[Box, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected a list, got {excerpt(value)}")
+    return tuple(_box(entry) for entry in value)
+
+
+def _box(entry: object) -> Box:
+    if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected label and bbox, got {excerpt(entry)}")
+    corners, index = entry.get("bbox"), entry.get("media_index", 0)
+    if not isinstance(corners, list) or len(corners) != 4 or not all(_finite(value) for value in corners):
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: expected four finite numbers, got {excerpt(corners)}")
+    if not isinstance(index, int) or index < 0:
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: media_index {excerpt(index)}")
+    x1, y1, x2, y2 = (float(value) for value in corners)
+    if x2 <= x1 or y2 <= y1:
+        raise InvalidRecord(Reason.INVALID_BOXES, f"boxes: {corners} has no area")
+    return Box(entry["label"], x1, y1, x2, y2, index)
+
+
+def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) -> AnswerType:
+    if not named:
+        return evident_type(answer, choices)
+    if not isinstance(named, str) or named not in ANSWER_TYPES:
+        known = tuple(ANSWER_TYPES)
+        raise InvalidRecord(Reason.INVALID_RECORD, f"answer_type: {excerpt(named)} is not one of {known}")
+    return ANSWER_TYPES[named]
+
+
+def _checked_answer(
+    kind: AnswerType, answer: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
+) -> str:
+    """The answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
+    chosen = None if choices is None else _choice(answer, choices)
+    try:
+        return kind.check_gold(Gold(answer, chosen, boxes))
+    except InvalidGold as error:
+        raise InvalidRecord(Reason.INVALID_RECORD, str(error)) from error
+
+
+def _choice(answer: str, choices: tuple[str, ...]) -> str:
+    """The one choice that matches the answer: the same words, else the same number, yes or no, or number and unit."""
+    for meaning in (folded, value_of, yes_or_no, _quantity):
+        meant = meaning(answer)
+        matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
+        if len(matching) == 1:
+            return matching[0]
+    remedy = ": give the choice's text, not its letter" if _LETTER.fullmatch(answer) else ""
+    detail = f"answer {excerpt(answer)} is not among {excerpt(choices)}{remedy}"
+    raise InvalidRecord(Reason.ANSWER_NOT_IN_CHOICES, detail)
+
+
+def _quantity(text: str) -> decimal.Decimal | None:
+    """The number that a text begins with, as in "5 cm"."""
+    return value_of(text.split()[0]) if text.strip() else None
+
+
+def _refuse_control(name: str, text: str) -> None:
+    found = DAMAGE.search(text) or _BROKEN_LATEX.search(text)
+    if found:
+        character = found.group()
+        what = _NAMES.get(character, "control character")
+        raise InvalidRecord(Reason.CONTROL_CHARACTERS, f"{name}: {what}, U+{ord(character):04X} at {found.start()}")
+
+
+def _finite(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= _MAX_NUMBER  # false for NaN and infinity; an int may be too large for a float

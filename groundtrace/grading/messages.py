@@ -1,0 +1,63 @@
+"""A message to a model: parts of text and media, in the order in which the model sees them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.times import format_moment
+from groundtrace.schemas.records import FrameRef, MediaRef, Overlay
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A stretch of text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class MediaPart:
+    """A medium by reference.
+
+    ``upright`` is False if the file's EXIF orientation must be applied before the medium is shown.
+    """
+
+    uri: str
+    sha256: str
+    kind: str = "image"
+    upright: bool = True
+
+
+Part = TextPart | MediaPart
+
+
+def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
+    """Returns the part that shows an original image, a frame or a drawn image."""
+    if isinstance(ref, Overlay | FrameRef):
+        return MediaPart(ref.uri, ref.sha256)
+    return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
+
+
+def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
+    """Returns the media as a model sees them: an image as it is, a video as its frames, each after its number and time.
+
+    ``drawn`` gives the overlay that replaces an image (media index, None) or a frame (media index, number).
+    """
+    drawn = drawn or {}
+    parts: list[Part] = []
+    for index, medium in enumerate(media):
+        if not medium.frames:
+            parts.append(media_part(drawn.get((index, None), medium)))
+            continue
+        parts.append(TextPart(clip_line(medium, index, len(media))))
+        for frame in medium.frames:
+            parts.append(TextPart(f"{format_moment(frame.number, frame.t_s).capitalize()}:"))
+            parts.append(media_part(drawn.get((index, frame.number), frame)))
+    return parts
+
+
+def clip_line(medium: MediaRef, index: int, count: int) -> str:
+    """Returns the line before a clip's frames, with the clip's number if there are several media."""
+    which = f"Medium {index + 1}: a" if count > 1 else "A"
+    last = medium.frames[len(medium.frames) - 1]
+    frames = f"{last.number} frames" if last.number > 1 else "its one frame"
+    return f"{which} video clip, shown as {frames}, the last at {last.t_s:.2f} s."

@@ -1,0 +1,92 @@
+"""The wording of a question: its choices, the form of its answer, and the user turn of a shard."""
+
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.messages import clip_line
+from groundtrace.grading.responses.image_mentions import INSTRUCTION
+from groundtrace.grading.responses.times import format_moment
+from groundtrace.schemas.records import MediaRef, Question
+
+POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
+"""The forms of a response.
+
+They are: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and in words alone (iVGR's
+streams), and reasoning of any kind (RuCL).
+"""
+
+TRACE_INSTRUCTION = (
+    "Think inside <think> and </think>, and point at the things that you rely on as "
+    '<points x1="X" y1="Y" alt="label">label</points>. Then give only the final answer inside <answer> and </answer>.'
+)
+INSTRUCTIONS = {
+    POINTS: TRACE_INSTRUCTION,
+    JUDGE: (
+        "Say inside <judge> and </judge> whether this question needs reasoning or can be answered directly. Then "
+        "reason inside <think> and </think>, and leave that empty where the question can be answered directly. Then "
+        "give only the final answer inside \\boxed{}."
+    ),
+    BOXES: (
+        "Think inside <think> and </think>, and give the box of each object that you rely on as "
+        '<box alt="label">[x1, y1, x2, y2]</box>. Then give only the final answer inside <answer> and </answer>.'
+    ),
+    TEXTUAL: (
+        "Think inside <think> and </think>, in words alone, without coordinates. Then give only the final answer "
+        "inside <answer> and </answer>."
+    ),
+    PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
+}
+"""The instruction for each form, as in the user's turn of a shard."""
+
+
+CLIP_INSTRUCTION = (
+    'Directly behind each point, name its frame as "in frame F (T s)"; for what takes several frames, say '
+    '"from T1 s to T2 s". Name only frames that are shown.'
+)
+
+
+def answer_format(question: Question) -> str:
+    """Returns the sentence that asks for the form of the final answer."""
+    return answer_type_named(question.answer_type).form
+
+
+def lettered_choices(question: Question) -> str:
+    """Returns the choices as lines ``A. text``; an empty string if there are none."""
+    return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
+
+
+def image_hints(question: Question) -> list[str]:
+    """Returns the instruction to name the image that is meant, if there are several still images; else nothing."""
+    several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
+    return [INSTRUCTION] if several else []
+
+
+def instruction(question: Question, form: str = POINTS) -> str:
+    """Returns the instruction for that form: how to reason and answer, and how to name the image or frame meant.
+
+    The latter is there only if coordinates are asked for and the image or frame is ambiguous. Raises KeyError for an
+    unknown form.
+    """
+    said = [INSTRUCTIONS[form]]
+    if form in (POINTS, BOXES):
+        said += image_hints(question)
+    if form == POINTS and any(medium.frames for medium in question.media):
+        said.append(CLIP_INSTRUCTION)
+    return " ".join(said)
+
+
+def user_text(question: Question, form: str = POINTS) -> str:
+    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
+
+    Each frame of a clip follows its number and time, as the teacher saw it.
+    """
+    parts = [_marks(question.media) + question.question, lettered_choices(question)]
+    parts.append(f"{instruction(question, form)} {answer_format(question)}")
+    return "\n".join(part for part in parts if part)
+
+
+def _marks(media: tuple[MediaRef, ...]) -> str:
+    """``<image>`` for each image, and a line with one for each frame of a clip."""
+    marks = ""
+    for index, medium in enumerate(media):
+        lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]
+        marks += f"{clip_line(medium, index, len(media))}\n{''.join(lines)}" if lines else "<image>"
+    return marks

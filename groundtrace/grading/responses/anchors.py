@@ -1,0 +1,79 @@
+"""Finds what the text around a tag refers to: a moment of a clip, or one of several images."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from groundtrace.grading.responses.tags import Tag
+
+_SENTENCE_END = re.compile(r"[.!?][\"'”’)]?\s|\n\s{0,3}\n")
+_BEHIND = re.compile(r"\s?(?:(?:(?:seen|visible)\s)?(?:in|on|of)\s(?:the\s)?|\((?:in\s|at\s|on\s)?)", re.IGNORECASE)
+_FORWARD = re.compile(r"\s{0,3}(?:at|:)\s{0,3}<", re.IGNORECASE)
+_MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
+
+
+class Mark(Protocol):
+    """A piece of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
+
+    @property
+    def start(self) -> int:
+        """The offset of its first character."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """The offset after its last character."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Its words."""
+        ...
+
+
+M = TypeVar("M", bound=Mark)
+
+
+def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
+    """Returns for each tag the mark that the text ties to it, if any; both are in order.
+
+    In this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly behind it (``… in frame
+    3``); the nearest mark before it in its sentence, at most 300 characters away; the mark directly behind the list of
+    tags that it is part of. Linear in ``len(text)``.
+    """
+    starts = [mark.start for mark in marks]
+    anchored: list[M | None] = []
+    behind_list: M | None = None
+    following: Tag | None = None
+    for tag in reversed(tags):
+        place = bisect_left(starts, tag.start)
+        behind = marks[place] if place < len(marks) and _is_behind(text, tag, marks[place]) else None
+        before = marks[place - 1] if place and _is_before(text, marks[place - 1], tag) else None
+        if behind is not None or following is None or not _is_list_gap(text[tag.end : following.start][:20]):
+            behind_list = behind
+        if before is not None and _FORWARD.fullmatch(text[before.end : tag.start + 1]):
+            behind = None
+        anchored.append(behind or before or behind_list)
+        following = tag
+    return anchored[::-1]
+
+
+def _is_list_gap(between: str) -> bool:
+    return between.replace(",", " ").strip().casefold() in ("", "and")
+
+
+def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
+    """Whether the mark belongs to the tag directly before it: "in" or a bracket joins them."""
+    if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
+        return False
+    between = text[tag.end : mark.start]
+    if _BEHIND.fullmatch(between):
+        return True
+    joined = mark.text[0] in "[(@" or mark.text[:3].casefold() == "at "
+    return not between.strip() and joined and not _FORWARD.match(text, mark.end)
+
+
+def _is_before(text: str, mark: Mark, tag: Tag) -> bool:
+    near = tag.start - mark.end <= _MAX_CHARS_BEFORE
+    return near and not _SENTENCE_END.search(text, mark.end, tag.start)

@@ -1,0 +1,242 @@
+"""The explicit conclusions of a reasoning, and whether they are the gold answer.
+
+Plain forms are read: "the answer is X" (also in other languages), "the statement is false", "so yes", "option B is
+right", and for questions that count "so there are 5", "5 in total", "that makes 5". A judge decides on all others. A
+conditional statement ("if the answer were 5") is not a conclusion; nor is a part of a count ("so there are 2 circles in
+the left box", "there are 3 more").
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from groundtrace.grading.answers.choices import named_options
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.answers.polarity import POLARITY, polarity
+from groundtrace.grading.answers.registry import answer_type_named
+from groundtrace.grading.responses.stated_counts import stated_counts
+from groundtrace.schemas.labels import counted_phrase, counted_words, words_of
+from groundtrace.schemas.records import Question
+
+_CLAUSE = r"(?:[^.;:\n!?]|[.:](?=\d)){1,80}"
+_SO = (
+    r"\b(?:so|thus|therefore|hence|in total|altogether|in all|overall|in sum|in conclusion|to conclude|finally)"
+    r"\b[,:]?\s"
+)
+_ADVERBS = (
+    r"(?:(?:therefore|thus|then|clearly|indeed|definitely|certainly|absolutely|surely|really|actually|simply|that) )*"
+)
+_ANSWER = re.compile(
+    r"\b(?:final |correct |right |my |the |overall )*answer\s*"
+    rf"(?:(?:is|was|must be|has to be|should be|would be|will be|equals)\b|'s\b|[:=])\s*{_ADVERBS}(?P<x>{_CLAUSE})"
+    r"|(?:答案|答え)\s*(?:应该是|应为|是|为|は|：|:)\s*(?P<zh>[^。，；\n]{1,40})"
+    r"|\b(?:la respuesta(?: correcta)? es|la réponse(?: correcte)? est|(?:die |richtige )*antwort (?:ist|lautet)|"
+    r"(?:ist|lautet) die (?:richtige )?antwort|la risposta(?: corretta)? è|a resposta(?: correta)? é)\s*:?\s*"
+    r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|entonces|por tanto|quindi)\b,?\s*)*"
+    rf"(?P<eu>{_CLAUSE})",
+    re.IGNORECASE,
+)
+_TRUE = r"(?:true|correct|right|accurate|valid|the case|supported)"
+_SUBJECT = (
+    r"(?:the|this|that)\s+(?:given |above )?(?:statement|claim|sentence|caption|assertion|proposition|description)"
+)
+_BE = (
+    r"(?:is|was|must be|has to be|can be|could be|turns out(?: to be)?|seems|appears(?: to be)?|would be)"
+    r"(?P<not{0}>n't|\s+not|\s+never)?"
+)
+_STATEMENT = re.compile(
+    rf"\b(?<!what ){_SUBJECT}(?:'s)?\s+"
+    r"(?P<cannot>cannot|can't|can not|must not|does not|doesn't|do not|did not|didn't|isn't|is not)?\s*"
+    rf"(?:be\s+|{_BE.format(1)}\s+)?{_ADVERBS}"
+    rf"(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|inaccurate|invalid|untrue)|(?P<fails>fails)"
+    r"|(?P<holds>holds?|matches|match|fits|fit|agrees|agree|applies|apply|stands|describes(?![^.;\n]{0,40}\b(?:incorrect|inaccurate|wrong|false|bad))))\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(
+    rf"\b(?:it|this|that)(?:'s|\s+{_BE.format(2)})(?P<late>\s+not)?\s+(?P<so>therefore |thus |hence |so |then )?"
+    rf"(?:clearly |indeed )?(?P<later>not\s+)?(?:(?P<true>{_TRUE})|(?P<false>false|incorrect|wrong|untrue))\b"
+    r"(?!\s+that)",
+    re.IGNORECASE,
+)
+_ELSEWHERE = re.compile(
+    r"\b(?:die|diese|jene) (?:obige )?(?:aussage|behauptung|beschreibung)|\b(?:der|dieser) satz|"
+    r"\b(?:(?:cette|la) (?:phrase|description|proposition)|l['’](?:affirmation|énoncé|assertion)|cet énoncé)|"
+    r"\b(?:la|esta) (?:afirmación|frase|descripción)",
+    re.IGNORECASE,
+)
+"""Phrases for the statement, in German, French and Spanish."""
+_VERDICT_ELSEWHERE = re.compile(
+    r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
+    r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"
+    r"klar|tatsächlich|clairement|por tanto|claramente)\b,?\s*)*(?P<not>(?:nicht|pas)\s+)?"
+    r"(?:(?P<true>wahr|richtig|korrekt|zutreffend|vraie?|correcte?|exacte?|juste|verdader[oa]|correct[oa]|ciert[oa])"
+    r"|(?P<false>falsch|unwahr|inkorrekt|unzutreffend|unrichtig|fausse|faux|incorrecte?|inexacte?|fals[oa]|incorrect[oa])"
+    r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
+    re.IGNORECASE,
+)
+"""The verdict behind the statement, such as "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
+_BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
+_SIDE_ELSEWHERE = re.compile(
+    r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
+    re.IGNORECASE,
+)
+_YES_WORDS = frozenset({"ja", "oui", "sí"})
+_YES_NO = re.compile(r"\W*(?P<side>yes|no)\s*(?:[,:.!]|$)", re.IGNORECASE)
+_BARE_SIDE = re.compile(
+    rf"{_SO}(?:it is |it's |the answer is )?(?P<side>yes|no|true|false)\s*(?=[.,;!\n]|$)", re.IGNORECASE
+)
+_OPTION = re.compile(
+    r"\b(?:option|choice)\s*\(?(?P<x>[A-J])\)?\s+(?:is|must be)\s+(?:the\s+)?(?P<not>not\s+(?:the\s+)?)?"
+    r"(?:correct|right|true|answer)\b",
+    re.IGNORECASE,
+)
+_IF = re.compile(
+    r"\b(?:if|whether|unless|suppose|assume|assuming|supposing|would(?! say)|could|might|may|when|no reason|"
+    r"not the case|part of|wenn|falls|ob|sofern|wäre|würde|si|s['’]il|serait)\b[^.;\n]{0,120}$",
+    re.IGNORECASE,
+)
+_QUALIFIED = re.compile(r"\s*,?\s*(?:only|for|if|of|but|unless|except|when|in|on|wenn|falls|si)\b", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"[,;(]?\s*\b(?:not|since|because|rather|instead|as|which|neither|so|whereas|while)\b.*$|\(.*$", re.IGNORECASE
+)
+_DENIED = re.compile(r"\s*(?:not|never)\s+", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scratch that|hmm)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A conclusion as written in a text, its offsets there, and whether it is the gold answer."""
+
+    start: int
+    end: int
+    said: str
+    right: bool
+
+
+def contradiction(reasoning: str, question: Question) -> str | None:
+    """Returns a conclusion of the reasoning, as written, that is not the gold answer; None if all readable ones agree.
+
+    ``reasoning`` is prose, with labels in place of tags. A conclusion that is corrected later ("wait, …", then the
+    right one) does not count. Never raises.
+    """
+    found = conclusions(reasoning, question)
+    for wrong in found:
+        taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
+        corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
+        if not wrong.right and not corrected:
+            return wrong.said
+    return None
+
+
+def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
+    """Returns the conclusions that can be read, in order. Never raises; linear in ``len(reasoning)``."""
+    found = [*_answers(reasoning, question), *_options(reasoning, question)]
+    gold = POLARITY.get(question.answer.strip().casefold())
+    if gold is not None:
+        found += _sides(reasoning, gold)
+    if answer_type_named(question.answer_type).is_number:
+        found += _counts(reasoning, question)
+    kept = (each for each in found if not _IF.search(reasoning[max(0, each.start - 160) : each.start]))
+    return sorted(kept, key=lambda each: each.start)
+
+
+def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
+    return Conclusion(match.start(), match.end(), match.group(), right)
+
+
+def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
+    """The conclusion that an answer is right, or that it is not; empty if only a judge could grade the answer."""
+    plain = _BESIDE.sub("", said).strip(" ,") or said
+    value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
+    if value == 0 and not _names_another(said, question):
+        return
+    if value is not None:
+        yield _conclusion(match, (value == 1) != denied)
+
+
+def _names_another(said: str, question: Question) -> bool:
+    """Whether words that are not the gold answer are another answer, and do not contain the gold answer too."""
+    gold, numerals = read_numerals(question.answer).single, read_numerals(said).numerals
+    if question.choices:
+        return bool(named_options(said, question.choices).indices)
+    if POLARITY.get(question.answer.strip().casefold()) is not None:
+        return polarity(said) is not None and not {"yes", "no"} <= {*words_of(said)}
+    if gold is not None and answer_type_named(question.answer_type).is_number:
+        return bool(numerals) and all(numeral.value != gold.value for numeral in numerals)
+    return True
+
+
+def _answers(text: str, question: Question) -> Iterator[Conclusion]:
+    for match in _ANSWER.finditer(text):
+        said = next(part for part in match.groupdict().values() if part)
+        denied = _DENIED.match(said)
+        # The statement that another answer is wrong is not a conclusion.
+        for each in _graded(said[denied.end() :] if denied else said, match, question, bool(denied)):
+            if not (denied and each.right):
+                yield each
+
+
+def _options(text: str, question: Question) -> Iterator[Conclusion]:
+    for match in _OPTION.finditer(text) if question.choices else ():
+        for each in _graded(match["x"], match, question, bool(match["not"])):
+            if not (match["not"] and each.right):
+                yield each
+
+
+def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
+    for match in _STATEMENT.finditer(text):
+        if _QUALIFIED.match(text, match.end()):
+            continue
+        denied = bool(match["cannot"]) != bool(match["not1"])
+        side = bool(match["true"] or match["holds"]) != denied
+        yield _conclusion(match, side == gold)
+    body = text.rstrip(" \t\r\n.;!?*_")
+    last = max(body.rfind(mark) for mark in ".;\n!?") + 1
+    for match in _PRONOUN.finditer(text):
+        denied = bool(match["not2"] or match["late"] or match["later"])
+        side = bool(match["true"]) != denied
+        if match["so"] or match.start() >= last:
+            yield _conclusion(match, side == gold)
+    for match in _BARE_SIDE.finditer(text):
+        yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
+    yield from _sides_elsewhere(text, gold)
+    said = _YES_NO.match(text[last:])
+    if said is not None and text[last - 1 : last] != "?":
+        right = POLARITY[said["side"].casefold()] == gold
+        yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
+
+
+def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
+    """Verdicts on the statement, and bare ones, in German, French and Spanish."""
+    for subject in _ELSEWHERE.finditer(text):
+        verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
+        if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):
+            continue
+        if not (
+            verdict["is"]
+            or verdict["holds"]
+            or _BEFORE_SUBJECT.search(text[max(0, subject.start() - 20) : subject.start()])
+        ):
+            continue
+        denied = bool(verdict["no"] or verdict["not"] or verdict["late"])
+        side = (verdict["false"] is None) != denied
+        end = subject.end() + verdict.end()
+        yield Conclusion(subject.start(), end, text[subject.start() : end], side == gold)
+    for match in _SIDE_ELSEWHERE.finditer(text):
+        yield _conclusion(match, (match["side"].casefold() in _YES_WORDS) == gold)
+
+
+def _counts(text: str, question: Question) -> Iterator[Conclusion]:
+    """Counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
+
+    A running count is never above the gold answer.
+    """
+    words, gold = counted_words(question.question), read_numerals(question.answer).single
+    if words is None or gold is None:
+        return
+    stated = list(stated_counts(text, frozenset(counted_phrase(question.question) or ()), words))
+    for index, each in enumerate(stated):
+        right = each.value == gold.value
+        if each.is_whole or index == len(stated) - 1 or each.value > gold.value:
+            yield Conclusion(each.start, each.end, each.said, right)

@@ -1,0 +1,75 @@
+"""Finds which of several images a text points into: the tags do not contain it, so the words around them must."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.grading.responses.anchors import anchor_tags
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.tags import Tag, scan_tags
+from groundtrace.schemas.geometry import Box, Point
+
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_MENTION = re.compile(
+    r"(?<!\bthe\s)\b(?:picture|image|photo|figure)\s{0,3}(?:no\.|number|#)?\s{0,3}(\d{1,3})\b"
+    rf"|\b({'|'.join(_ORDINALS)})\s{{1,3}}(?:picture|image|photo|figure)\b",
+    re.IGNORECASE | re.ASCII,
+)
+INSTRUCTION = "Where you point into another picture than the first, say which one: picture 2, picture 3."
+"""The instruction to a model that is shown several images."""
+
+
+@dataclass(frozen=True)
+class Mention:
+    """An image that the text names, counted from 0; ``text`` is the text from ``start`` to ``end``."""
+
+    start: int
+    end: int
+    text: str
+    index: int
+
+
+def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
+    """Returns for each tag of a text on several still images the index of the image that the text ties it to.
+
+    That is the image named beside the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`), else the image
+    named last before it, else the first. A named image may not exist ("the image 3 dogs" does not name one). Never
+    raises; linear in ``len(text)``.
+    """
+    mentions = list(_mentions(text, tags))
+    ends = [mention.end for mention in mentions]
+    found: list[int] = []
+    for tag, mention in zip(tags, anchor_tags(text, tags, mentions), strict=True):
+        last = bisect_right(ends, tag.start) - 1
+        found.append(mention.index if mention is not None else mentions[last].index if last >= 0 else 0)
+    return found
+
+
+def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
+    """Returns all points and boxes of a text on several still images, each with its image; coordinates are as written.
+
+    The index of a named image that does not exist is kept: its points score 0. Never raises.
+    """
+    tags = scan_tags(text)
+    points: list[Point] = []
+    boxes: list[Box] = []
+    for tag, index in zip(tags, images_of_tags(text, tags), strict=True):
+        written = text[tag.start : tag.end]
+        points += (replace(point, media_index=index) for point in parse_points(written))
+        boxes += (replace(box, media_index=index) for box in parse_boxes(written))
+    return tuple(points), tuple(boxes)
+
+
+def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
+    """The mentions outside of tags; labels inside tags may name images too, and are skipped."""
+    ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
+    start, end = next(ends)
+    for found in _MENTION.finditer(text):
+        while found.start() >= end and end < len(text):
+            start, end = next(ends)
+        if start <= found.start() < end:
+            continue
+        number = int(found[1]) if found[1] else _ORDINALS.index(found[2].lower()) + 1
+        if number:
+            yield Mention(found.start(), found.end(), found.group(), number - 1)

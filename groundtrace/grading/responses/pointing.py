@@ -1,0 +1,124 @@
+"""Replies of pointing models: Molmo 1 and Molmo 2.
+
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2 ``<points
+coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image index or seconds. Both
+use words if there is nothing to point at. Coordinates stay as written (``molmo100``, ``molmo1000``);
+:func:`groundtrace.schemas.coordinates.to_px` converts them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.tags import parse_number, scan_tags, unescape
+
+_COORDS_TAG = re.compile(
+    r"<(points|tracks)\b[^<>]{0,200}?\bcoords\s*=\s*[\"'“”]([^<>\"'“”]*)[\"'“”][^<>]*>([^<]*)", re.I
+)
+_CUT_TAG = re.compile(r"<(?:points?|tracks)\b[^<>]*\Z", re.I)
+_GROUPS = re.compile(r"[;:,\t\n]")
+_TAG = re.compile(r"<points?(?=[\s/>])", re.I)
+_AXIS = re.compile(r"[xy][0-9]{0,4}", re.I)
+_MAX_NONE_CHARS = 200
+_NOWHERE = r"(?:image|picture|photo|video|frame|scene|clip)"
+_REST = r"\b(?:(?!\b(?:but|except|only|than|besides|apart|however)\b)[^.!?\[({<])*"
+_NONE = re.compile(
+    rf"(?:there (?:is|are|were) (?:none|(?:no|nothing|not any|not an?|0|zero){_REST})"
+    rf"|there (?:isn't|aren't) (?:any|an?){_REST}"
+    rf"|the {_NOWHERE} (?:does not|doesn't) (?:contain|show|have|include) (?:any|an?){_REST}"
+    r"|none(?: found| detected| visible)?|no points?|nothing"
+    r"|no (?:[\w-]+ ){0,4}(?:detected|found|available|visible|present)(?: in the \w+)?"
+    r"|(?:this|that|it|they)(?: is not|'s not| isn't| are not| aren't)(?: present| visible| shown)?"
+    rf" in (?:the|this) {_NOWHERE}"
+    rf"|(?:i )?(?:do not|don't|cannot|can't) see (?:any|an?){_REST}"
+    r"|counting\b[^.!?<]* shows a total of 0|0|zero)[.!]?",
+    re.IGNORECASE,
+)
+
+
+class UnparsablePointing(ValueError):
+    """The reply holds neither a readable point nor a clear statement that there is nothing to point at."""
+
+
+@dataclass(frozen=True)
+class RawPoint:
+    """One point as a pointing model wrote it.
+
+    Attributes:
+        label: the object that the tag names.
+        x: horizontal position in the model's own frame.
+        y: vertical position in the model's own frame.
+        anchor: Molmo 2's F: the 1-based image index, or the time in seconds for a video. None for Molmo 1.
+        object_id: Molmo 2's running id, or None.
+    """
+
+    label: str
+    x: float
+    y: float
+    anchor: float | None = None
+    object_id: int | None = None
+
+
+@dataclass(frozen=True)
+class NoPoints:
+    """The model says that there is nothing to point at; ``statement`` is its text."""
+
+    statement: str
+
+
+def says_none(text: str) -> bool:
+    """Whether a reply is only a short statement that there is no such thing."""
+    statement = text.strip()
+    return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
+
+
+def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
+    """Returns the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
+
+    Linear in ``len(text)``.
+
+    Raises:
+        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, a tag that is malformed
+            or has an x without its y, or a Molmo 2 coordinate list that is not an anchor and triples.
+    """
+    if cut := _CUT_TAG.search(text):
+        raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")
+    _check_tags(text)
+    with_coords = tuple(point for tag in _COORDS_TAG.finditer(text) for point in _read_coords(tag))
+    points = with_coords or tuple(RawPoint(p.label, p.x, p.y) for p in parse_points(text))
+    if points:
+        return points
+    statement = text.strip()
+    if says_none(statement):
+        return NoPoints(statement)
+    raise UnparsablePointing(f"no points and no clear 'none' in {statement[:80]!r}")
+
+
+def _check_tags(text: str) -> None:
+    """Raise UnparsablePointing for point tags that could be read only in part."""
+    tags = [tag for tag in scan_tags(text) if tag.name != "box"]
+    if len(tags) < len(_TAG.findall(text)):
+        raise UnparsablePointing(f"a malformed tag in {text.strip()[:80]!r}")
+    for tag in tags:
+        axes = [name for name, _ in tag.attributes if _AXIS.fullmatch(name)]
+        if len(axes) != 2 * len(parse_points(text[tag.start : tag.end])):
+            raise UnparsablePointing(f"a number without its partner in {text[tag.start : tag.end][:80]!r}")
+
+
+def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
+    """The points of one Molmo 2 tag, group by group."""
+    label = unescape(tag.group(3).strip())
+    points: list[RawPoint] = []
+    for group in _GROUPS.split(tag.group(2)):
+        words = group.split()
+        if not words:
+            continue
+        values = [parse_number(word) for word in words]
+        if len(values) % 3 != 1 or len(values) == 1 or any(value is None for value in values):
+            raise UnparsablePointing(f"coords group {group.strip()[:80]!r} is not an anchor and triples")
+        numbers = [value for value in values if value is not None]
+        for object_id, x, y in zip(numbers[1::3], numbers[2::3], numbers[3::3], strict=True):
+            points.append(RawPoint(label, x, y, numbers[0], int(object_id)))
+    return points

@@ -1,0 +1,60 @@
+"""The answer of a response in prose, for policies that were never trained to mark theirs.
+
+Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`); if a policy
+that was only asked a question does not, its words after its thinking are its answer.
+"""
+
+from __future__ import annotations
+
+import re
+
+from groundtrace.grading.responses.response import outside_think, parse_response
+from groundtrace.grading.responses.tags import scan_tags
+
+MAX_CHARS = 300
+"""Longer prose is an answer only if a sentence states the answer."""
+
+_SECTIONS = re.compile(r"<judge\s*>.*?</judge\s*>|</?(?:answer|judge)\s*>", re.IGNORECASE | re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\w{2}\.)\s+|(?<=[)\]}\"'*\d]\.)\s+|(?<=[。！？])\s*|\n+")
+_STATED = re.compile(
+    r"\banswer\s*(?:\**\s*[:：]|(?:is|would be|should be|must be)\b)\s*\**\s*:?\s*(\S.*)"
+    r"|((?:答案|选项|答え|正解|정답).+)|(\b(?:respuesta|réponse|antwort|resposta|risposta)\b.+)",
+    re.IGNORECASE,
+)
+_CONCLUDES = re.compile(
+    r"(?:so|thus|hence|therefore|overall|finally|in total|in all|altogether|in conclusion|in summary)\b"
+    r"|所以|因此|综上|故|よって",
+    re.IGNORECASE,
+)
+_MAX_READ_CHARS = 4000
+
+
+def stated_answer(text: str) -> str | None:
+    """Returns the final answer of a response: the marked one, else the one in its prose. Never raises.
+
+    Outside the thinking, it is the text after the last "the answer is"; else the last sentence if it concludes ("So the
+    total is 5."); else all of the prose if it is short. None for a longer text without either, and for a response that
+    ends within its thinking.
+    """
+    marked = parse_response(text).answer
+    if marked is not None:
+        return marked
+    prose = _without_tags(outside_think(text).strip()[-_MAX_READ_CHARS:]).strip()
+    sentences = [sentence.strip() for sentence in _SENTENCE_END.split(prose) if sentence.strip()]
+    for sentence in reversed(sentences):
+        stated = _STATED.search(sentence)
+        if stated is not None:
+            return next(group for group in stated.groups() if group).strip()
+    if sentences and _CONCLUDES.match(sentences[-1]):
+        return sentences[-1]
+    return prose if 0 < len(prose) <= MAX_CHARS else None
+
+
+def _without_tags(text: str) -> str:
+    """The text with the tags of points and boxes replaced by their labels, and without the marks of sections."""
+    pieces: list[str] = []
+    done = 0
+    for tag in scan_tags(text):
+        pieces += text[done : tag.start], tag.label
+        done = tag.end
+    return _SECTIONS.sub(" ", "".join(pieces) + text[done:])

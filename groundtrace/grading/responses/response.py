@@ -1,0 +1,279 @@
+"""Reading a policy's or teacher's response: sections, final answer, points and boxes.
+
+Forms read: ``<think>…</think><answer>…</answer>`` (Argos, iVGR, CodeDance), the judge-think-answer form of SAIL-RL
+(``<judge>`` first, the answer boxed), GLM's ``<|begin_of_box|>…<|end_of_box|>``, and base models that end in a line
+``Answer: X``. No function here raises on any text, and all are linear in its length.
+
+The final answer is searched for outside ``<think>`` only, in this order:
+
+1. the last complete ``<answer>``; within it the last GLM box, else the last ``\\boxed{…}`` (braces nest),
+   else ``<boxed>``, else its whole content;
+2. the last such box anywhere outside ``<think>`` (Argos figure 13 never closes its ``<answer>``);
+3. the last line that is not blank, if it reads ``Answer: X`` or ``Final answer: X``; prose is never searched
+   (:mod:`groundtrace.grading.responses.prose` does so for attempts).
+
+Of several boxes the last one counts, so that listing candidates gains nothing.
+
+A text of more than ``MAX_RESPONSE_CHARS`` characters is not read: it has no parts. No requested response is as long,
+and scoring it would take too long.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.boxed import last_boxed
+from groundtrace.grading.responses.tags import Tag, format_box_tag, format_points_tag, parse_number, scan_tags
+from groundtrace.schemas.geometry import Box, Point
+
+MAX_RESPONSE_CHARS = 200_000
+"""The longest response that is read; 32,000 tokens of English are about 130,000 characters."""
+_SECTION = re.compile(r"<(/?)(think|judge|answer)\s*>", re.IGNORECASE)
+_ANSWER_LINE = re.compile(r"(?:final\s+)?answer\s*[:：]\s*(\S.*)", re.IGNORECASE)
+_MAX_ANSWER_LINE_CHARS = 2000
+_AXIS = re.compile(r"([xy])([0-9]{0,4})")
+_BOX_INNER = re.compile(r"[\[(]([^\[\]()]{1,200})[\])]")
+
+
+@dataclass(frozen=True)
+class Response:
+    """The parts of a response.
+
+    Attributes:
+        think: text of the think blocks, trimmed, several joined by a blank line; "" if they are blank, None if there
+            are none. An unclosed block runs to the end; a lone closing tag closes a block that the chat template opened
+            before the text.
+        judge: trimmed text of the first complete ``<judge>`` outside think, or None.
+        answer: the final answer, trimmed, or None; see the module.
+        points: all points in the text, as written, in order.
+        boxes: all boxes in the text, as written, in order.
+        has_format: the text is one optional judge, one think and one answer block that is not blank, in this order and
+            with nothing but blanks around them; after a judge a boxed answer may replace the block.
+    """
+
+    think: str | None
+    judge: str | None
+    answer: str | None
+    points: tuple[Point, ...]
+    boxes: tuple[Box, ...]
+    has_format: bool
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Offsets of a section: of its tags (start, end) and of its content (inner_start, inner_end)."""
+
+    start: int
+    inner_start: int
+    inner_end: int
+    end: int
+
+
+def parse_response(text: str) -> Response:
+    """Returns the parts of a response. Never raises; linear in ``len(text)``."""
+    if len(text) > MAX_RESPONSE_CHARS:
+        return Response(think=None, judge=None, answer=None, points=(), boxes=(), has_format=False)
+    marks = list(_SECTION.finditer(text))
+    thinks = _think_spans(text, marks)
+    outside = _marks_outside(marks, thinks)
+    judges, answers = _pairs(outside, "judge"), _pairs(outside, "answer")
+    tags = scan_tags(text)
+    return Response(
+        think=_thought(text, thinks) if thinks else None,
+        judge=text[judges[0].inner_start : judges[0].inner_end].strip() if judges else None,
+        answer=_final_answer(text, thinks, answers),
+        points=tuple(point for tag in tags for point in _points_of(tag)),
+        boxes=tuple(box for tag in tags for box in _boxes_of(tag)),
+        has_format=_has_format(text, marks),
+    )
+
+
+def closed_answer(text: str) -> str | None:
+    """Returns the final answer of a truncated text: that of its last answer section.
+
+    None unless this section is closed and no other section begins behind it: a box or a line may be a candidate that
+    the rest of the text would have corrected. Never raises; linear in ``len(text)``.
+    """
+    if len(text) > MAX_RESPONSE_CHARS:
+        return None
+    marks = list(_SECTION.finditer(text))
+    thinks = _think_spans(text, marks)
+    answers = _pairs(_marks_outside(marks, thinks), "answer")
+    if not answers or marks[-1].end() > answers[-1].end:
+        return None
+    return _final_answer(text, thinks, answers)
+
+
+def outside_think(text: str) -> str:
+    """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
+    return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
+
+
+def _outside(text: str, thinks: list[_Span]) -> str:
+    starts = [0, *(span.end for span in thinks)]
+    ends = [*(span.start for span in thinks), len(text)]
+    return "\n".join(text[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _thought(text: str, thinks: list[_Span]) -> str:
+    return "\n\n".join(text[span.inner_start : span.inner_end].strip() for span in thinks).strip()
+
+
+def parse_points(text: str) -> tuple[Point, ...]:
+    """Returns every point of every point tag, in order, with coordinates as written.
+
+    A tag gives one point for each ``xN`` that has a finite number and a ``yN`` of the same N (or no N at
+    all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`groundtrace.grading.responses.pointing`.
+    Never raises.
+    """
+    return tuple(point for tag in scan_tags(text) for point in _points_of(tag))
+
+
+def parse_boxes(text: str) -> tuple[Box, ...]:
+    """Returns every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
+
+    Values are as written; the two corners may come in any order and are sorted, since they name the same box.
+    """
+    return tuple(box for tag in scan_tags(text) for box in _boxes_of(tag))
+
+
+def format_point(point: Point) -> str:
+    """Returns a point in the canonical syntax, with at most one decimal.
+
+    Media index, frame and time are in the prose around the tag, not in it.
+
+    Raises:
+        ValueError: a coordinate is not finite or not below 1e9.
+    """
+    return format_points_tag(point.label, [(point.x, point.y)])
+
+
+def format_box(box: Box) -> str:
+    """Returns a box in the canonical syntax, with at most one decimal.
+
+    Raises:
+        ValueError: a coordinate is not finite or not below 1e9.
+    """
+    return format_box_tag(box.label, (box.x1, box.y1, box.x2, box.y2))
+
+
+def normalise(text: str) -> str:
+    """Returns the text with every readable point tag in the canonical form and all else unchanged. Idempotent.
+
+    A tag of several points stays one tag, numbered from 1, so that its label is not repeated in the prose.
+    """
+    pieces: list[str] = []
+    done = 0
+    for tag in scan_tags(text):
+        points = _points_of(tag)
+        if points:
+            pieces += text[done : tag.start], format_points_tag(tag.label, [(p.x, p.y) for p in points], tag.is_open)
+            done = tag.end
+    return "".join(pieces) + text[done:]
+
+
+def _points_of(tag: Tag) -> tuple[Point, ...]:
+    """The points of one tag; none for a box tag."""
+    if tag.name == "box":
+        return ()
+    axes: dict[str, dict[str, float]] = {"x": {}, "y": {}}
+    for name, written in tag.attributes:
+        axis, value = _AXIS.fullmatch(name), parse_number(written)
+        if axis is not None and value is not None:
+            axes[axis.group(1)][axis.group(2)] = value
+    label = tag.label
+    return tuple(Point(label, x, axes["y"][n]) for n, x in axes["x"].items() if n in axes["y"])
+
+
+def _boxes_of(tag: Tag) -> tuple[Box, ...]:
+    """The box of one tag, if it holds exactly four numbers."""
+    inner = _BOX_INNER.fullmatch((tag.inner or "").strip()) if tag.name == "box" else None
+    if inner is None:
+        return ()
+    values = [value for value in map(parse_number, inner.group(1).split(",")) if value is not None]
+    if len(values) != 4 or inner.group(1).count(",") != 3:
+        return ()
+    named = dict(tag.attributes)
+    x1, y1, x2, y2 = values
+    label = named.get("alt") or named.get("label") or ""
+    return (Box(label, min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)),)
+
+
+def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
+    """The think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
+    spans: list[_Span] = []
+    opened: tuple[int, int] | None = None
+    for mark in marks:
+        if mark.group(2).lower() != "think":
+            continue
+        if not mark.group(1):
+            opened = opened or (mark.start(), mark.end())
+        elif opened is not None or not spans:
+            start, inner_start = opened or (0, 0)
+            spans.append(_Span(start, inner_start, mark.start(), mark.end()))
+            opened = None
+    if opened is not None:
+        spans.append(_Span(*opened, len(text), len(text)))
+    return spans
+
+
+def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
+    """The section tags outside all of the ordered spans."""
+    kept: list[re.Match[str]] = []
+    index = 0
+    for mark in marks:
+        while index < len(spans) and spans[index].end <= mark.start():
+            index += 1
+        if index == len(spans) or mark.start() < spans[index].start:
+            kept.append(mark)
+    return kept
+
+
+def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
+    """The complete sections of one name: each closing tag with the nearest opening tag before it."""
+    spans: list[_Span] = []
+    opened: re.Match[str] | None = None
+    for mark in marks:
+        if mark.group(2).lower() != name:
+            continue
+        if not mark.group(1):
+            opened = mark
+        elif opened is not None:
+            spans.append(_Span(opened.start(), opened.end(), mark.start(), mark.end()))
+            opened = None
+    return spans
+
+
+def _final_answer(text: str, thinks: list[_Span], answers: list[_Span]) -> str | None:
+    """Apply the three rules of the module docstring."""
+    if answers:
+        content = text[answers[-1].inner_start : answers[-1].inner_end]
+        boxed = last_boxed(content)
+        return content.strip() if boxed is None else boxed
+    outside = _outside(text, thinks)
+    boxed = last_boxed(outside)
+    if boxed is not None:
+        return boxed
+    lines = outside.rstrip().rsplit("\n", 1)
+    last = lines[-1].strip()[:_MAX_ANSWER_LINE_CHARS].replace("**", "")
+    stated = _ANSWER_LINE.fullmatch(last.lstrip("#*> ").rstrip("* "))
+    return stated.group(1).strip() if stated is not None else None
+
+
+def _has_format(text: str, marks: list[re.Match[str]]) -> bool:
+    """Whether the sections are exactly as in :attr:`Response.has_format`."""
+    order = [mark.group(1) + mark.group(2).lower() for mark in marks]
+    judged = order[:2] == ["judge", "/judge"]
+    sections = order[2:] if judged else order
+    boxed_tail = judged and sections == ["think", "/think"]
+    if not boxed_tail and sections != ["think", "/think", "answer", "/answer"]:
+        return False
+    # Only blanks may be between one section's end and the next one's beginning, and before the first section.
+    edges = [0, *(mark.end() for mark in marks[1::2])]
+    starts = [mark.start() for mark in marks[::2]]
+    if any(text[end:start].strip() for end, start in zip(edges, starts, strict=False)):
+        return False
+    if boxed_tail:
+        return bool(last_boxed(text[edges[-1] :]))
+    return not text[edges[-1] :].strip() and bool(text[marks[-2].end() : marks[-1].start()].strip())

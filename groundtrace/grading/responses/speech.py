@@ -1,0 +1,105 @@
+"""Rewrites the tags of a response between original pixels, as in shards, and a model's own frame.
+
+Tags do not name their image; if there are several, the words around them do
+(:mod:`groundtrace.grading.responses.image_mentions`). The frames of a clip have one size.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.image_mentions import images_of_tags
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.tags import format_box_tag, format_points_tag, scan_tags
+from groundtrace.schemas.coordinates import (
+    QWEN25_IMAGE,
+    CoordinateFrame,
+    OutOfFrame,
+    Resize,
+    box_from_px,
+    box_to_px,
+    from_px,
+    to_px,
+)
+
+Size = tuple[int, int]
+Pair = tuple[float, float]
+Corners = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How a model writes coordinates: its frame, how many decimals (0 or 1), and how its processor sizes images."""
+
+    frame: CoordinateFrame
+    decimals: int = 0
+    rule: Resize = QWEN25_IMAGE
+
+    def to_model(self, text: str, sizes: Sequence[Size]) -> str:
+        """A text in original pixels, rewritten as the model would write it.
+
+        ``sizes`` are width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a position
+        outside its image, or in an image that does not exist.
+        """
+
+        def pair(at: Pair, size: Size) -> Pair:
+            x, y = from_px(self.frame, *at, *size, self.rule)
+            return round(x, self.decimals), round(y, self.decimals)
+
+        def corners(box: Corners, size: Size) -> Corners:
+            a, b, c, d = (round(v, self.decimals) for v in box_from_px(self.frame, box, *size, self.rule))
+            return a, b, c, d
+
+        return _rewrite(text, sizes, pair, corners)
+
+    def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
+        """The reverse: a text of the model, in original pixels.
+
+        A tag with a position outside its frame is not a point or box of the image; it is broken up, so that no scorer
+        reads it as one.
+        """
+        return _rewrite(
+            text,
+            sizes,
+            lambda at, size: to_px(self.frame, *at, *size, self.rule),
+            lambda box, size: box_to_px(self.frame, box, *size, self.rule),
+            is_lenient=True,
+        )
+
+
+def _rewrite(
+    text: str,
+    sizes: Sequence[Size],
+    pair: Callable[[Pair, Size], Pair],
+    corners: Callable[[Corners, Size], Corners],
+    is_lenient: bool = False,
+) -> str:
+    """The text with the positions of its point and box tags replaced, everything else unchanged."""
+    pieces: list[str] = []
+    done = 0
+    tags = scan_tags(text)
+    places = images_of_tags(text, tags) if len(sizes) > 1 else [0] * len(tags)
+    for tag, place in zip(tags, places, strict=True):
+        written = text[tag.start : tag.end]
+        points, boxes = parse_points(written), parse_boxes(written)
+        try:
+            size = _size_of(sizes, place)
+            if points:
+                new = format_points_tag(tag.label, [pair((point.x, point.y), size) for point in points], tag.is_open)
+            elif boxes:
+                box = boxes[0]
+                new = format_box_tag(box.label, corners((box.x1, box.y1, box.x2, box.y2), size))
+            else:
+                continue
+        except OutOfFrame:
+            if not is_lenient:
+                raise
+            new = written.replace("<", "‹")
+        pieces += [text[done : tag.start], new]
+        done = tag.end
+    return "".join(pieces) + text[done:]
+
+
+def _size_of(sizes: Sequence[Size], place: int) -> Size:
+    if place >= len(sizes):
+        raise OutOfFrame(f"there is no image {place + 1}")
+    return sizes[place]

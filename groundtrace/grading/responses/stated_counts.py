@@ -1,0 +1,236 @@
+"""Finds the counts that a reasoning states, for questions that ask how many.
+
+Claims of a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5", "they
+add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". "5 or 6"
+and "between 5 and 6" claim both numbers, so that one of them is wrong. A statement on a part ("in the left box", "so
+far", "two more") or on other things is not a claim about the whole.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.schemas.labels import words_of
+
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred"
+_N = (
+    r"(?P<n>\d[\d,]*(?:\.\d+)?|(?:zero|no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|"
+    rf"fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|{_TENS})"
+    r"(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?)(?![\w,.]*\d)\b"
+)
+_REST = r"(?=(?P<rest>.*))"  # ahead, so that a sentence can state several
+_ONLY = r"(?:only |exactly |just |a total of |in total |in all |altogether |thus |therefore |precisely )*"
+_SO = r"(?:so|thus|therefore|hence|then|finally|overall|in conclusion|to conclude|in short)"
+_WHOLE = r"(?:in total|altogether|in all|overall|all told|all in all|in sum)"
+_SUM = (
+    r"(?:amount|quantity|total|count|result|sum|tally|number|grand total|final count|verdict|conclusion|outcome|"
+    r"estimate|"
+    r"anzahl|summe|ergebnis|gesamtzahl)"
+)
+_IMAGE = r"(?:image|picture|photo|photograph|scene|figure|drawing)"
+_SENTENCE = re.compile(r"(?:[^.;\n!?]|[.](?=\d))+")
+_DRESSING = re.compile(r"\\[()\[\]]|\\(?:boxed|text|mathbf|textbf)|[*$_`{}]")
+_ASIDE = re.compile(
+    r"[\"“”‘’()]|'(?=\d)|(?<=\d)'|\b(?:clearly|indeed|really|certainly|definitely|absolutely|obviously|surely|evidently|"
+    r"actually|simply|apparently)\b",
+    re.IGNORECASE,
+)
+_CONTRACTED = re.compile(r"\b(there|it|that)['’]s\b", re.IGNORECASE)
+_SHOWS = rf"\b(?:the|this) (?:whole |entire )?{_IMAGE} (?:has|shows|contains|holds|includes|depicts)"
+_SEES = r"\b(?:we|i|one|you) (?:can )?(?:have|has|see|sees|count|counts|find|finds|get|gets)"
+_SEEN = r"(?:can be (?:seen|found|counted)|(?:is|are) (?:visible|shown|present|there|seen|found)|appears?|exists?)"
+_GRAND = r"(?:final |total |overall |whole )?"
+_IS = r"(?:is|are|equals|comes to|=)"
+_GIVES = (
+    r"\b(?:makes?|making|gives?|giving|yields?|yielding|totals?|totalling|adds? up to|adding up to|sums? (?:up )?to|"
+    r"comes? to|amounts? to|equals?)"
+)
+_ALSO = r"(?:also |insgesamt |somit |damit |genau |zusammen |donc |exactement |en tout |au total )*"
+_FORMS: tuple[tuple[re.Pattern[str], bool], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), is_whole)
+    for pattern, is_whole in (
+        (rf"\bthere (?:are|is|were|must be)(?: then| thus| therefore)? {_ONLY}{_N}{_REST}", False),
+        (rf"^\W*{_SO},? there (?:are|is|were) {_ONLY}{_N}{_REST}", True),
+        (rf"{_SHOWS} {_ONLY}{_N}{_REST}", False),
+        (rf"{_SEES} {_ONLY}{_N}{_REST}", False),
+        (rf"^\W*(?:{_SO},? )?{_N}(?P<rest>(?: [\w'-]+)*? {_SEEN}\b.*)", False),
+        (rf"{_N}(?P<rest>(?: [\w'-]+){{0,5}}?),? {_WHOLE}\b", True),
+        (rf"\b(?:{_WHOLE}|total|count|{_SUM} ?(?:{_IS}|:))[,:]? {_ONLY}{_N}{_REST}", True),
+        (rf"\bthe {_GRAND}{_SUM}(?: of (?P<of>[^.;\n]{{1,50}}?))? {_IS} {_ONLY}{_N}{_REST}", True),
+        (rf"^\W*(?:{_SO})[,:]? (?:it is |it's |that is |that's |we are at )?{_ONLY}{_N}{_REST}", False),
+        (rf"\b(?:for|to) a total of {_N}{_REST}", True),
+        (rf"\b{_SUM}(?: of (?P<of>[^.;\n:=]{{1,50}}?))? ?[:=] ?{_N}(?P<rest>)", True),
+        (rf"{_GIVES} {_ONLY}{_N}{_REST}", False),
+        (rf"\d ?[-+*/×x] ?\d[^=]{{0,80}}= ?{_N}{_REST}", False),
+        (rf"^\W*(?:that|this|it) is {_ONLY}{_N}{_REST}", False),
+        (rf"\b(?:es sind|sind es|das (?:sind|macht|ergibt)|es gibt) {_ALSO}{_N}{_REST}", False),
+        (rf"\b(?:insgesamt|zusammen)(?: sind es| macht das)?:? {_N}{_REST}", True),
+        (rf"\b(?:il y en a|(?:cela|ça) (?:fait|donne)) {_ALSO}{_N}{_REST}", False),
+        (rf"\b(?:au total|en tout|en total)(?: il y en a| hay| son)?:? {_N}{_REST}", True),
+    )
+)
+"""Wordings of a count, each with whether it always refers to the whole."""
+_I = r"(?:i|we|let us|let me|let['’]?s|i['’]d|i['’]ll|my|our|ich|wir|meine?|unsere?|je|nous|mon|notre)"
+_AT_THE_END = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"^\W*(?:(?:okay|ok|well|{_SO}|also|donc)\W+)*(?P<led>{_I}(?: [\w'’]+){{0,6}}?)"
+        rf" (?:with|on|at|to|for|say|be|is|are|as|choose|pick|take|answer|report|conclude|reach|obtain|get|count|auf|"
+        rf"für|bei|mit|sage|ist|nehme|zähle|dis|arrive à):? {_ONLY}{_N}(?P<rest>(?: [\w'-]+){{0,3}})\W*$",
+        rf"^(?P<led>.{{0,200}}?)\b{_SUM}\b(?: [\w'-]+){{0,6}}? (?:at|to|is|of|be|equals|beträgt|ist|est|es):? "
+        rf"{_ONLY}{_N}"
+        r"(?P<rest>(?: [\w'-]+){0,3})\W*$",
+        rf"^\W*{_N}(?P<rest>) is (?:my|the|our) (?:final |correct )?(?:answer|{_SUM})\W*$",
+        rf"(?:→|⇒|=>|->|=) ?{_N}(?P<rest>(?: [\w'-]+){{0,3}})\W*$",
+        rf"^\W*{_N}(?P<rest>),? (?:then|it is|in all)\W*$",
+        rf"\b(?:so |hence |thus ){_N}(?P<rest>) it is\W*$",
+    )
+)
+"""Wordings that are a conclusion at the end of a text."""
+_M = _N.replace("?P<n>", "?P<m>")
+_EITHER = re.compile(
+    rf"^(?P<led>\D{{0,200}}?)\b{_N}(?P<rest>(?: [\w'-]+){{0,3}}?)(?:,? (?:or|oder|ou) | ?(?:/|–|-) ?| (?:to|bis) )"
+    rf"(?:maybe |perhaps |possibly |even |vielleicht |peut-être )*{_M}(?P<behind>[^.]*)$"
+    rf"|^(?P<led2>\D{{0,200}}?)\b(?:between|zwischen|entre) {_N.replace('?P<n>', '?P<n2>')} (?:and|und|et) "
+    rf"{_N.replace('?P<n>', '?P<m2>')}(?P<rest2>[^.]*)$",
+    re.IGNORECASE,
+)
+_WOULD_SAY = re.compile(r"\bwould (?:say|be|go|answer|put)\b|['’]d\b", re.IGNORECASE)
+_UNDECIDED = re.compile(
+    r"^\W*$|\b(?:answers?|it is|there (?:are|is)|say|either|counts?|totals?|numbers?|so|es sind|antwort|réponse)\b",
+    re.IGNORECASE,
+)
+MAX_SENTENCE_CHARS = 400
+"""How many characters of a sentence are read."""
+_LISTED = re.compile(r":(?=\s)|—|\s–\s")
+"""Separators before a list of the counted things."""
+_CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
+_ALONE = re.compile(rf"^\W*{_N}\W*$", re.IGNORECASE)
+_PART_BEFORE = re.compile(
+    r"\b(?:left|right|first|second|third|fourth|fifth|last|middle|cent(?:er|re)|top|bottom|upper|lower|corner|row|column|"
+    r"side|panel|region|group|half|quadrant|here|another|other|next|each|every|if|whether|unless|suppose|assum\w+|would|"
+    r"could|might|may|question|asks?|statement|claims?)\b"
+    rf"|\b(?:{_IMAGE}|frame) ?#?\d"
+    rf"|\b(?:in|on|inside|within|from|under|above|below|near|beside|behind|among|with)\s"
+    rf"(?!(?:the\s|this\s)?(?:whole\s|entire\s)?(?:{_IMAGE}|total|all|sum|conclusion|short)\b)",
+    re.IGNORECASE,
+)
+_PART_BEHIND = re.compile(
+    r"\b(?:more|left|others?|fewer|less|here|there|each|every|per|apiece|so far|now|already|yet|another|also|too|"
+    r"that|which|who|whose|touch\w*|first|second|not)\b"
+    rf"|\b(?:in|on|at|inside|within|under|above|below|near|beside|behind|from|to|with|without|of)\s"
+    rf"(?!(?:the\s|this\s)?(?:whole\s|entire\s)?(?:{_IMAGE}|total|all|sum)\b)",
+    re.IGNORECASE,
+)
+_FILLERS = frozenset([
+    "in", "on", "the", "this", "whole", "entire", "of", "all", "total", "image", "picture", "photo", "photograph",
+    "scene", "figure", "drawing", "altogether", "overall", "can", "be", "seen", "found", "counted", "is", "are",
+    "visible", "shown", "present", "there", "appear", "appears", "exist", "exists", "told", "sum", "so", "then",
+    "them", "these", "those", "and", "au", "en", "tout", "insgesamt", "zusammen", "im", "bild", "dans",
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StatedCount:
+    """A count as written in a text, its offsets and its value; ``is_whole``: it certainly refers to all."""
+
+    start: int
+    end: int
+    said: str
+    value: Fraction
+    is_whole: bool
+
+
+def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
+    """Yields the counts of what is asked for that sentences state, in order.
+
+    ``phrase`` are the words for what is counted, ``words`` those of them that distinguish things. Linear in
+    ``len(text)``.
+    """
+    sentences = list(_SENTENCE.finditer(text))
+    for index, sentence in enumerate(sentences):
+        plain = _CONTRACTED.sub(r"\1 is", _DRESSING.sub(" ", sentence.group()))
+        plain = " ".join(_ASIDE.sub(" ", plain).split())
+        is_dressed = bool(_DRESSING.search(sentence.group()))
+        found = _claims(plain[:MAX_SENTENCE_CHARS], phrase, words)
+        if index == len(sentences) - 1 and not text[sentence.end() :].startswith("?"):
+            found = _either(plain[:MAX_SENTENCE_CHARS], phrase, words) or found or _final(plain, phrase, words)
+        alone = None if found else _ALONE.match(plain)
+        if alone is not None and (is_dressed or index == len(sentences) - 1):
+            found = [(_value(alone["n"]), True)]
+        said = sentence.group().strip()
+        start = sentence.start() + sentence.group().index(said)
+        for value, is_whole in found:
+            if value is not None:
+                yield StatedCount(start, start + len(said), said, value, is_whole)
+
+
+def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
+    """The counts that a sentence states, in order, each with whether it certainly refers to all."""
+    claims: dict[int, tuple[Fraction | None, bool]] = {}
+    concludes = _CONCLUDES.match(sentence) is not None
+    for pattern, is_whole in _FORMS:
+        for match in pattern.finditer(sentence):
+            before, rest = sentence[: match.start("n")], match["rest"]
+            rest = _LISTED.split(rest)[0]
+            if concludes:
+                rest = re.sub(r" (?:here|of (?:them|these|those))\W*$", "", rest)
+            of = frozenset(words_of(match.groupdict().get("of") or ""))
+            if of and of - _FILLERS not in (phrase, words):
+                continue
+            noun = frozenset(words_of(rest)) - _FILLERS
+            is_same = bool(noun) and noun in (phrase, words)
+            if (noun and not is_same) or _PART_BEFORE.search(before) or _is_part(rest):
+                continue
+            known = claims.get(match.start("n"), (None, False))
+            claims[match.start("n")] = _value(match["n"]), known[1] or is_same or is_whole
+    return [claims[place] for place in sorted(claims)]
+
+
+def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
+    """The count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
+    for pattern in _AT_THE_END:
+        match = pattern.search(sentence[-MAX_SENTENCE_CHARS:])
+        if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):
+            return [(_value(match["n"]), True)]
+    return []
+
+
+def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
+    """The two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
+    match = _EITHER.match(sentence)
+    if match is None:
+        return []
+    led, rest = match["led"] or match["led2"] or "", match["rest"] or match["rest2"] or ""
+    if (
+        not _UNDECIDED.search(led)
+        or _PART_BEFORE.search(_WOULD_SAY.sub(" ", led))
+        or not _is_of(rest, phrase, words)
+        or re.search(r"\d", match["behind"] or "")
+    ):
+        return []
+    pair = _value(match["n"] or match["n2"]), _value(match["m"] or match["m2"])
+    return [(value, True) for value in pair] if pair[0] != pair[1] else []
+
+
+def _led(match: re.Match[str]) -> str:
+    return _WOULD_SAY.sub(" ", match.groupdict().get("led") or "")
+
+
+def _is_of(rest: str, phrase: frozenset[str], words: frozenset[str]) -> bool:
+    """Whether the text after a number names what is counted, or is empty."""
+    noun = frozenset(words_of(rest)) - _FILLERS - {"here", "now", "then"}
+    return not noun or noun in (phrase, words)
+
+
+def _is_part(rest: str) -> bool:
+    rest = re.sub(rf"^,?\s*of (?:them|these|those)(?=.*\b{_WHOLE})", "", rest, flags=re.IGNORECASE)
+    rest = re.sub(r"\b(?:are|is) there$|,?\s*\bof (?:them|these|those)\W*$", "", rest)
+    return _PART_BEHIND.search(rest) is not None
+
+
+def _value(written: str) -> Fraction | None:
+    number = read_numerals("0" if written.casefold() in ("no", "none") else written).single
+    return None if number is None else number.value

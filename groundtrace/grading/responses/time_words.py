@@ -1,0 +1,309 @@
+"""Reads the words that name frames and times in a text: tokens, and the statements made of them.
+
+:func:`groundtrace.grading.responses.times.parse_times` is built on this reader, and describes the forms. The reader
+looks only a few tokens ahead, and abandons a list in square brackets at the next bracket, so that reading is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, TypeVar
+
+from groundtrace.grading.responses.tags import scan_tags
+
+_GAP = r"[ \t\n]{1,3}"
+_END = r"(?!\w|[.:][0-9])"
+_CLOCK = rf"(?:[0-9]{{1,2}}:[0-5][0-9]|[0-9]{{1,3}}):[0-5][0-9](?:\.[0-9]{{1,20}})?{_END}(?![ \t]?[ap]\.?m\b)"
+_DECIMAL = r"[0-9]{1,7}(?:\.[0-9]{1,20})?"
+_UNIT = rf"(?:[ \t]?|-)(?:seconds?|secs?|s){_END}"
+_LEX = re.compile(
+    rf"""(?<!\w)(?<![0-9][.:])(?:
+      (?P<stated>t[ ]?=[ ]?(?:{_CLOCK}(?:{_UNIT})?|{_DECIMAL}(?:{_UNIT}|{_END})))
+    | (?P<clock>{_CLOCK}(?:{_UNIT})?)
+    | (?P<time>(?:{_DECIMAL}{_UNIT}|seconds?{_GAP}{_DECIMAL}{_END}(?!{_UNIT}))(?P<mark>[ ]mark\b)?)
+    | (?P<frame>(?:frame(?P<plural>s)?[ \t\n]{{0,3}}(?:no\.[ ]?|number[ ]|\#)?F?|F)[0-9]{{1,7}}{_END})
+    | (?P<number>{_DECIMAL}{_END})
+    | (?P<onwards>(?:onwards?|forward|(?:to|until|till){_GAP}the{_GAP}end)\b|on(?=[ ]?(?:[.,;)]|$)))
+    | (?P<until>(?:until|till|up{_GAP}to|up{_GAP}until)\b)
+    | (?P<before>before\b) | (?P<after>(?:after|since)\b) | (?P<from>from\b) | (?P<between>between\b)
+    | (?P<to>(?:to|through|thru)\b) | (?P<and>and\b) | (?P<at>(?:at|timestamp)\b)
+    | (?P<filler>(?:the|about|around|approximately|roughly|exactly|time)\b))
+    | (?P<filler2>[~≈]) | (?P<at2>@) | (?P<and2>&) | (?P<to2>→|->) | (?P<dash>[-‐‑–—−]) | (?P<comma>[,;])
+    | (?P<open>\((?=[^()\[\]]{{0,40}}[0-9])) | (?P<close>\)) | (?P<left>\[(?=[^()\[\]]{{0,40}}[0-9]))
+    | (?P<right>\]) | (?P<other>\w+|[^\w\s])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_STAMP = re.compile(rf"{_CLOCK}|{_DECIMAL}", re.IGNORECASE)
+_DURING = re.compile(r"\b(?:for|within|every|another|takes?|took|last(?:s|ed|ing))\s+(?:\w+\s+|~)?$", re.IGNORECASE)
+_LASTING = re.compile(r"[ -](?:later|earlier|long|ago|apart|per|each)\b", re.IGNORECASE)
+_TIMES, _LINKS = ("stated", "clock", "time"), ("to", "dash", "until")
+_NUMBERS = (*_TIMES, "number")
+
+
+class Stated(NamedTuple):
+    """One statement from offset ``start`` to ``end``. A moment has only the first frame and time of the four."""
+
+    is_span: bool
+    first_frame: int | None
+    last_frame: int | None
+    start_s: float | None
+    end_s: float | None
+    start: int
+    end: int
+
+
+class _Token(NamedTuple):
+    """A token by kind; ``value`` is that of a number, time (in seconds) or frame."""
+
+    kind: str
+    start: int
+    end: int
+    value: float
+    plural: bool
+    mark: bool
+
+
+class _End(NamedTuple):
+    """A moment, or one end of a span, and the index of the token after it."""
+
+    frame: int | None
+    t_s: float | None
+    at: int
+
+
+_T = TypeVar("_T", int, float)
+_Pair = tuple[_T | None, _T | None]
+_Read = tuple[list[Stated], int]
+
+
+def read_statements(text: str) -> list[Stated]:
+    """Returns every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
+    reader = _Reader(text)
+    found: list[Stated] = []
+    at = 0
+    while at < reader.count:
+        statements, at = reader.statement(at) or ([], at + 1)
+        found += statements
+    return found
+
+
+def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
+    """Whether a dash directly before this number is its sign, not that of a range: a clip has no time below 0."""
+    if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
+        return False
+    return len(tokens) < 2 or tokens[-2].kind not in (*_NUMBERS, "frame", "close", "right")
+
+
+def _tokens(text: str) -> list[_Token]:
+    """The tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
+    tokens: list[_Token] = []
+    done = 0
+    for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
+        for match in _LEX.finditer(text, done, start):
+            kind = (match.lastgroup or "").rstrip("2")
+            if _is_below_zero(kind, match, tokens):
+                tokens[-1] = _Token("other", tokens[-1].start, match.end(), 0.0, False, False)
+            elif kind != "filler" and (kind != "other" or not tokens or tokens[-1].kind != "other"):
+                tokens.append(_token(kind, match))
+        tokens.append(_Token("other", start, end, 0.0, False, False))
+        done = end
+    return tokens
+
+
+def _token(kind: str, match: re.Match[str]) -> _Token:
+    value = 0.0
+    stamp = _STAMP.search(match.group()) if kind in (*_TIMES, "frame", "number") else None
+    for part in stamp.group().split(":") if stamp else ():
+        value = 60 * value + float(part)
+    return _Token(kind, match.start(), match.end(), value, match["plural"] is not None, match["mark"] is not None)
+
+
+class _Reader:
+    """The tokens of one text, and the statements that begin at each; methods return None if there is none."""
+
+    def __init__(self, text: str) -> None:
+        tokens = _tokens(text)
+        self._text, self.count = text, len(tokens)
+        # Looking a few tokens ahead never leaves the list.
+        self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
+
+    def statement(self, at: int) -> _Read | None:
+        """The statements that begin at this token, and the index after them."""
+        kind = self._tokens[at].kind
+        if kind == "other":
+            return None
+        if kind == "left":
+            return self._bracketed(at)
+        if kind == "open" and self._kinds(at) == ["open", "clock", "close"]:
+            return self._moment(at, at + 3, None, self._tokens[at + 1].value)
+        if kind in ("after", "until", "before"):
+            return self._open_sided(at)
+        return self._span(at) or self._onwards(at) or self._single(at)
+
+    def _kinds(self, at: int) -> list[str]:
+        return [token.kind for token in self._tokens[at : at + 3]]
+
+    def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
+        """The moment that the tokens from ``at`` up to ``after`` state."""
+        return [Stated(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)], after
+
+    def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
+        """The span that the tokens from ``at`` up to ``after`` state."""
+        return [Stated(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
+
+    def _end(self, at: int) -> _End | None:
+        """A frame with the time that goes with it, or a time."""
+        token = self._tokens[at]
+        if token.kind == "frame":
+            return _End(int(token.value), *self._time_of_frame(at + 1))
+        return _End(None, token.value, at + 1) if token.kind in _TIMES else None
+
+    def _time_of_frame(self, at: int) -> tuple[float | None, int]:
+        """``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds and the index after it."""
+        opened = self._tokens[at].kind in ("open", "left")
+        comma = self._tokens[at].kind == "comma"
+        place = at + (opened or comma)
+        said = self._tokens[place].kind == "at"
+        place += said
+        time = self._tokens[place]
+        closed = self._tokens[place + 1].kind in ("close", "right")
+        joined = closed if opened else said or time.kind == "stated" or (comma and closed)
+        return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
+
+    def _span(self, at: int, bracketed: bool = False) -> _Read | None:
+        """``[from|between] A to B``, of frames or of times."""
+        prefixed = self._tokens[at].kind in ("from", "between", "at")
+        link = (*_LINKS, "and") if self._tokens[at].kind == "between" else _LINKS
+        begin = at + prefixed
+        if self._tokens[begin].kind == "frame":
+            t_s, after = self._time_of_frame(begin + 1)
+            return self._frames(at, begin, t_s, after, prefixed) if self._tokens[after].kind in link else None
+        if self._tokens[begin].kind in (*_TIMES, "number") and self._tokens[begin + 1].kind in link:
+            return self._seconds(at, begin, prefixed or bracketed)
+        return None
+
+    def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
+        """A span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
+        first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
+        if last.kind in _TIMES:
+            return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
+        if last.kind == "number":
+            # In "frame 3 - 5 people stand" the dash does not mean a range.
+            spaced = self._tokens[link].kind == "dash" and self._tokens[link].end < last.start
+            if self._is_decimal(last) or (spaced and not (first.plural or prefixed)):
+                return None
+        elif last.kind != "frame":
+            return None
+        frames = (int(first.value), int(last.value))
+        both = self._two_times(after) if start_s is None else None
+        if both is not None:
+            return self._spanning(at, both[1], frames, both[0])
+        end_s, after = self._time_of_frame(after)
+        return self._spanning(at, after, frames, (start_s, end_s))
+
+    def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
+        """``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames: the times and the index after them."""
+        begin = at + (self._tokens[at].kind == "comma")
+        opened = self._tokens[begin].kind in ("open", "left")
+        begin += opened or self._tokens[begin].kind in ("at", "from")
+        first, link, last, close = self._tokens[begin : begin + 4]
+        if begin == at or link.kind not in (*_LINKS, "and") or not self._are_times(first, last):
+            return None
+        if opened and close.kind not in ("close", "right"):
+            return None
+        return (first.value, last.value), begin + 3 + opened
+
+    def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
+        """A span between two times, with its frames if they follow in brackets."""
+        first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
+        if last.kind == "frame" and first.kind in _TIMES:
+            return self._spanning(at, after, (None, int(last.value)), (first.value, None))
+        if not self._are_times(first, last):
+            return None
+        if not is_placed and first.kind in ("time", "number") and self._is_duration(at, after):
+            return [], after
+        frames: tuple[int | None, int | None] = (None, None)
+        opened, one, _, other, closed = self._tokens[after : after + 5]
+        if (opened.kind, one.kind, closed.kind) == ("open", "frame", "close") and other.kind in ("number", "frame"):
+            frames, after = (int(one.value), int(other.value)), after + 5
+        return self._spanning(at, after, frames, (first.value, last.value))
+
+    def _onwards(self, at: int) -> _Read | None:
+        """``[from] A onwards``."""
+        first = self._end(at + (self._tokens[at].kind in ("from", "at")))
+        if first is None or self._tokens[first.at].kind != "onwards":
+            return None
+        return self._spanning(at, first.at + 1, (first.frame, None), (first.t_s, None))
+
+    def _open_sided(self, at: int) -> _Read | None:
+        """``after A``, ``until A``, ``before A``."""
+        one = self._end(at + 1)
+        if one is None:
+            return None
+        if one.frame is None and self._is_duration(at, one.at):
+            return [], one.at
+        if self._tokens[at].kind == "after":
+            return self._spanning(at, one.at, (one.frame, None), (one.t_s, None))
+        return self._spanning(at, one.at, (None, one.frame), (None, one.t_s))
+
+    def _single(self, at: int, bracketed: bool = False) -> _Read | None:
+        """One moment, or those of a list behind ``frames``."""
+        token = self._tokens[at]
+        if token.kind == "frame":
+            t_s, after = self._time_of_frame(at + 1)
+            if t_s is None and not bracketed and self._text[token.start + 1].isdigit():
+                return None
+            one = self._moment(at, after, int(token.value), t_s)
+            return self._listed(one) if token.plural else one
+        place = at
+        while self._tokens[place].kind == "at" and place < at + 2:
+            place += 1
+        time = self._tokens[place]
+        if time.kind not in _TIMES or not (place > at or bracketed or time.kind == "stated" or time.mark):
+            return None
+        if self._kinds(place + 1) == ["open", "frame", "close"]:
+            return self._moment(at, place + 4, int(self._tokens[place + 2].value), time.value)
+        return self._moment(at, place + 1, None, time.value)
+
+    def _listed(self, first: _Read) -> _Read:
+        """The moments of ``frames 3, 5 and 7``; each may have its time."""
+        found, at = first
+        while True:
+            begin = at + (self._tokens[at].kind == "comma")
+            begin += self._tokens[begin].kind == "and"
+            if begin == at or self._tokens[begin].kind != "number" or self._is_decimal(self._tokens[begin]):
+                return found, at
+            t_s, at = self._time_of_frame(begin + 1)
+            found += self._moment(begin, at, int(self._tokens[begin].value), t_s)[0]
+
+    def _bracketed(self, at: int) -> _Read | None:
+        """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to the statement if it is the only one in them."""
+        found: list[Stated] = []
+        place = at + 1
+        while True:
+            read = self._span(place, bracketed=True) or self._single(place, bracketed=True)
+            if read is None:
+                return None
+            found += read[0]
+            place = read[1]
+            if self._tokens[place].kind != "comma":
+                break
+            place += 1
+        if self._tokens[place].kind != "right":
+            return None
+        if len(found) == 1:
+            found = [found[0]._replace(start=self._tokens[at].start, end=self._tokens[place].end)]
+        return found, place + 1
+
+    def _are_times(self, first: _Token, last: _Token) -> bool:
+        """Whether these are two times: the last has a unit, or the first its ``t=``."""
+        numbers = (*_TIMES, "number")
+        return (last.kind in _TIMES and first.kind in numbers) or (first.kind == "stated" and last.kind in numbers)
+
+    def _is_decimal(self, token: _Token) -> bool:
+        return not self._text[token.start : token.end].isdigit()
+
+    def _is_duration(self, at: int, after: int) -> bool:
+        start, end = self._tokens[at].start, self._tokens[after - 1].end
+        led = _DURING.search(self._text, max(0, start - 24), start)
+        return led is not None or _LASTING.match(self._text, end) is not None

@@ -1,0 +1,197 @@
+"""Moments and spans of a clip: reads them leniently from text, writes them canonically, ties them to points and frames.
+
+Forms read: Argos' anchors ``[F3 @ t=1.66s]``, ``[F2-F5 @ t=1.0s-4.0s]`` and lists of them (App. C.2, Fig. 9), the prose
+of its traces (section 4.1, Figs. 17-18) such as ``frame 24 at 18.71 seconds``, ``frame F (T s)``, ``frames 25-27``,
+``from T1 s to T2 s`` and ``between T1 s and T2 s``, clock times (``at 0:18``), and ranges with one open side (``until
+4 s``, ``frame 25 onwards``). A list gives one moment per entry (the paper makes it one event), so that rewriting it
+loses nothing.
+
+A number is a time only with a unit, ``t=`` or a colon. A single time is a moment only with a marker (``at``, ``@``,
+``t=``, ``mark``, square brackets): "3 seconds" and "for 3 to 5 seconds" are durations. A lone ``F3`` needs a time or
+square brackets. A number with a minus sign is not a time. Text inside point and box tags is not read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.grading.responses.anchors import anchor_tags
+from groundtrace.grading.responses.response import parse_points
+from groundtrace.grading.responses.tags import scan_tags
+from groundtrace.grading.responses.time_words import read_statements
+from groundtrace.schemas.geometry import Point
+
+MAX_TIME_S, _MAX_FRAME = 1e7, 10**7
+# Times are often written with one decimal.
+_ROUNDING_S = 0.05
+_LONE_FRAME_S = 0.5
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One moment: a frame number, a time in seconds, or both. ``text`` is the text from ``start`` to ``end``."""
+
+    frame: int | None
+    t_s: float | None
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of frames or seconds, or both, as written; None is an open or unstated side."""
+
+    first_frame: int | None
+    last_frame: int | None
+    start_s: float | None
+    end_s: float | None
+    start: int
+    end: int
+    text: str
+
+
+def parse_times(text: str) -> tuple[Moment | Span, ...]:
+    """Returns every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
+    found: list[Moment | Span] = []
+    for said in read_statements(text):
+        place = (said.start, said.end, text[said.start : said.end])
+        if said.is_span:
+            found.append(Span(said.first_frame, said.last_frame, said.start_s, said.end_s, *place))
+        else:
+            found.append(Moment(said.first_frame, said.start_s, *place))
+    return tuple(found)
+
+
+def format_moment(frame: int, t_s: float) -> str:
+    """Returns ``frame F (T s)``, T with two decimals. Raises ValueError for an impossible frame number or time."""
+    if not 0 <= frame < _MAX_FRAME:
+        raise ValueError(f"{frame} is not a frame number")
+    return f"frame {frame} ({_seconds_written(t_s)} s)"
+
+
+def format_span(start_s: float, end_s: float) -> str:
+    """Returns ``from T1 s to T2 s``. Raises ValueError for an impossible time, or an end before the start."""
+    if end_s < start_s:
+        raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
+    return f"from {_seconds_written(start_s)} s to {_seconds_written(end_s)} s"
+
+
+def anchor_points(text: str) -> tuple[Point, ...]:
+    """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any.
+
+    See :func:`groundtrace.grading.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence.
+    Coordinates are as written. Never raises; linear in ``len(text)``.
+    """
+    tags = [tag for tag in scan_tags(text) if tag.name != "box"]
+    moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
+    anchored: list[Point] = []
+    for tag, moment in zip(tags, moments, strict=True):
+        points = parse_points(text[tag.start : tag.end])
+        anchored += points if moment is None else (replace(p, frame=moment.frame, t_s=moment.t_s) for p in points)
+    return tuple(anchored)
+
+
+def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
+    """Returns the index of the frame that a moment means among ``frames``, or None, and the reason.
+
+    ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides; else the time
+    decides, which must be within half the gap to the neighbour on its side. Number and time that differ by more
+    contradict each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
+    """
+    if not frames or (frame is None and t_s is None):
+        return None, "the clip has no frames" if not frames else "it names neither frame nor time"
+    by_number = next((index for index, (number, _) in enumerate(frames) if number == frame), None)
+    if t_s is None:
+        return by_number, f"frame {frame}" if by_number is not None else f"the clip has no frame {frame}"
+    if by_number is not None:
+        agrees = abs(t_s - frames[by_number][1]) <= _reach_s(frames, by_number, t_s)
+        shown = f"frame {frame} is at {frames[by_number][1]:g} s"
+        return (by_number, shown) if agrees else (None, f"{shown}, not at {t_s:g} s")
+    nearest = _nearest([shown_s for _, shown_s in frames], t_s, t_s)
+    if abs(t_s - frames[nearest][1]) > _reach_s(frames, nearest, t_s):
+        return None, f"{t_s:g} s is outside of the clip"
+    around = [number for number, _ in frames[max(0, nearest - 1) : nearest + 2]]
+    if frame is not None and not min(around) < frame < max(around):
+        return None, f"the clip has no frame {frame} near {t_s:g} s"
+    return nearest, f"the frame at {frames[nearest][1]:g} s"
+
+
+def resolve_span(
+    first_frame: int | None,
+    last_frame: int | None,
+    start_s: float | None,
+    end_s: float | None,
+    frames: Sequence[tuple[int, float]],
+) -> tuple[tuple[int, ...], str]:
+    """Returns the indices of the frames within a span, both ends included, or none, and the reason.
+
+    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. The
+    result is empty for a span that ends before it starts, that has an end outside the clip, or whose frame numbers and
+    times contradict each other as in :func:`resolve_moment`.
+    """
+    if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
+        return (), "the clip has no frames" if not frames else "it names neither frames nor times"
+    if _is_reversed(first_frame, last_frame) or _is_reversed(start_s, end_s):
+        return (), "it ends before it starts"
+    for number, t_s in ((first_frame, start_s), (last_frame, end_s)):
+        reason = _outside(number, t_s, frames)
+        if reason:
+            return (), reason
+    # If a side has both, its frame decides: its time agrees, as was checked above.
+    numbers = (-math.inf if first_frame is None else first_frame, math.inf if last_frame is None else last_frame)
+    times = (
+        -math.inf if start_s is None or first_frame is not None else start_s - _ROUNDING_S,
+        math.inf if end_s is None or last_frame is not None else end_s + _ROUNDING_S,
+    )
+    inside = tuple(
+        index
+        for index, (number, t_s) in enumerate(frames)
+        if numbers[0] <= number <= numbers[1] and times[0] <= t_s <= times[1]
+    )
+    if inside:
+        return inside, f"{len(inside)} frames"
+    if (first_frame, last_frame) == (None, None):
+        return (_nearest([t_s for _, t_s in frames], start_s, end_s),), "no frame within, the nearest one"
+    if first_frame is None or last_frame is None:
+        return (), "its frames and times contradict each other"
+    return (_nearest([number for number, _ in frames], first_frame, last_frame),), "no frame within, the nearest one"
+
+
+def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
+    """The index of the value nearest to the middle of the range; an open side ends with the values."""
+    middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
+    return min(range(len(values)), key=lambda index: abs(values[index] - middle))
+
+
+def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
+    """Why one end of a span is not in the clip; "" if it is, or is open."""
+    if number is not None and not frames[0][0] <= number <= frames[-1][0]:
+        return f"the clip has no frame {number}"
+    if t_s is None:
+        return ""
+    is_shown = any(number == known for known, _ in frames)
+    index, reason = resolve_moment(number if is_shown else None, t_s, frames)
+    return reason if index is None else ""
+
+
+def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
+    """How far ``t_s`` may be from frame ``index``: half the gap to the neighbour on its side, or to the only one."""
+    side = index + 1 if t_s > frames[index][1] else index - 1
+    if not 0 <= side < len(frames):
+        side = 2 * index - side
+    if not 0 <= side < len(frames):
+        return _LONE_FRAME_S
+    return abs(frames[side][1] - frames[index][1]) / 2 + _ROUNDING_S
+
+
+def _is_reversed(first: float | None, last: float | None) -> bool:
+    return first is not None and last is not None and last < first
+
+
+def _seconds_written(t_s: float) -> str:
+    if not math.isfinite(t_s) or not 0 <= round(t_s, 2) < MAX_TIME_S:
+        raise ValueError(f"{t_s} is not a time in a clip")
+    return f"{abs(round(t_s, 2)):.2f}"

@@ -1,0 +1,46 @@
+"""Converts the text of a response to a :class:`groundtrace.schemas.records.Trace`.
+
+A trace has the answer, points and boxes, tied to the media.
+"""
+
+from dataclasses import replace
+
+from groundtrace.grading.responses.image_mentions import place_in_images
+from groundtrace.grading.responses.response import normalise, parse_response
+from groundtrace.grading.responses.times import anchor_points, resolve_moment
+from groundtrace.schemas.geometry import Point
+from groundtrace.schemas.records import MediaRef, Trace
+
+_INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
+"""Invisible characters that split words and tags; joiners of scripts and emoji stay."""
+
+
+def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
+    """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
+
+    On a clip each point has the frame that the text ties to it; on several images each point and box has its image
+    (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
+    """
+    text = normalise(text.translate(_INVISIBLE))
+    response = parse_response(text)
+    points, boxes = response.points, response.boxes
+    if any(medium.frames for medium in media):
+        points = _anchored_points(text, media)
+    elif len(media) > 1:
+        points, boxes = place_in_images(text)
+    return Trace(index, text, response.answer, points, boxes)
+
+
+def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
+    """The points of a text on a clip (the first if there are several), with frame number and time.
+
+    A moment that matches none of the frames shown is kept as stated: its point scores 0.
+    """
+    clip = next(index for index, medium in enumerate(media) if medium.frames)
+    frames = [(frame.number, frame.t_s) for frame in media[clip].frames]
+    points = []
+    for point in anchor_points(text):
+        found, _ = resolve_moment(point.frame, point.t_s, frames)
+        number, t_s = (point.frame, point.t_s) if found is None else frames[found]
+        points.append(replace(point, media_index=clip, frame=number, t_s=t_s))
+    return tuple(points)

@@ -1,0 +1,82 @@
+"""The state of a model call in progress: samples still wanted, and usage so far."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from groundtrace.inference.cache.replies import Kept
+from groundtrace.inference.endpoint import Endpoint
+from groundtrace.inference.flow.budget import Cost
+from groundtrace.inference.flow.in_flight import stage_of_call
+from groundtrace.inference.request import Continuation, Reply, Sampling, joined
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.schemas.records import Call
+from groundtrace.schemas.usage import Usage
+
+
+@dataclass
+class CallInProgress:
+    """One call in progress: its cache keys, the samples that it has so far by key, the keys of those that it requested
+    itself, and the replies to these requests.
+    """
+
+    role: str
+    endpoint: Endpoint
+    prompt: RenderedPrompt
+    sampling: Sampling
+    continuation: Continuation | None
+    keys: tuple[str, ...]
+    have: dict[str, Kept]
+    sent: set[str] = field(default_factory=set)
+    replies: list[Reply] = field(default_factory=list)
+
+    def wanted(self) -> dict[int, list[int]]:
+        """Indices of the samples to request, by token budget: missing samples, and truncated samples whose budget may
+        be doubled."""
+        limit = self.endpoint.settings.max_tokens_limit
+        wanted: dict[int, list[int]] = defaultdict(list)
+        for index, key in enumerate(self.keys):
+            kept = self.have.get(key)
+            if kept is None or not kept.serves(self.sampling.max_tokens):
+                wanted[self.sampling.max_tokens].append(index)
+            elif kept.max_tokens < limit and not kept.serves(limit):
+                wanted[min(limit, 2 * kept.max_tokens)].append(index)
+        return dict(wanted)
+
+    def call(self, repairs: int) -> Call:
+        """The record of the call, with its samples and usage so far."""
+        settings, taken = self.endpoint.settings, joined(self.replies).usage
+        keys = tuple(key for key in self.keys if key in self.have)
+        worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)
+        usage = replace(
+            taken,
+            calls=1,
+            cached=len(self.have.keys() - self.sent),
+            repairs=repairs,
+            cost_usd=cost_of(settings, taken).usd,
+            worth_usd=sum(worth_usd),
+        )
+        completions = [self.have[key].completion for key in keys]
+        answered_by = tuple(completion.answered_by for completion in completions)
+        taken_from = tuple(completion.taken_from for completion in completions)
+        truncated = tuple(key for key, completion in zip(keys, completions, strict=True) if completion.is_truncated)
+        return Call(
+            self.role,
+            self.prompt.name,
+            self.prompt.sha256,
+            settings.model,
+            keys,
+            usage,
+            stage_of_call(),
+            worth_usd if any(worth_usd) else (),
+            answered_by if any(answered_by) else (),
+            taken_from if any(taken_from) else (),
+            truncated,
+            max((self.have[key].max_tokens for key in truncated), default=0),
+        )
+
+
+def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
+    """The cost of a usage at the endpoint's prices, in dollars and in tokens."""
+    usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
+    return Cost(usd, usage.tokens_in + usage.tokens_out)

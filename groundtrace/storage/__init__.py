@@ -1,0 +1,1 @@
+"""Files of this machine and of S3 and Google Cloud Storage, by one interface."""

@@ -1,0 +1,146 @@
+"""A folder of a store that one writing process holds, as ``groundtrace.storage.files.locked`` holds a local folder.
+
+A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds; the highest number
+counts, and each is created only if it is absent, so that one of several processes succeeds; a store that would create
+it twice is refused. The lease of a process that died is not freed: it expires :data:`LASTS_S` seconds after its last
+renewal. Since the clocks of two machines may differ, a lease that seems to be expired, or to last longer than any does,
+is watched for one and a half times :data:`RENEW_S` seconds before it is taken over. If a holder was cut off from the
+store for so long, its next :meth:`Lease.check` raises.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final
+
+from groundtrace.schemas.errors import UserError
+from groundtrace.storage.errors import StorageError
+from groundtrace.storage.remote_path import RemotePath
+
+FOLDER: Final = ".lease"
+LASTS_S: Final = 60.0
+RENEW_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Held(UserError):
+    """Another process writes the folder."""
+
+
+class Lost(UserError):
+    """The lease expired, since the store could not be reached, and another process may write the folder."""
+
+
+class Lease:
+    """The lease of this process on a folder; made by :func:`leased`."""
+
+    def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
+        self._folder, self._lasts_s, self._renew_s = folder, lasts_s, renew_s
+        self._me = {"holder": uuid.uuid4().hex, "host": socket.gethostname(), "pid": os.getpid()}
+        self._ended = threading.Event()
+        self._is_lost = False
+        self._number = self._take()
+        self._signed_s = time.monotonic()
+        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise :class:`Lost` if the lease may be another process's; sends a request to the store."""
+        if self._newest() != self._number:
+            self._is_lost = True
+        if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
+            raise Lost(
+                f"{self._folder} may be written by another process, since this one did not reach the store for "
+                f"{self._lasts_s:g} s, or was stopped, or its lease is gone: run the same command again"
+            )
+
+    def release(self) -> None:
+        """Release the lease."""
+        self._ended.set()
+        self._thread.join()
+        if not self._is_lost:
+            self._object(self._number).write_bytes(self._text(until_s=0.0))
+
+    def _take(self) -> int:
+        newest = self._newest()
+        if newest:
+            self._refuse_living(newest)
+        if not self._object(newest + 1).create(self._text()):
+            raise self._held({})
+        if self._object(newest + 1).create(self._text(until_s=0.0)):
+            raise StorageError(
+                f"{self._folder}: the store ignores the condition that an object be absent (If-None-Match: *), so that "
+                "nothing keeps two writers apart: choose an --output on a disk or in another store"
+            )
+        for number in range(max(1, newest - 1), newest + 1):
+            self._object(number).unlink(missing_ok=True)
+        return newest + 1
+
+    def _refuse_living(self, number: int) -> None:
+        """Raise :class:`Held` if the holder of this lease is alive."""
+        told = self._read(number)
+        until_s = told.get("until_s")
+        if until_s == 0.0:  # it was released
+            return
+        # A lease that lasts longer than any does comes from a fast clock, and does not show that its holder is alive.
+        if isinstance(until_s, float) and 0 < until_s - time.time() <= self._lasts_s:
+            raise self._held(told)
+        time.sleep(self._renew_s * 1.5)
+        if self._read(number) != told or self._newest() != number:
+            raise self._held(told)
+
+    def _held(self, told: dict[str, Any]) -> Held:
+        who = f" (process {told.get('pid')} on {told.get('host')})" if told else ""
+        return Held(
+            f"another process{who} is writing {self._folder}: wait for its end, or choose another --output; "
+            f"the folder of a process that died is free {self._lasts_s:g} s later"
+        )
+
+    def _renew(self) -> None:
+        while not self._ended.wait(self._renew_s):
+            began_s = time.monotonic()
+            try:
+                if self._newest() != self._number:
+                    self._is_lost = True
+                    return
+                self._object(self._number).write_bytes(self._text())
+                self._signed_s = began_s
+            except Exception as error:  # the store is away: the next try may succeed; check() watches the time
+                _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
+
+    def _newest(self) -> int:
+        """The highest number of a lease in the folder, 0 if there is none."""
+        names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
+        return max((int(name) for name in names if name.isdecimal()), default=0)
+
+    def _object(self, number: int) -> RemotePath:
+        return self._folder / FOLDER / f"{number}.json"
+
+    def _read(self, number: int) -> dict[str, Any]:
+        try:
+            found = json.loads(self._object(number).read_bytes())
+        except (FileNotFoundError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _text(self, until_s: float | None = None) -> bytes:
+        return json.dumps(self._me | {"until_s": time.time() + self._lasts_s if until_s is None else until_s}).encode()
+
+
+@contextlib.contextmanager
+def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
+    """Hold a folder of a store for this process.
+
+    Raises :class:`Held` if another process holds it, and StorageError if the store cannot exclude other processes.
+    """
+    lease = Lease(folder, lasts_s, renew_s)
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,98 @@
+"""Local copies of folders in a store, such as a finished run's.
+
+Readers of a run read it many times and at random (DuckDB, memory maps), so its files are downloaded once and kept under
+the user's cache folder; a later call downloads only what has changed. A copy is always of one moment: if the folder
+changes meanwhile, the copy is made again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from groundtrace.storage.files import write_atomically, written_whole
+from groundtrace.storage.object_store import STANDARD, StorageSettings
+from groundtrace.storage.places import StorageError, StoreUnavailable, check_bucket, endpoint_of, is_in_store, place
+from groundtrace.storage.remote_path import RemotePath, Stat
+
+RUN_MARKER: Final = "input.json"
+LAST_WRITTEN: Final = "run.json"
+_NOT_OF_A_RUN: Final = ("cache", "media", "previous", "logs", "failed.html")
+"""Parts of a run folder that its readers do not need."""
+MAX_TRIES: Final = 5
+PIECE_BYTES: Final = 8 * 2**20
+
+
+def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
+    """The local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
+
+    The cache and the drawn images of a run folder are left out. Raises
+    :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if it cannot be copied.
+    """
+    if not is_in_store(name):
+        return Path(name).expanduser()
+    folder = place(name, storage)
+    assert isinstance(folder, RemotePath)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace" / "copies"
+    digest = hashlib.sha256(f"{endpoint_of(str(folder), storage)}{folder}".encode()).hexdigest()[:32]
+    root = base / digest
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with FileLock(root / ".lock"):
+            for _ in range(MAX_TRIES):
+                if _is_brought(folder, root / folder.name, root / "versions.json"):
+                    return root / folder.name
+    except (StorageError, StoreUnavailable):
+        raise
+    except OSError as error:
+        why = f"{error.strerror or error}: {error.filename or root}"
+        raise StorageError(f"{folder} cannot be copied to this machine ({why}): correct that and try again") from error
+    raise StorageError(f"{folder} changes all the time: wait until its run has ended")
+
+
+def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
+    """Update the copy; returns whether the folder stayed the same meanwhile."""
+    found = _wanted(folder)
+    if not found:
+        check_bucket(folder)
+        raise StorageError(f"there is nothing at {folder}: give the folder that `beam run` had as --output")
+    try:
+        versions = json.loads(known.read_bytes())
+    except (OSError, ValueError):
+        versions = {}
+    for path in (path for path in target.rglob("*") if path.is_file()):
+        if path.relative_to(target).as_posix() not in found:
+            path.unlink()
+    for relative, stat in found.items():
+        stamp, file = [stat.st_size, stat.version], target / relative
+        if versions.get(relative) != stamp or not file.is_file() or file.stat().st_size != stat.st_size:
+            try:
+                fetch(folder / relative, stat.st_size, file)
+            except FileNotFoundError:  # deleted since it was listed, as run.json is while a run is delivered
+                return False
+            versions[relative] = stamp
+    write_atomically(known, json.dumps({name: versions[name] for name in found}))
+    return _wanted(folder) == found
+
+
+def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
+    """The files of the folder by their paths in it; those of a run without :data:`_NOT_OF_A_RUN`."""
+    found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
+    if RUN_MARKER not in found:
+        return found
+    parts = {name: name.split("/")[0] for name in found}
+    return {name: found[name] for name, top in parts.items() if top not in _NOT_OF_A_RUN and not top.startswith(".")}
+
+
+def fetch(source: RemotePath, size: int, target: Path) -> None:
+    """Download an object of ``size`` bytes to a local file, completely or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(target) as unfinished, unfinished.open("wb") as stream:
+        for start in range(0, size, PIECE_BYTES):
+            stream.write(source.read_bytes(start, min(start + PIECE_BYTES, size)))
+        if stream.tell() != size:  # it became shorter since it was listed
+            raise FileNotFoundError(f"{source} is not the object that was listed")

@@ -1,0 +1,215 @@
+"""The clients of object stores: one of each kind in a process, with retries.
+
+Only :mod:`groundtrace.storage.places` uses this. A client is kept for as long as its process lives, since opening one
+costs more than a hundred requests; a forked process opens its own.
+"""
+
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, PositiveFloat
+
+from groundtrace.config.extras import require_extra
+from groundtrace.config.settings import settings
+from groundtrace.storage.errors import GS_CREDENTIALS, StorageError, StoreUnavailable, Taken, names_of, typed
+
+T = TypeVar("T")
+
+SCHEMES: Final = {"s3": ("s3", "s3fs"), "gs": ("gs", "gcsfs")}
+"""The extra and the module that each scheme needs."""
+FIRST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 4.0
+CONNECT_TIMEOUT_S: Final = 5.0
+READ_TIMEOUT_S: Final = 30.0
+MAX_CONNECTIONS: Final = 64
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def _variable(name: str) -> str:
+    if name and not _VARIABLE.fullmatch(name):  # the message does not show it: it may be the key itself
+        raise ValueError("must be the name of an environment variable such as MY_KEY; the key itself stands there")
+    return name
+
+
+def _endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        raise ValueError("must be a URL such as https://minio.example:9000")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("must hold no user, password, query or # part: keys come from environment variables")
+    return url
+
+
+@settings
+class StorageSettings:
+    """How ``s3://`` and ``gs://`` are reached, here and on workers.
+
+    Without any of these the stores' own variables and files hold, such as AWS_ACCESS_KEY_ID, AWS_PROFILE,
+    AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST, on each machine its own. A key never
+    stands in a config: the variables that are named here are read where the client is made.
+    """
+
+    endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: where the store answers (empty: AWS)"] = ""
+    gs_endpoint_url: Annotated[str, AfterValidator(_endpoint), "gs://: where the store answers (empty: Google)"] = ""
+    region: Annotated[str, "s3://: the region of the bucket"] = ""
+    anonymous: Annotated[bool, "send no credentials: for public data"] = False
+    access_key_id_env: Annotated[
+        str, AfterValidator(_variable), "s3://: the environment variable that holds the access key's id"
+    ] = ""
+    secret_access_key_env: Annotated[
+        str, AfterValidator(_variable), "s3://: the environment variable that holds the secret access key"
+    ] = ""
+    retry_s: Annotated[PositiveFloat, "how long a request is repeated while the store is away"] = 30.0
+
+    def __post_init__(self) -> None:
+        if bool(self.access_key_id_env) != bool(self.secret_access_key_env):
+            raise ValueError("access_key_id_env and secret_access_key_env belong together: set both")
+
+
+STANDARD: Final = StorageSettings()
+
+
+_GCSFS_BOUNDARY: Final = b"--==0=="
+
+_clients: dict[tuple[int, str, StorageSettings, str], Any] = {}
+_guard = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _guard  # a lock that another thread held at the fork would never be free
+    _guard = threading.Lock()
+    _clients.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def client(scheme: str, settings: StorageSettings) -> Any:
+    """This process's file system of fsspec for a scheme.
+
+    Raises :class:`groundtrace.config.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be
+    used.
+    """
+    key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
+    with _guard:
+        if key not in _clients:
+            _check_endpoint(scheme, key[-1])
+            require_extra(SCHEMES[scheme][0], f"{scheme}://", SCHEMES[scheme][1])
+            _clients[key] = _s3(settings) if scheme == "s3" else _gs(settings)
+        return _clients[key]
+
+
+def endpoint_of(scheme: str, settings: StorageSettings) -> str:
+    """The store's endpoint, from settings and environment variables; "" for the maker's own."""
+    if scheme == "s3":
+        said = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return settings.endpoint_url or next(filter(None, said), "")
+    endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
+    return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
+
+
+def _check_endpoint(scheme: str, url: str) -> None:
+    """Raise StorageError for an endpoint that is not a URL or has a key in it.
+
+    The store's library would show the key in its errors.
+    """
+    try:
+        _endpoint(url)
+    except ValueError as error:
+        variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
+        raise StorageError(f"{variables}, where {scheme}:// is to answer: {error}") from None
+
+
+def _s3(settings: StorageSettings) -> Any:
+    import s3fs
+
+    retries = {"total_max_attempts": 1, "mode": "standard"}  # persistently() retries, with a time limit of its own
+    limits = {"max_pool_connections": MAX_CONNECTIONS, "connect_timeout": CONNECT_TIMEOUT_S}
+    made = s3fs.S3FileSystem(
+        anon=settings.anonymous,
+        endpoint_url=settings.endpoint_url or None,
+        key=_secret(settings.access_key_id_env),
+        secret=_secret(settings.secret_access_key_env),
+        client_kwargs={"region_name": settings.region} if settings.region else {},
+        config_kwargs={"retries": retries, "read_timeout": READ_TIMEOUT_S, **limits},
+        use_listings_cache=False,  # what others write is seen at once
+        skip_instance_cache=True,
+    )
+    made.retries = 1
+    return made
+
+
+def _gs(settings: StorageSettings) -> Any:
+    from gcsfs.core import GCSFileSystem
+
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # it logs each error that it raises, with a traceback
+    endpoint = endpoint_of("gs", settings)
+    open_to_all = settings.anonymous or endpoint.startswith("http://")  # a token is never sent in the clear
+
+    class Once(GCSFileSystem):
+        """Sends a request once: persistently() retries, with a time limit of its own."""
+
+        _request = GCSFileSystem._request.__wrapped__
+
+    try:
+        return Once(
+            token="anon" if open_to_all else "google_default",
+            endpoint_url=endpoint or None,
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
+    except Exception as error:
+        if names_of(error) & {"DefaultCredentialsError", "GoogleAuthError"}:
+            raise StorageError(f"gs:// has no credentials: {GS_CREDENTIALS}") from error
+        raise
+
+
+def _secret(variable: str) -> str | None:
+    if not variable:
+        return None
+    if not (value := os.environ.get(variable)):
+        shown = f" {variable}" if variable.isupper() else ""  # a name in small letters may be the key itself
+        raise StorageError(f"the environment variable{shown} that [storage] names is not set: set it")
+    return value
+
+
+def writing(scheme: str, data: bytes) -> dict[str, Any]:
+    """The arguments with which these bytes are written.
+
+    gcsfs puts small data between two boundary lines that are always the same: data that holds such a line would be cut
+    there, and is sent as large data is.
+    """
+    return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
+
+
+def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
+    """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
+
+    It is retried at least once: a single connection that hangs may take all of that time. ``url`` is for messages.
+    Raises FileNotFoundError, :class:`Taken`, :class:`StorageError` for what the user can correct,
+    :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
+    """
+    end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
+    while True:
+        tries += 1
+        try:
+            return call()
+        except (StorageError, Taken):
+            raise
+        except Exception as error:
+            found = typed(error, url)
+            is_over = tries > 1 and time.monotonic() + pause_s > end_s
+            if not isinstance(found, StoreUnavailable) or is_over:
+                if found is error:  # raised from itself, it would make a cycle of causes
+                    raise
+                raise found from error
+        time.sleep(pause_s * random.uniform(0.5, 1.0))
+        pause_s = min(2 * pause_s, MAX_PAUSE_S)

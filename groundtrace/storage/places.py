@@ -1,0 +1,113 @@
+"""Files on a disk or in a store: the one module that distinguishes local paths from ``s3://`` and ``gs://``.
+
+A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`, which has the same
+methods as far as they make sense for an object store. Functions here cover the operations that differ.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from groundtrace.schemas.text import without_password
+from groundtrace.storage.errors import StorageError, StoreUnavailable
+from groundtrace.storage.files import write_atomically, written_whole
+from groundtrace.storage.object_store import SCHEMES, STANDARD, StorageSettings
+from groundtrace.storage.object_store import endpoint_of as store_endpoint
+from groundtrace.storage.remote_path import RemotePath
+
+__all__ = ["STANDARD", "RemotePath", "StorageError", "StorageSettings", "StoreUnavailable"]
+
+Place: TypeAlias = Path | RemotePath
+
+
+def is_remote(name: object) -> bool:
+    """Whether a name, or a place, is not a local path."""
+    return isinstance(name, RemotePath) or "://" in str(name)
+
+
+def is_in_store(name: str) -> bool:
+    """Whether a name is a URL of a supported store."""
+    return name.partition("://")[0] in SCHEMES and "://" in name
+
+
+def extras_for(names: Iterable[str]) -> set[str]:
+    """The extras of our package that places with these names need."""
+    return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
+
+
+def place(name: str, storage: StorageSettings = STANDARD) -> Place:
+    """The place with this name.
+
+    Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or with a ``..`` or a password in
+    it.
+    """
+    if not is_remote(name):
+        return Path(name)
+    scheme, _, rest = name.partition("://")
+    parts = [part for part in rest.split("/") if part not in ("", ".")]
+    if "@" in rest.partition("/")[0]:
+        raise StorageError(
+            f"{without_password(name)}: a URL must hold no key or password: keys come from environment variables or "
+            f"the store's own files"
+        )
+    if scheme not in SCHEMES:
+        known = " and ".join(f"{each}://" for each in SCHEMES)
+        raise StorageError(f"{name}: locations are local paths, {known}, not {scheme}://")
+    if not parts or rest.startswith("/"):
+        raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
+    if ".." in parts or not name.isprintable():
+        raise StorageError(f"{name}: a URL must not hold .. or signs that cannot be seen")
+    return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
+
+
+def joined(name: str, below: str) -> str:
+    """The name of a file in a folder, as the user named the folder."""
+    return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
+
+
+def storage_of(target: Place) -> StorageSettings:
+    """The settings of a remote place; the standard ones for a local path."""
+    return target.storage if isinstance(target, RemotePath) else STANDARD
+
+
+def arrow_source(target: Place) -> Path | IO[bytes]:
+    """A source from which pyarrow reads a file: a local path, or a stream that can seek."""
+    return target.open("rb") if isinstance(target, RemotePath) else target
+
+
+def endpoint_of(name: str, storage: StorageSettings) -> str:
+    """The endpoint of a URL's store, from settings and environment variables; "" for its maker's own and for paths."""
+    return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
+
+
+def write_whole(target: Place, data: bytes | str) -> None:
+    """Replace the file by the bytes, or by the text as UTF-8; a reader sees the old ones or all of these."""
+    if isinstance(target, RemotePath):
+        target.write_bytes(data.encode() if isinstance(data, str) else data)
+    else:
+        write_atomically(target, data)
+
+
+@contextlib.contextmanager
+def written_to(target: Place) -> Iterator[Path]:
+    """Yields a local file to write, which replaces ``target`` when the body ends; nothing is replaced if it raises.
+
+    For a remote target the file is in the folder for temporary files, and is uploaded.
+    """
+    if not isinstance(target, RemotePath):
+        with written_whole(target) as unfinished:
+            yield unfinished
+        return
+    with tempfile.TemporaryDirectory(prefix="groundtrace-") as folder:
+        unfinished = Path(folder) / "upload"
+        yield unfinished
+        target.upload(unfinished)
+
+
+def check_bucket(target: Place) -> None:
+    """Raise :class:`StorageError` if the bucket of a remote place does not exist."""
+    if isinstance(target, RemotePath) and not target.bucket.exists():
+        name = target.bucket.url.partition("://")[2]
+        raise StorageError(f"{target}: there is no bucket {name}: create it, or correct the name")

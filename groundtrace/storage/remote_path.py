@@ -1,0 +1,339 @@
+"""An object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that make sense for it.
+
+A remote path is a value: it is pickled with its settings, and uses the client of the process that it is in
+(:mod:`groundtrace.storage.object_store`). An object appears when it is complete, and nothing is ever renamed. Every
+later read and listing sees what was written, as S3 and GCS promise. Requests are retried for ``[storage].retry_s``
+seconds while a store is unreachable.
+"""
+
+import contextlib
+import fnmatch
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, Literal, TypeVar, overload
+
+from groundtrace.storage.errors import BeyondItsEnd, StorageError, Taken
+from groundtrace.storage.object_store import STANDARD, StorageSettings, client, persistently, writing
+
+T = TypeVar("T")
+
+READ_AHEAD_BYTES: Final = 4 * 2**20
+"""How many bytes of a remote file are requested at once."""
+SMALL_BYTES: Final = 8 * 2**20
+"""A file up to this size is sent in one request."""
+_PATTERN_SIGNS: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A store's metadata of an object: its size, when it was written, and a version that changes with its bytes."""
+
+    st_size: int
+    st_mtime: float
+    version: str
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """An object, or the counterpart of a folder, in a store. ``url`` has no slash at its end.
+
+    Methods raise FileNotFoundError if there is no object, :class:`StorageError` for what the user can correct and
+    :class:`StoreUnavailable` if a store stays unreachable; :func:`groundtrace.storage.places.place` makes a remote
+    path and checks its name.
+    """
+
+    url: str
+    storage: StorageSettings = field(default=STANDARD, repr=False)
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, relative: "str | PurePosixPath") -> "RemotePath":
+        parts = [part for part in str(relative).split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise ValueError(f"not a path below {self.url}: {relative}")
+        return replace(self, url="/".join([self.url, *parts]))
+
+    def __lt__(self, other: "RemotePath") -> bool:
+        return self.url < other.url
+
+    @property
+    def name(self) -> str:
+        """The part behind the last slash."""
+        return self._pure.name
+
+    @property
+    def suffix(self) -> str:
+        """The name's ending with its dot, "" for none."""
+        return self._pure.suffix
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending."""
+        return self._pure.stem
+
+    @property
+    def parent(self) -> "RemotePath":
+        """The folder around it; the parent of a bucket is the bucket."""
+        scheme, _, rest = self.url.partition("://")
+        return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
+
+    @property
+    def parents(self) -> "list[RemotePath]":
+        """The folders around it, the nearest first."""
+        found, each = [], self
+        while each.parent != each:
+            each = each.parent
+            found.append(each)
+        return found
+
+    @property
+    def bucket(self) -> "RemotePath":
+        """The bucket that it is in."""
+        return self.parents[-1] if self.parents else self
+
+    def relative_to(self, folder: "RemotePath") -> PurePosixPath:
+        """The path from a folder around it. Raises ValueError for another one."""
+        return self._pure.relative_to(folder._pure)
+
+    def with_name(self, name: str) -> "RemotePath":
+        """The path of another name beside it."""
+        return self.parent / name
+
+    def resolve(self) -> "RemotePath":
+        """The path itself: a store has no links."""
+        return self
+
+    def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
+        """Does nothing: a store has no folders."""
+
+    def stat(self) -> Stat:
+        """Size and version of the object. Raises FileNotFoundError if there is none, or only a folder."""
+        info = self._info()
+        if info["type"] != "file":
+            raise FileNotFoundError(f"{self.url} is a folder")
+        return _stat_of(info)
+
+    def exists(self) -> bool:
+        """Whether there is an object of this name, or one below it."""
+        return self._kind() != ""
+
+    def is_file(self) -> bool:
+        """Whether there is an object of this name."""
+        return self._kind() == "file"
+
+    def is_dir(self) -> bool:
+        """Whether there are objects below it."""
+        return self._kind() == "directory"
+
+    def is_symlink(self) -> bool:
+        """Never: a store has no links."""
+        return False
+
+    def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
+        """The object's bytes from ``start`` up to ``end``, as far as it has them."""
+        try:
+            return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
+        except BeyondItsEnd:
+            return b""
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """The object's bytes as text."""
+        return self.read_bytes().decode(encoding)
+
+    @overload
+    def open(self, mode: Literal["rb"]) -> io.BufferedReader: ...
+
+    @overload
+    def open(
+        self, mode: Literal["r"] = "r", encoding: str | None = None, newline: str | None = None
+    ) -> io.TextIOWrapper: ...
+
+    def open(
+        self, mode: str = "r", encoding: str | None = None, newline: str | None = None
+    ) -> io.BufferedReader | io.TextIOWrapper:
+        """A stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
+
+        Raises FileNotFoundError at once. Nothing is written through a stream: see :func:`written_to`.
+        """
+        if mode not in ("r", "rb"):
+            raise ValueError(f"a remote file is opened for reading, not as {mode!r}")
+        stream: Any = io.BufferedReader(_Ranges(self), READ_AHEAD_BYTES)
+        return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
+
+    def write_bytes(self, data: bytes) -> int:
+        """Replace the object by the bytes; readers see the old ones or all of these."""
+        self._put(lambda store: store.pipe_file(self.url, data, **writing(self._scheme, data)))
+        return len(data)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> int:
+        """Replace the object by the text."""
+        return self.write_bytes(text.encode(encoding))
+
+    def create(self, data: bytes) -> bool:
+        """Write the bytes unless the object exists, as the store itself decides; returns whether it holds them.
+
+        Of several writers one succeeds. Bytes that are unique to the writer make a repeated request harmless.
+        """
+        try:
+            self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
+        except Taken:
+            return self.read_bytes() == data
+        return True
+
+    def upload(self, file: Path) -> None:
+        """Replace the object by a local file, a large one in parts. Raises OSError if not all of it arrived."""
+        if file.stat().st_size <= SMALL_BYTES:
+            self.write_bytes(file.read_bytes())
+            return
+        self._put(lambda store: store.put_file(str(file), self.url))
+        if (here := file.stat().st_size) != (there := self.stat().st_size):
+            raise OSError(f"{self.url} did not arrive whole: {there} of {here} bytes")
+
+    def copy_to(self, other: "RemotePath") -> None:
+        """Copy the object to another name in the same store, without its bytes coming here."""
+        self._do(lambda store: store.cp_file(self.url, other.url))
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Delete the object. ``missing_ok`` changes nothing, since S3 does not report whether the object existed."""
+        with contextlib.suppress(FileNotFoundError):
+            self._do(lambda store: store.rm_file(self.url))
+
+    def iterdir(self) -> "Iterator[RemotePath]":
+        """The entries directly in the folder, in the order of names."""
+        return iter(sorted(self.listed()))
+
+    def listed(self) -> "Mapping[RemotePath, Stat | None]":
+        """The entries directly in the folder; None for a folder in it. A missing folder is empty."""
+        entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
+        found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
+        return {
+            path: _stat_of(entry) if entry["type"] == "file" else None
+            for path, entry in found
+            if path.url.startswith(f"{self.url}/")
+        }
+
+    def walked(self) -> "Mapping[RemotePath, Stat]":
+        """All objects below it, at any depth, except those whose names are not paths.
+
+        Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
+        """
+        entries = self._do(lambda store: _entries(lambda: store.find(self.url, detail=True).values()))
+        found = {self._sibling(entry): _stat_of(entry) for entry in entries if _is_path(entry["name"])}
+        return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
+
+    def glob(self, pattern: str) -> "Iterator[RemotePath]":
+        """The objects below it whose paths match, segment by segment; ``**`` matches any number of segments."""
+        if "/" not in pattern and pattern != "**":
+            yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
+            return
+        parts = pattern.split("/")
+        fixed = next((at for at, part in enumerate(parts) if _PATTERN_SIGNS & set(part)), len(parts) - 1)
+        below = self / "/".join(parts[:fixed])
+        for path in below.walked():
+            if _matches(path.relative_to(self).parts, tuple(parts)):
+                yield path
+
+    def rglob(self, pattern: str) -> "Iterator[RemotePath]":
+        """As :meth:`glob` with ``**/`` before the pattern."""
+        return self.glob(f"**/{pattern}")
+
+    @property
+    def _scheme(self) -> str:
+        return self.url.partition("://")[0]
+
+    @property
+    def _pure(self) -> PurePosixPath:
+        return PurePosixPath(self.url.partition("://")[2])
+
+    def _sibling(self, entry: Mapping[str, Any]) -> "RemotePath":
+        return replace(self, url=f"{self._scheme}://{entry['name'].rstrip('/')}")
+
+    def _info(self) -> Mapping[str, Any]:
+        return self._do(lambda store: store.info(self.url))
+
+    def _kind(self) -> str:
+        try:
+            return str(self._info()["type"])
+        except FileNotFoundError:
+            return ""
+
+    def _put(self, call: Callable[[Any], Any]) -> None:
+        """As :meth:`_do` for a call that writes, for which only the bucket can be missing."""
+        try:
+            self._do(call)
+        except FileNotFoundError as error:
+            name = self.bucket.url.partition("://")[2]
+            raise StorageError(f"{self.url}: there is no bucket {name}: create it, or correct the name") from error
+
+    def _do(self, call: Callable[[Any], T]) -> T:
+        """Returns the result of the call with this process's client, with retries."""
+        store = client(self._scheme, self.storage)
+        return persistently(self.url, self.storage.retry_s, lambda: call(store))
+
+
+class _Ranges(io.RawIOBase):
+    """An object's bytes as a raw stream; each read requests as much as the caller's buffer holds."""
+
+    def __init__(self, path: RemotePath) -> None:
+        self._path, self._size, self._at = path, path.stat().st_size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readall(self) -> bytes:
+        data = self._path.read_bytes(self._at, self._size) if self._at < self._size else b""
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        data = self._path.read_bytes(self._at, end)
+        if not data:
+            raise OSError(f"{self._path} became shorter while it was read")
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
+    """The entries of a listing, none if there is nothing to list: some libraries raise an error then."""
+    try:
+        return listing()
+    except FileNotFoundError:
+        return ()
+
+
+def _is_path(name: str) -> bool:
+    return not {"", ".", ".."} & set(name.split("/"))
+
+
+def _stat_of(info: Mapping[str, Any]) -> Stat:
+    when = info.get("LastModified") or info.get("mtime")
+    version = info.get("generation") or info.get("ETag") or info.get("etag") or ""
+    stamp = getattr(when, "timestamp", None)
+    return Stat(int(info["size"] or 0), stamp() if stamp else 0.0, str(version).strip('"'))
+
+
+def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[at:], pattern[1:]) for at in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])

@@ -1,0 +1,63 @@
+"""The running totals of a run: the sums of its processes' notes (:mod:`groundtrace.inference.flow.notes`)."""
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from groundtrace.inference.flow.notes import FailedTry, Paid
+from groundtrace.schemas.text import printable
+
+Note = TypeVar("Note", Paid, FailedTry)
+HTTP_TOO_MANY_REQUESTS = 429
+
+
+@dataclass
+class RunningTotals:
+    """A run's requests, tokens and dollars so far, its failed tries, and the message of the last of them.
+
+    ``rate_limited`` counts the failed tries that a server answered with HTTP 429.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    failed_tries: int = 0
+    rate_limited: int = 0
+    last_error: str = ""
+
+
+class NotesReader:
+    """Sums up the notes in the folder ``root`` ("" for a run without notes); each line is read once."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root) if root else None
+        self._read_bytes: dict[Path, int] = {}
+        self._sums = RunningTotals()
+
+    def read(self) -> RunningTotals:
+        """The sums so far."""
+        for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
+            for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
+                self._sums.requests += paid.requests
+                self._sums.tokens += paid.tokens_in + paid.tokens_out
+                self._sums.usd += paid.cost_usd
+        for path in sorted(self._root.glob("failed-*.jsonl")) if self._root else ():
+            for failed in self._new_lines(path, FailedTry):
+                self._sums.failed_tries += 1
+                self._sums.rate_limited += failed.status == HTTP_TOO_MANY_REQUESTS
+                self._sums.last_error = printable(f"{failed.endpoint}: {failed.said}")
+        return self._sums
+
+    def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
+        """The notes in the complete lines added since the last call, without lines that a full disk cut."""
+        with path.open("rb") as file:
+            file.seek(self._read_bytes.get(path, 0))
+            whole = file.read().rpartition(b"\n")
+        self._read_bytes[path] = self._read_bytes.get(path, 0) + len(whole[0]) + len(whole[1])
+        found: list[Note] = []
+        for line in whole[0].splitlines():
+            with contextlib.suppress(ValueError, TypeError):
+                found.append(kind(**json.loads(line)))
+        return found

@@ -1,0 +1,96 @@
+"""The table of ends: for each end of a record, which stages it passed and which calls were made for it.
+
+Runners do work twice and lose workers, so the counts that stages keep while they run
+(:mod:`groundtrace.stages.plumbing.metrics`) may be too large or too small. The data of an end is written once, beside
+the end's shard; the funnel, the ledger and the agreement of judges are sums over it.
+"""
+
+from typing import Any, TypedDict
+
+import pyarrow as pa
+
+from groundtrace.rewards.second_judge import labels_of
+from groundtrace.schemas.coding import record
+from groundtrace.schemas.records import Call, Draft, Rejected
+
+KEY_CHARS = 32
+"""How many characters of a reply's key are kept: 128 bits distinguish the replies of any run."""
+
+_CALL = pa.struct(
+    [
+        ("role", pa.string()),
+        ("stage", pa.string()),
+        ("repairs", pa.int32()),
+        ("keys", pa.list_(pa.string())),
+        ("worth_usd", pa.list_(pa.float64())),
+        ("answered_by", pa.list_(pa.string())),
+        ("taken_from", pa.list_(pa.string())),
+        ("truncated", pa.list_(pa.string())),
+        ("max_tokens", pa.int32()),
+    ]
+)
+_LABELS = pa.struct([("scorer", pa.string()), ("first", pa.string()), ("second", pa.string())])
+ENDS_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("passed", pa.list_(pa.string())),
+        ("calls", pa.list_(_CALL)),
+        ("labels", pa.list_(_LABELS)),
+    ]
+)
+"""A row for each end.
+
+``worth_usd`` has a value for each key, or none if all are 0; so have ``answered_by`` and ``taken_from``, or none if all
+are ""; ``truncated`` and ``max_tokens`` are those of :class:`groundtrace.schemas.records.Call`; ``labels`` are the
+labels that two judges gave to the same trace.
+"""
+READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
+"""A row for each record that was read: its number in the input, and its id."""
+
+
+class EndData(TypedDict):
+    """An end's row of :data:`ENDS_SCHEMA`, without the id."""
+
+    passed: list[str]
+    calls: list[dict[str, Any]]
+    labels: list[dict[str, str]]
+
+
+@record
+class SideCalls:
+    """The calls that a stage made for one element of its sample, and why the element failed ("" if it did not).
+
+    They belong to the run and not to a record.
+    """
+
+    id: str
+    stage: str
+    reason: str
+    calls: tuple[Call, ...]
+
+
+def end_data(end: Draft | Rejected) -> EndData:
+    """The row of an end, without its id."""
+    draft = end.draft if isinstance(end, Rejected) else end
+    traces = () if draft is None else draft.traces
+    labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
+    return EndData(
+        passed=[] if draft is None else list(draft.passed),
+        calls=[call_row(call) for call in end.calls],
+        labels=[{"scorer": name, "first": said[0], "second": said[1]} for name, said in labels if said is not None],
+    )
+
+
+def call_row(call: Call) -> dict[str, Any]:
+    """A call as a row of the column ``calls``."""
+    return {
+        "role": call.role,
+        "stage": call.stage,
+        "repairs": call.usage.repairs,
+        "keys": [key[:KEY_CHARS] for key in call.keys],
+        "worth_usd": list(call.worth_usd),
+        "answered_by": list(call.answered_by),
+        "taken_from": list(call.taken_from),
+        "truncated": [key[:KEY_CHARS] for key in call.truncated],
+        "max_tokens": call.max_tokens,
+    }

@@ -1,0 +1,147 @@
+"""What the embedded judge makes of reasoning: what goes with evidence and answer, what not, and what it cannot read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundtrace.embedded.prose import judged
+from groundtrace.schemas.records import Question
+
+A, B = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40))
+CAT = '<points x1="70" y1="5" alt="black circle">black circle</points>'
+
+
+def asked(question: str, answer: str, kind: str) -> Question:
+    return Question("q", "", "", (), question, answer, kind)
+
+
+TWO = asked("How many blue squares are there in the image?", "2", "numeric")
+NONE = asked("How many triangles are there in the image?", "0", "numeric")
+SAID = 'Is the following statement about the image true? "There are exactly two blue squares." Answer yes or no.'
+TRUE, FALSE = asked(SAID, "yes", "bool"), asked(SAID, "no", "bool")
+MORE = asked("Are there more blue squares than black circles in the image?", "yes", "bool")
+ABSENT = asked("Is there a red square in the image?", "no", "bool")
+COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        (f"{A} and {B}.", TWO),
+        (f"My eyes go to {A} and {B}, giving two.", TWO),
+        (f"Could it be 3? No: {A} and {B}, which makes 2.", TWO),
+        (f"{A} and {B}. The other 2 shapes are of no interest.", TWO),
+        (f"{A} and {B}. One on the left and one on the right.", TWO),
+        (f"{A} and {B}. There are not 5 blue squares, there are 2.", TWO),
+        (f"{TWO.question} {A} and {B}.", TWO),
+        (f"Markiert habe ich {A} und {B}.", TWO),
+        ("Not one triangle can be found here.", NONE),
+        ("None of the shapes is a triangle.", NONE),
+        ("none at all", NONE),
+        ("The image is free of triangles.", NONE),
+        (f"{A}, {B}.", TRUE),
+        (f"{A} and {B}. That agrees with the statement.", TRUE),
+        (f"{A} and {B}. As described.", TRUE),
+        (f"{A} and {B}. So it holds.", TRUE),
+        (f"{A} and {B}. No objection.", TRUE),
+        (f"{A} and {B}. Die Aussage stimmt.", TRUE),
+        (f"{A}. The image does not back this up.", FALSE),
+        (f"{A}. That contradicts the statement.", FALSE),
+        (f"{A} fails to satisfy the statement.", FALSE),
+        (f"{A}. The image shows 1. That does not agree with there being none. So the answer is no.", FALSE),
+        (f"{A} and {B}. That agrees with there being none beside them.", TRUE),
+        (f"{A}. Das passt nicht.", FALSE),
+        (f"If it did not hold, the answer would be no. {A} and {B}.", TRUE),
+        (f"{A} and {B} outnumber {CAT}.", MORE),
+        (f"There are fewer black circles ({CAT}) than blue squares ({A}, {B}).", MORE),
+        ("There is no red square in the image.", ABSENT),
+        ("I can't see a red square.", ABSENT),
+        (f"The leftmost one is {A}.", COLOUR),
+        (f"The leftmost one is {A}, painted blue.", COLOUR),
+        (f"{A} and {B}. I leave out {CAT}, since it is not a blue square.", TWO),
+        (f"In the left section there are {A} and {B}. In the third section I find no blue squares.", TWO),
+        (f"{A} and {B}. Whatever lies elsewhere is irrelevant.", TWO),
+        (f"{A} and {B}, i.e. two.", TWO),
+        (f"{A}. For the statement to be true there would have to be two.", FALSE),
+        (f"{A} and {B}. The sentence is spot on.", TRUE),
+        (f"{A} and {B}. The claim can be accepted.", TRUE),
+        (f"Ich gehe die Kästen der Reihe nach durch und finde {A} und {B}.", TWO),
+        (f"J'ai parcouru l'image de gauche à droite : {A} et {B}.", TWO),
+        (f"Je parcours l'image de gauche à droite : {A} et {B}.", TWO),
+        (f"Die Aussage verlangt zwei Objekte dieser Art, {A} und {B}. Damit ist die Aussage wahr.", TRUE),
+    ],
+)
+def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
+    assert judged(reasoning, question).supports is True, judged(reasoning, question).reason
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        (f"{A} and {B}. So there are 3.", TWO),
+        (f"{A} and {B}. I will go with 3.", TWO),
+        (f"{A} and {B}. The answer is 2 or 3.", TWO),
+        (f"I see no blue squares. I see {A} and {B}.", TWO),
+        (f"{A} and {B}. None of these is a blue square.", TWO),
+        (f"{A} and {B}. All of these are something other than blue squares.", TWO),
+        (f"{A} and {B}. It can't be 2.", TWO),
+        (f"{A} and {B}. So 2. Wait, no, that is wrong.", TWO),
+        (f"{A} and {B}. One on the left and two on the right.", TWO),
+        (f"{A} and {B}. The statement fails.", TRUE),
+        (f"{A} and {B}. I'd say no.", TRUE),
+        (f"{A} and {B}. That does not agree with there being two.", TRUE),
+        (f"{A} and {B}. Das stimmt nicht.", TRUE),
+        (f"{A} and {B}. So the claim is wide of the mark.", TRUE),
+        (f"{A} and {B}. The assertion cannot be upheld.", TRUE),
+        (f"{A}. The sentence is spot on.", FALSE),
+        (f"{A} et {B}. L'affirmation est donc fausse.", TRUE),
+        (f"{A} und {B}. Die Antwort lautet daher nein.", TRUE),
+        (f"{A}, painted black.", COLOUR),
+        (f"Here is {A}. Its fill is clearly black.", COLOUR),
+        (f"{A} and {B}. I leave out {A}, since it is not a blue square.", TWO),
+        (f"{A}. This is exactly what the statement says.", FALSE),
+        (f"{A}. The number matches.", FALSE),
+        (f"{A}, {B}; {CAT}. There are fewer blue squares than black circles.", MORE),
+        (f"{A}, {B}; {CAT}. Both are equally many.", MORE),
+    ],
+)
+def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
+    assert judged(reasoning, question).supports is False, judged(reasoning, question).reason
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "question"),
+    [
+        (f"{A} and {B}. I made this up.", TWO),
+        (f"I'm sorry, but I cannot help with this request. {A} and {B}.", TWO),
+        (f"I did not look at the image. {A} and {B}.", TWO),
+        (f"{A} and {B}. I have no idea.", TWO),
+        (f"{A} and {B} asdf qwer zxcv.", TWO),
+        (f"{A} and {B}. So there are 2 elephants.", TWO),
+        (f"The cat sits on the sofa. {A} and {B}.", TWO),
+        (f"{A} and {B}. {'I count again. ' * 9}", TWO),
+        (f"{A} and {B}. {'the ' * 30}", TWO),
+        (f"Step 1: ... Step 2: ... {A} and {B}", TWO),
+        (f"{A} and {B}. About 2, give or take one.", TWO),
+        (f"{A} and {B}. 2? Or 4?", TWO),
+        (f"{A} and {B}. 2? 4? One of the two.", TWO),
+        (f"{A} and {B}. The last of them must be left out, since it is something else.", TWO),
+        (f"{A} and {B}. It might be true, or it might not be.", TRUE),
+        (f"{A} and {B}. The statement is true and false.", TRUE),
+        ("I look at the image.", TRUE),
+        (f"{A} and {B}. The statement is a shambles.", TRUE),
+        (f"{A} and {B}, plus one more that is partly hidden.", TWO),
+        (f"{A} and {B}. Wait, 2. No, wait, 3. No, wait, 2. No, wait, 3. No, wait, 2.", TWO),
+        (f"Whatever the image shows, I answer 2. {A} and {B}", TWO),
+        (f"{A} and {B}. These looked plausible.", TWO),
+        (f"I point at {CAT}.", COLOUR),
+        (f"{A} and {B}.", asked("What is the speed limit?", "2", "numeric")),
+    ],
+)
+def test_what_it_cannot_judge(reasoning: str, question: Question) -> None:
+    assert judged(reasoning, question).supports is None, judged(reasoning, question).reason
+
+
+@given(st.text(), st.sampled_from([TWO, NONE, TRUE, FALSE, MORE, ABSENT, COLOUR]))
+def test_any_text_can_be_judged(reasoning: str, question: Question) -> None:
+    assert judged(reasoning, question).reason
