@@ -79,18 +79,7 @@ class Words:
 def read_amount(words: Words) -> Amount | None:
     """Read "exactly two", "at least a", "more than 3", "no", "a", "any", "4"."""
     start = words.at
-    prefix = words.take(
-        "exactly",
-        "only",
-        "just",
-        "at least",
-        "atleast",
-        "at most",
-        "atmost",
-        "more than",
-        "less than",
-        "fewer than",
-    )
+    prefix = words.take(*_PREFIXES)
     if prefix is None and words.take("no"):
         return Amount("exactly", 0)
     n = words.number()
