@@ -266,7 +266,7 @@ def test_a_role_without_an_endpoint_is_named(models_settings, text_prompt) -> No
 
 
 def test_an_unknown_kind_is_named(models_settings, text_prompt) -> None:
-    with pytest.raises(ValueError, match=r"'openia'; known are classical, "):
+    with pytest.raises(ValueError, match=r"'openia': did you mean openai\?"):
         ask(models_settings(kind="openia"), text_prompt())
 
 

@@ -27,7 +27,7 @@ def start(models: ModelsSettings, log_folder: str) -> Iterator[ModelsSettings]:
 @pytest.fixture(autouse=True)
 def toy_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     told.clear()
-    monkeypatch.setitem(endpoint.KINDS, "toy", Kind("nowhere:Toy", server=f"{__name__}:start"))
+    monkeypatch.setitem(endpoint.KINDS.ours, "toy", Kind("nowhere:Toy", server=f"{__name__}:start"))
 
 
 def models(*roles: tuple[str, str]) -> ModelsSettings:
