@@ -148,7 +148,7 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, 
     with zipfile.ZipFile(BytesIO(staged[recipes])) as wheel:
         assert {f"{module}/files/my_recipe.py", f"{module}/files/colours.py"} < set(wheel.namelist())
     with zipfile.ZipFile(BytesIO(staged[ours])) as wheel:
-        assert {"pipelines/grounded_cot.py", "stages/ingest_records.py"} < set(wheel.namelist())
+        assert {"groundtrace/pipelines/grounded_cot.py", "groundtrace/stages/ingest_records.py"} < set(wheel.namelist())
         [about] = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
         assert re.search(r"^Requires-Dist: gcsfs==", wheel.read(about).decode(), re.MULTILINE), "what reads the store"
 
