@@ -4,7 +4,8 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
 → split by media group
 → SFT side: assign one stream → trace → verify → ratio of the streams → cut → sft shards
 → RL side:  with boxes: both streams ─────────────────────────────┐
-            without: attempt → difficulty, the textual stream alone ┴→ cut → rl shards, batch plan
+            without: attempt → difficulty, the textual stream alone ┴→ cut → cap answers → rl shards,
+            batch plan
 
 Deviations from the paper, beside those that the stages name:
 

@@ -5,7 +5,7 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
                                                       └ the three thinking judges are measured on a sample
 → RL side:  open choices → rewrite choices → domain
               → STEM:    attempt → difficulty ┐
-              → general: quality → alike      ┴ cut → ratio 50:20 → rl shards
+              → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
 The defaults are the paper's numbers where it gives some; docs/recipes/judge_think_answer.md goes through all of them.
 
 Deviations. The complexity is annotated once, before the split, since both sides need it: the traces follow it, and the
