@@ -33,6 +33,7 @@ FACES = {f"groundtrace.rewards.{name}" for name in ("easyr1", "swift", "trl", "v
 """What only re-exports, under names by which other trainers know it: on the roof, wherever its folder is."""
 BARRED = (
     ("groundtrace.rewards", "groundtrace.trainer"),
+    ("groundtrace.publishing", "groundtrace.trainer"),
     ("groundtrace.rewards.case", "groundtrace.rewards.scorers"),
     ("groundtrace.publishing", "groundtrace.publishing.hub"),
 )

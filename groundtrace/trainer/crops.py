@@ -15,6 +15,7 @@ from dataclasses import replace
 from groundtrace.grading.question_text import BOXES, user_text
 from groundtrace.grading.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.grading.responses.traces import read_trace
+from groundtrace.rewards.rows.row import BadRow, TrainingRow
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
@@ -23,7 +24,6 @@ from groundtrace.trainer.encode_rows import prompt_sample, prompt_samples
 from groundtrace.trainer.eval_figures import Answered
 from groundtrace.trainer.examiner import Examiner
 from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.shards import BadRow, TrainingRow
 from groundtrace.vision.crops import Crop, crops_of, cut
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.hashing import sha256_bytes

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from groundtrace.rewards.rows.row import BadRow
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
-from groundtrace.trainer.shards import BadRow
 
 MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"

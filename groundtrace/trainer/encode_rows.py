@@ -9,11 +9,10 @@ from dataclasses import replace
 
 from PIL import Image
 
+from groundtrace.rewards.rows.row import BadRow, TrainingRow, asked, sizes_of
 from groundtrace.trainer.encode import encode_messages, encode_prompt
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample
-from groundtrace.trainer.shards import BadRow, TrainingRow, sizes_of
-from groundtrace.trainer.streams import asked
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groundtrace.rewards.rows.reward import Reward
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.drawing import Drawn
 from groundtrace.trainer.encode_rows import prompt_samples
 from groundtrace.trainer.eval_figures import Answered
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.reward import Reward
 from groundtrace.trainer.sampling import Sampler
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import TrainingRow
 
 
 @dataclass(frozen=True)

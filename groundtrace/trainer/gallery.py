@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.group import Group
-from groundtrace.trainer.reward import Scored
-from groundtrace.trainer.shards import TrainingRow
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import BoxMark, Mark, draw_overlay, encode_png
 

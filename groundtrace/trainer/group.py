@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.loss import is_flat, is_mixed
-from groundtrace.trainer.reward import Scored
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.shards import TrainingRow
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from groundtrace.rewards.rows.reward import Scored
 from groundtrace.trainer.group import Group
-from groundtrace.trainer.reward import Scored
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:

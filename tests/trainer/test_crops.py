@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.geometry import Box
 from groundtrace.stages.route_by_boxes import BOTH, asked_in
 from groundtrace.trainer.cli import main
@@ -15,7 +16,7 @@ from groundtrace.trainer.evaluate import evaluate
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.settings import RewardSettings, TrainerSettings
+from groundtrace.trainer.settings import TrainerSettings
 
 from .paper_rows import boxed, drafts, rows_of, worded
 from .runs import judged_by, judging, lines_of, records, rollout_of, settings_of, write_records

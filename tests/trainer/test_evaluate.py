@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.trainer import evaluate as module
 from groundtrace.trainer.evaluate import evaluate
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import ShardError
 
 from .runs import SAMPLE, Said, lines_of, records, rl_row, settings_of, write_records
 

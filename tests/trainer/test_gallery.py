@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.gallery import as_line, overlay_png, save_rollouts
 from groundtrace.trainer.group import Group
-from groundtrace.trainer.reward import Scored
 from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.shards import TrainingRow
 from groundtrace.vision.decode import decode_image
 
 from .runs import lines_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
+from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.trainer import sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.optimiser import Optimiser
-from groundtrace.trainer.reward import JudgesDown
 from groundtrace.trainer.sampling import SamplerError
 from groundtrace.trainer.step_metrics import idle_because
 from groundtrace.trainer.stopping import Stopped, Stops
