@@ -30,21 +30,18 @@ from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
 from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
-from groundtrace.trainer.encode import with_response
-from groundtrace.trainer.encode_rows import prompt_samples
-from groundtrace.trainer.gallery import save_rollouts
-from groundtrace.trainer.group import Group
+from groundtrace.trainer.encode import prompt_samples, with_response
+from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.plan import planned, said_of
 from groundtrace.trainer.policy import Scores, score
 from groundtrace.trainer.rollouts import make_sampler
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout, Sampler
+from groundtrace.trainer.sample import Rollout, Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.step_metrics import idle_because, summary
 from groundtrace.trainer.training import Training
 
 SEEDS_PER_STEP = 1000

@@ -7,7 +7,7 @@ from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import collate, micro_batches
 from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
-from groundtrace.trainer.encode_rows import sft_sample
+from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.loss import sft_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model

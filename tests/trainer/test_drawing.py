@@ -9,7 +9,7 @@ import pytest
 import groundtrace.trainer.drawing
 from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.drawing import Draws, Room
-from groundtrace.trainer.encode_rows import sft_sample
+from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
 
 Row = Callable[..., dict[str, Any]]

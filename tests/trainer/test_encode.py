@@ -11,8 +11,7 @@ from PIL import Image
 from groundtrace.grading.responses.tags import format_points_tag
 from groundtrace.rewards.rows.row import BadRow
 from groundtrace.rewards.rows.shards import Shards
-from groundtrace.trainer.encode import encode_messages, encode_prompt, neutral, with_response
-from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
+from groundtrace.trainer.encode import encode_messages, encode_prompt, neutral, prompt_sample, sft_sample, with_response
 from groundtrace.trainer.model import ModelError, VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample
 

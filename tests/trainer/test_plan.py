@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.drawing import Draws, Room
-from groundtrace.trainer.encode_rows import prompt_samples
+from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, read_plan, said_of
 

@@ -17,11 +17,10 @@ from groundtrace.schemas.records import Draft
 from groundtrace.stages.route_by_boxes import asked_in
 from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
-from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.settings import TrainerSettings
 
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded
@@ -78,7 +77,7 @@ def sampler(monkeypatch: pytest.MonkeyPatch) -> list[Seeded]:
         return made[-1]
 
     monkeypatch.setattr(grpo, "make_sampler", make)
-    monkeypatch.setattr("groundtrace.trainer.evaluate.make_sampler", make)
+    monkeypatch.setattr("groundtrace.trainer.evaluation.evaluate.make_sampler", make)
     return made
 
 

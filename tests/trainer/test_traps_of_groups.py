@@ -15,8 +15,7 @@ from groundtrace.trainer.group import Group
 from groundtrace.trainer.grpo import Trainee, to_samples, update
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings
 
 Load = Callable[..., VisionLanguageModel]

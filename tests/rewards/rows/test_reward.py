@@ -20,7 +20,7 @@ from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.encode_rows import prompt_sample
+from groundtrace.trainer.encode import prompt_sample
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.vision.decode import decode_image

@@ -14,7 +14,7 @@ from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout
 
 SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
