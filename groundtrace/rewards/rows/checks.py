@@ -91,7 +91,8 @@ def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
     The reward is None if rules can grade none of the rows. Only reward above it is evidence that the policy looks.
     """
     figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
-    return None if figures.share is None else figures.share * recipe.full_reward, blind_text(figures)
+    reward = None if figures.share is None else figures.share * recipe.full_reward
+    return reward, blind_text(figures)
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
