@@ -14,15 +14,14 @@ from transformers import GenerationConfig, Qwen2VLImageProcessor, Qwen3VLForCond
 
 from groundtrace.grading.question_text import user_text
 from groundtrace.grading.responses.tags import format_points_tag
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
-from groundtrace.trainer.encode import with_response
-from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
+from groundtrace.trainer.encode import prompt_sample, sft_sample, with_response
 from groundtrace.trainer.loss import advantages
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import ModelSettings
-from groundtrace.trainer.shards import TrainingRow
 
 SEED = 5
 PHOTO_PX = (640, 480)

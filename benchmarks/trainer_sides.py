@@ -65,7 +65,7 @@ def ours_sft(work: Work) -> dict[str, Any]:
     """SFT steps, including the encoding of rows. On a GPU the next step's rows are encoded in the background, as in
     ``trainer sft``.
     """
-    from groundtrace.trainer.encode_rows import sft_sample
+    from groundtrace.trainer.encode import sft_sample
     from groundtrace.trainer.sft import sft_step
 
     _, vlm, optimiser = ours(work)

@@ -31,6 +31,13 @@ ROOF = 10
 """Above all of them: the files of groundtrace/ itself."""
 FACES = {f"groundtrace.rewards.{name}" for name in ("easyr1", "swift", "trl", "verl")}
 """What only re-exports, under names by which other trainers know it: on the roof, wherever its folder is."""
+BARRED = (
+    ("groundtrace.rewards", "groundtrace.trainer"),
+    ("groundtrace.publishing", "groundtrace.trainer"),
+    ("groundtrace.rewards.case", "groundtrace.rewards.scorers"),
+    ("groundtrace.publishing", "groundtrace.publishing.hub"),
+)
+"""Further arrows that are not allowed: a module of the first does not import the second, unless it is in it."""
 BESIDE = ("tests", "benchmarks", "examples", "scripts", "docs")
 NAMED_SHORT = re.compile(rf"\b(?:import|from)\b.*(?<![.\w])(?:{'|'.join(FLOORS)})\b")
 GROUND = ("tests", "benchmarks", "setup", "conftest")
@@ -73,14 +80,29 @@ def modules_named(node: ast.AST, package: str) -> list[str]:
     return []
 
 
+def is_barred(name: str, node: ast.AST, module: str) -> bool:
+    """Whether :data:`BARRED` forbids the module ``name`` to import ``module``, or what the node takes from it."""
+    inner = [f"{module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
+    return any(
+        is_in(name, package) and not is_in(name, room) and any(is_in(each, room) for each in (module, *inner))
+        for package, room in BARRED
+    )
+
+
+def is_in(module: str, package: str) -> bool:
+    """Whether a module is the package or in it."""
+    return f"{module}.".startswith(f"{package}.")
+
+
 def forbidden(root: Path) -> Iterator[str]:
     """The arrows that the house does not allow, as ``file:line module``."""
     for file in files_of(root):
-        package, floor = place_of(".".join(file.with_suffix("").parts).removesuffix(".__init__"))
+        name = ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+        package, floor = place_of(name)
         for node in ast.walk(ast.parse((root / file).read_bytes())):
             for module in modules_named(node, ".".join(file.parent.parts)):
                 other, below = place_of(module)
-                if (below >= floor and other != package) or other in GROUND:
+                if (below >= floor and other != package) or other in GROUND or is_barred(name, node, module):
                     yield f"{file}:{node.lineno} {module}"  # type: ignore[attr-defined]
 
 
@@ -148,8 +170,13 @@ ARROWS = [
     ("pipelines/x.py", "import groundtrace", [":1 groundtrace"]),
     ("pipelines/x.py", "import groundtrace.rewards.verl", [":1 groundtrace.rewards.verl"]),
     ("rewards/x.py", "from groundtrace.rewards.swift import register", [":1 groundtrace.rewards.swift"]),
+    ("rewards/case.py", "from groundtrace.rewards import scorers, form", [":1 groundtrace.rewards"]),
+    ("publishing/card.py", "import groundtrace.publishing.hub.sources", [":1 groundtrace.publishing.hub.sources"]),
+    ("rewards/verl.py", "from groundtrace.trainer import loss", [":1 groundtrace.trainer"]),
     ("pipelines/x.py", "import schemas.records, stages", [":1 schemas.records", ":1 stages"]),
     ("rewards/verl.py", "from groundtrace.publishing.rewards.verl import compute_score", []),
+    ("rewards/verifier.py", "from groundtrace.rewards import scorers", []),
+    ("publishing/hub/x.py", "from groundtrace.publishing.hub import sources\nimport groundtrace.publishing.card", []),
     ("__main__.py", "from groundtrace.pipelines.commands.cli import main", []),
     ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom groundtrace.stages.plumbing.rows import Row", []),
     ("stages/x.py", "import json, numpy, apache_beam\nfrom groundtrace.rewards.rubrics import measure", []),

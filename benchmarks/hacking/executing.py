@@ -23,7 +23,7 @@ from groundtrace.rewards.pretence import (
     pretence,
     without_objects,
 )
-from groundtrace.rewards.scorers.tool_calls import Execution, Trajectory
+from groundtrace.rewards.trajectory import Execution, Trajectory
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import decode_image
 

@@ -15,10 +15,11 @@ from groundtrace.rewards.curriculum import CurriculumState
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
-from groundtrace.rewards.scorers.tool_calls import ToolCallSettings, Trajectory
+from groundtrace.rewards.rows.reward import Reward
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.scorers.tool_calls import ToolCallSettings
+from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.coordinates import CoordinateFrame
-from groundtrace.trainer.reward import Reward
-from groundtrace.trainer.settings import RewardSettings
 from groundtrace.vision.decode import decode_image
 from hacking.executing import executed
 from hacking.sets import Posed

@@ -12,9 +12,10 @@ from faults.rendered import render
 
 from groundtrace.grading.responses.response import format_box
 from groundtrace.pipelines.running.library import run
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.rows.row import asked as asked_in
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.geometry import Box
-from groundtrace.trainer.shards import Shards, TrainingRow
-from groundtrace.trainer.streams import asked as asked_in
 from groundtrace.vision.decode import decode_image
 from hacking.placed import Asked
 from hacking.templates import GROUNDED, TEXTUAL, Written

@@ -28,9 +28,9 @@ from benchmarks.learning.learn import SHARE  # noqa: E402
 from benchmarks.learning.report import EARLY, GRPO  # noqa: E402
 from benchmarks.learning.training import Model  # noqa: E402
 from groundtrace.config.settings import load_config  # noqa: E402
-from groundtrace.trainer.encode_rows import prompt_sample  # noqa: E402
+from groundtrace.rewards.rows.records import Records  # noqa: E402
+from groundtrace.trainer.encode import prompt_sample  # noqa: E402
 from groundtrace.trainer.model import VisionLanguageModel, load_model  # noqa: E402
-from groundtrace.trainer.records import Records  # noqa: E402
 from groundtrace.trainer.rollouts import TransformersSampler  # noqa: E402
 from groundtrace.trainer.settings import TrainerSettings  # noqa: E402
 

@@ -33,8 +33,8 @@ from groundtrace.publishing.figures import (
     used_columns,
 )
 from groundtrace.publishing.front_matter import filled_sets, front_matter
-from groundtrace.publishing.hub.sources import Publication
 from groundtrace.publishing.judge_agreement import judge_rows
+from groundtrace.publishing.publication import Publication
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import yaml
 
-from groundtrace.publishing.hub.licences import hub_id
+from groundtrace.publishing.licences import hub_id
 from groundtrace.schemas.run_summary import RunSummary
 
 TASKS = ("visual-question-answering", "image-text-to-text")

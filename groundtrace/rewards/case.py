@@ -8,7 +8,7 @@ from groundtrace.inference.caller import Caller
 from groundtrace.rewards.form import GROUNDED_FORM, Form
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.rewards.pointing_score import DEFAULT_POINTING, PointingSettings
-from groundtrace.rewards.scorers.tool_calls import Trajectory
+from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.columns import HasValues, Value
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Question, Trace, Verdict

@@ -1,6 +1,7 @@
 """Checkpoints that resume exactly: master weights, optimiser, random state, the position in the data, loop state.
 
 A checkpoint is a folder ``step-NNNNNN`` that is written atomically. Loading it runs no code from it.
+:func:`export` makes a plain model folder of it, which transformers and vLLM can load.
 """
 
 import os
@@ -13,11 +14,15 @@ from typing import Any
 
 import torch
 
+from groundtrace.config.settings import build
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer.identity import difference
+from groundtrace.trainer.model import load_model
 from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.settings import ModelSettings
 
 _NAME = re.compile(r"step-(\d{6,})")
+_SECTION = "model."
 STATE = "trainer.pt"
 
 
@@ -105,3 +110,27 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     if progress.random["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(progress.random["cuda"])
     return progress
+
+
+def export(checkpoint: Path, out: Path) -> Path:
+    """Write the model of a step to ``out`` and return that folder: the same files as at the end of a training.
+
+    Untrained weights come from the model that the training began with, which must still exist. Raises CheckpointError,
+    ModelError, and UserError if ``out`` is not empty.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is there already: choose another OUT")
+    state = read_checkpoint(checkpoint)
+    named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
+    vlm = load_model(build(ModelSettings, named), device="cpu")
+    _put(state["optimiser"]["masters"], dict(vlm.model.named_parameters()), checkpoint)
+    vlm.save(out)
+    return out
+
+
+@torch.no_grad()
+def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: Path) -> None:
+    for name, master in masters.items():
+        if name not in weights or weights[name].shape != master.shape:
+            raise CheckpointError(f"{checkpoint} trains {name}, which the model that it began with does not have")
+        weights[name].copy_(master)

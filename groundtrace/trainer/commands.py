@@ -10,20 +10,19 @@ import torch
 import transformers
 
 from groundtrace.config.settings import load_config
+from groundtrace.rewards.rows.reward import JudgesDown
+from groundtrace.rewards.rows.settings import config_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.files import locked
 from groundtrace.storage.mirror import local_copy
-from groundtrace.trainer.checkpoint import checkpoints
-from groundtrace.trainer.evaluate import evaluate
-from groundtrace.trainer.export import export
+from groundtrace.trainer.checkpoint import checkpoints, export
+from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.reward import JudgesDown
-from groundtrace.trainer.sampling import SamplerError
-from groundtrace.trainer.settings import TrainerSettings, config_file
+from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
-from groundtrace.trainer.stopping import Stopped
-from groundtrace.trainer.training import FOLDER, NothingLearnt
+from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
 
 AGAIN = "the last whole step is in {}, run the same command again to go on from there"
 ANEW = "the last good step is in {}: `trainer export` makes a model of it, to start from with other settings"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
+from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.shards import BadRow, ShardError, Shards, TrainingRow
 
 KEPT_BYTES = 2**31
 """Encoded samples are cached for the next epoch up to this many bytes of patches; others are encoded again."""

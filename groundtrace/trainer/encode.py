@@ -1,19 +1,25 @@
-"""Encodes messages as a :class:`groundtrace.trainer.sample.Sample`: chat template, image tokens, and the loss mask.
+"""Encodes rows and their messages as samples: chat template, image tokens, the loss mask, the model's coordinate frame.
 
 The template renders the conversation with a placeholder for each answer; the answers are tokenised separately and
 inserted. An answer is therefore unchanged even if the template drops or rewrites the thinking of earlier turns, and its
 tokens begin where a sampler's would. Text that spells a special token is broken up first, so that text of a user or a
 model never becomes an image or the end of a turn.
+
+The images of a row are decoded by the pipeline's own decoder, one row at a time.
 """
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
+from PIL import Image
 
+from groundtrace.rewards.rows.row import BadRow, TrainingRow, asked, sizes_of
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
-from groundtrace.trainer.shards import BadRow
+from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
@@ -157,3 +163,52 @@ def _assembled(
         tuple(images),
         tuple(turns),
     )
+
+
+def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
+    """The row's images, decoded, upright and encoded for the vision tower. Raises BadRow, naming the image."""
+    found = []
+    for number, (data, _) in enumerate(row.images, 1):
+        try:
+            decoded = decode_image(data)
+        except UndecodableMedia as error:
+            raise BadRow(f"{row.id}: image {number} does not decode: {error}") from error
+        found.append(vlm.encode_image(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
+    return tuple(found)
+
+
+def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
+    """An SFT row as a sample, with tags in the model's coordinate frame. Raises BadRow."""
+    images = encoded_images(vlm, row)
+    messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
+    return encode_messages(vlm, row.id, messages, images)
+
+
+def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
+    """A row's turns up to the answer, as a prompt; ``images`` are the row's encoded images if already made.
+
+    Raises BadRow.
+    """
+    images = encoded_images(vlm, row) if images is None else images
+    turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
+    return encode_prompt(vlm, row.id, [_in_frame(vlm, row, turn, images) for turn in turns], images)
+
+
+def prompt_samples(
+    vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
+) -> list[tuple[TrainingRow, Sample]]:
+    """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises BadRow."""
+    rows, images = asked(row, only), encoded_images(vlm, row)
+    return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
+
+
+def _in_frame(
+    vlm: VisionLanguageModel, row: TrainingRow, turn: Mapping[str, str], images: tuple[EncodedImage, ...]
+) -> Mapping[str, str]:
+    if turn["role"] != "assistant" or not images:
+        return turn
+    try:
+        content = vlm.speech.to_model(turn["content"], sizes_of(row, images))
+    except ValueError as error:
+        raise BadRow(f"{row.id}: {error}") from error
+    return {**turn, "content": content}

@@ -1,12 +1,12 @@
-"""The group of responses to one question that a step compares with each other, with their scores."""
+"""The group of responses to one question that a step compares with each other, and the metrics of a step's groups."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.loss import is_flat, is_mixed
-from groundtrace.trainer.reward import Scored
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.shards import TrainingRow
+from groundtrace.trainer.sample import Rollout, Sample
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,50 @@ class Group:
     def teaches(self, by_reward: bool) -> bool:
         """Whether a step can learn from the group: its rewards differ (``by_reward``), or its raw outcomes differ."""
         return not is_flat([scored.reward for scored in self.scored]) if by_reward else self.is_mixed
+
+
+def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
+    """Means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
+
+    Dropped groups are included, because the policy sampled them, too. If questions are asked in streams, the metrics of
+    each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
+    """
+    scored = [each for group in sampled for each in group.scored]
+    rollouts = [rollout for group in sampled for rollout in group.rollouts]
+    found = {
+        **_means(scored, shown),
+        "unscored": float(sum(each.reward is None for each in scored)),
+        "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
+        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "groups_sampled": float(len(sampled)),
+        "groups_kept": float(len(kept)),
+    }
+    for stream in sorted({group.row.context.stream or "" for group in sampled} - {""}):
+        groups = [group for group in sampled if group.row.context.stream == stream]
+        means = _means([each for group in groups for each in group.scored], shown) | {
+            "groups_sampled": float(len(groups)),
+            "groups_kept": float(sum(group.row.context.stream == stream for group in kept)),
+        }
+        found |= {f"{name}_{stream}": value for name, value in means.items()}
+    return found
+
+
+def idle_because(metrics: Mapping[str, float | None]) -> str:
+    """The reason why a step with these metrics had no gradient; meaningful only for such a step."""
+    if metrics["reward"] is None:
+        return "no rollout was scored"
+    if not metrics["groups_kept"]:
+        return "no group has answers that differ in what they earn"
+    if metrics["loss"] is None:
+        return "every rollout that could teach was cut off at rollout.max_new_tokens or not scored"
+    return "the rewards within each group are alike"
+
+
+def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:
+    names = {name: _mean([each.value(name) for each in scored]) for name in shown}
+    return {"reward": _mean([each.reward for each in scored]), **names}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

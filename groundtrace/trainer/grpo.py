@@ -15,31 +15,33 @@ from typing import Any
 
 import torch
 
-from groundtrace.config.settings import ConfigError
-from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.rewards.blindness import blind_figures, blind_text
-from groundtrace.rewards.recipes.base import Memory, Recipe
-from groundtrace.rewards.scorers.outcome import needs_judge
-from groundtrace.schemas.text import counted
+from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rows.checks import (
+    blind_reward,
+    check_judge,
+    check_recipe,
+    note_detected,
+    note_start,
+    note_strata,
+    row_check,
+)
+from groundtrace.rewards.rows.reward import Reward, Scored
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Draws, Encode, Room, first_samples
-from groundtrace.trainer.encode import with_response
-from groundtrace.trainer.encode_rows import prompt_samples
-from groundtrace.trainer.gallery import save_rollouts
-from groundtrace.trainer.group import Group
+from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
+from groundtrace.trainer.encode import prompt_samples, with_response
+from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
+from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
-from groundtrace.trainer.plan import Part, parts_of, read_plan, said_of
+from groundtrace.trainer.plan import planned, said_of
 from groundtrace.trainer.policy import Scores, score
-from groundtrace.trainer.reward import Reward, Scored, check_judge, check_recipe, note_strata, reads_text
 from groundtrace.trainer.rollouts import make_sampler
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout, Sampler
-from groundtrace.trainer.settings import RewardSettings, TrainerSettings
-from groundtrace.trainer.shards import BadRow, Shards, TrainingRow
-from groundtrace.trainer.step_metrics import idle_because, summary
+from groundtrace.trainer.sample import Rollout, Sample, Sampler
+from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training
 
 SEEDS_PER_STEP = 1000
@@ -77,8 +79,15 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
     grpo = settings.grpo
     vlm, room = load_model(settings.model), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
-    parts = _parts(settings, data, shards)
-    encode = _encoder(vlm, settings.reward)
+    parts, notes = planned(data, shards, grpo.prompts_per_step)
+    checked = check_judge(settings.reward, shards), note_strata(settings.reward, shards)
+    _print_notes(*checked, *notes, note_detected(shards))
+    check = row_check(settings.reward)
+
+    def encode(row: TrainingRow) -> list[Drawn]:
+        check(row)
+        return prompt_samples(vlm, row)
+
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
@@ -90,14 +99,15 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
         draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
-        blind = _blind_reward(shards, reward.recipe)
+        blind, how = blind_reward(shards, reward.recipe)
+        _print_notes(how)
         shown = ("reward", "blind_reward", *reward.recipe.shown, "entropy", "logprob_gap", "lr", "tokens_per_s")
         while training.goes_on:
             step = training.progress.step
             groups, metrics = grpo_step(trainee, step)
             metrics["blind_reward"] = blind
             if step == 0:
-                _tell_of_the_start(metrics["reward"], blind)
+                _print_notes(note_start(metrics["reward"], blind))
             every = settings.log.rollouts_every
             if every and step % every == 0:
                 save_rollouts(output / "rollouts" / f"step-{step:06d}", groups)
@@ -107,57 +117,9 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     return output / "model"
 
 
-def _blind_reward(shards: Shards, recipe: Recipe) -> float | None:
-    """The mean reward per response of a policy that never looks at the images; prints how it is estimated.
-
-    None if rules can grade none of the rows. Only reward above this value is evidence that the policy looks.
-    """
-    figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
-    print(f"trainer: {blind_text(figures)}", file=sys.stderr)
-    return None if figures.share is None else figures.share * recipe.full_reward
-
-
-def _tell_of_the_start(reward: float | None, blind: float | None) -> None:
-    """Print a warning if the initial policy's reward is not above that of a policy that never looks at the images."""
-    if reward is not None and blind is not None and reward <= blind:
-        print(
-            f"trainer: the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never "
-            "looks: what it gains up to there need not come from looking",
-            file=sys.stderr,
-        )
-
-
-def _parts(settings: TrainerSettings, data: Path, shards: Shards) -> tuple[Part, ...]:
-    """The parts of the data's batch plan, if it has one; prints which rows are left out and other notes on the data.
-
-    Raises ShardError for an invalid plan, and ConfigError if a step has fewer prompts than a row has streams.
-    """
-    parts, notes = parts_of(read_plan(data), shards)
-    most = max(map(len, shards.streams), default=1)
-    if most > settings.grpo.prompts_per_step:
-        raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
-    told = [check_judge(settings.reward, shards), note_strata(settings.reward, shards), *notes]
-    if detected := shards.count_detected():
-        told.append(f"{counted(detected, 'row')} of {len(shards)} with a detector's boxes for gold ones")
-    for note in filter(None, told):
+def _print_notes(*notes: str | None) -> None:
+    for note in filter(None, notes):
         print(f"trainer: {note}", file=sys.stderr)
-    return parts
-
-
-def _encoder(vlm: VisionLanguageModel, settings: RewardSettings) -> Encode:
-    """A function that encodes a row as prompts, one for each of its streams."""
-    is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
-
-    def encode(row: TrainingRow) -> list[Drawn]:
-        if (named := row.question.answer_type) not in ANSWER_TYPES:
-            raise BadRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
-        if not is_read and needs_judge(row.question):
-            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
-        if in_streams and not row.streams:
-            raise BadRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
-        return prompt_samples(vlm, row)
-
-    return encode
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import Shards
 
 UNUSED = {"sft": ("grpo", "rollout", "reward", "eval"), "grpo": ("sft", "eval")}
 """The config sections that each command does not read."""

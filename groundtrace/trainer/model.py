@@ -15,12 +15,12 @@ from groundtrace.config.extras import require_extra
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import trainable_families
+from groundtrace.rewards.rows.row import BadRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer import attention
 from groundtrace.trainer.sample import EncodedImage
 from groundtrace.trainer.settings import ModelSettings
-from groundtrace.trainer.shards import BadRow
 
 LORA_LAYERS = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from groundtrace.config.settings import ConfigError
+from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.schemas.text import counted
-from groundtrace.trainer.shards import ShardError, Shards
 
 FILE = "batch_plan.json"
 _TOLERANCE = 1e-6
@@ -47,6 +48,18 @@ class Part:
     share: float = 1.0
     prompts: int = 1
     name: str = ""
+
+
+def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Part, ...], tuple[str, ...]]:
+    """The parts and notes of :func:`parts_of` for the plan of the data's folder; both are empty without a plan.
+
+    Raises ShardError for an invalid plan, and ConfigError if a step has fewer prompts than a row has streams.
+    """
+    found = parts_of(read_plan(data), shards)
+    most = max(map(len, shards.streams), default=1)
+    if most > prompts_per_step:
+        raise ConfigError(f"grpo.prompts_per_step must be at least {most}: a row is asked in {most} streams")
+    return found
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:

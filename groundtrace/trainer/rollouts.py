@@ -9,8 +9,7 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from groundtrace.config.extras import require_extra
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout, Sampler
+from groundtrace.trainer.sample import Rollout, Sample, Sampler
 from groundtrace.trainer.settings import RolloutSettings
 
 NEUTRAL = {
@@ -93,7 +92,7 @@ class TransformersSampler:
         """Does nothing: the sampler uses the trained weights themselves."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sampling.Sampler`. Batches prompts of similar length; the answers keep the
+        """See :class:`groundtrace.trainer.sample.Sampler`. Batches prompts of similar length; the answers keep the
         order of the prompts.
         """
         torch.manual_seed(seed)

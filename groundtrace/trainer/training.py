@@ -1,23 +1,79 @@
-"""The part of a training that SFT and GRPO share: resuming, logging, checkpoints, and saving on errors and signals."""
+"""The part of a training that SFT and GRPO share: resuming, logging, checkpoints, and saving on errors and signals.
+
+A signal (SIGINT, SIGTERM, SIGHUP) never interrupts an update or a checkpoint.
+"""
 
 import shutil
+import signal
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
 from groundtrace.trainer.drawing import Position
 from groundtrace.trainer.identity import identity
 from groundtrace.trainer.monitor import Monitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import Shards
-from groundtrace.trainer.stopping import Stops
 
 FOLDER = "checkpoints"
 """The folder of checkpoints in the output folder."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(KeyboardInterrupt):
+    """The process received one of :data:`SIGNALS`; ``number`` is the signal's number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Stops:
+    """Raises :class:`Stopped` in the main thread when a signal arrives; between hold and release, defers it.
+
+    Used as a context manager; on exit the previous signal handlers are restored.
+    """
+
+    def __init__(self) -> None:
+        self._is_held = False
+        self._noted: int | None = None
+        self._before: dict[int, Callable[..., Any] | int | None] = {}
+
+    def __enter__(self) -> "Stops":
+        if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
+            heard = [number for number in SIGNALS if not _is_nohup(number)]
+            self._before = {number: signal.signal(number, self._come) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def hold(self) -> None:
+        """Defer signals until :meth:`release`."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Stop deferring signals. Raises Stopped if one was deferred."""
+        self._is_held = False
+        if self._noted is not None:
+            number, self._noted = self._noted, None
+            raise Stopped(number)
+
+    def _come(self, number: int, _: FrameType | None) -> None:
+        if not self._is_held:
+            raise Stopped(number)
+        self._noted = number
+
+
+def _is_nohup(number: int) -> bool:
+    """Whether the signal is SIGHUP and this process ignores it, as after ``nohup``."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 class NothingLearnt(RuntimeError):

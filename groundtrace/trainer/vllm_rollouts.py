@@ -13,6 +13,7 @@ vLLM 0.32.
 """
 
 import asyncio
+import base64
 import datetime
 import hashlib
 import os
@@ -22,18 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgpack
+import torch
 
 from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.retry import retried
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout, SamplerError
+from groundtrace.trainer.sample import EncodedImage, Rollout, Sample, SamplerError
 from groundtrace.trainer.settings import RolloutSettings
-from groundtrace.trainer.vllm_wire import packed_image
 
 GENERATE = "/inference/v1/generate"
 KEY_ENV = "VLLM_API_KEY"
+RAW_VIEW = 3
+"""The code of the msgpack extension type that vLLM uses for a tensor's bytes."""
 MAX_RETRIES = 9
 BUSY = (429, 503)
 NEVER = -1e9
@@ -57,7 +60,7 @@ class VllmSampler:
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sampling.Sampler`; answers have log-probabilities. Raises SamplerError."""
+        """See :class:`groundtrace.trainer.sample.Sampler`; answers have log-probabilities. Raises SamplerError."""
         bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
         return asyncio.run(self._sample(bodies, n))
 
@@ -226,3 +229,25 @@ def _seed(seed: int, index: int) -> int:
 
 def _line(text: str) -> str:
     return " ".join(text.split())[:300]
+
+
+def packed_image(image: EncodedImage) -> str:
+    """The image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate`` takes them.
+
+    The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are
+    those of the Qwen-VL families.
+    """
+    whole = [[0, len(image.patches), None]]
+    fields = {
+        "pixel_values": _field(image.patches, "flat", {"slices": whole, "dim": 0, "keep_on_cpu": False}),
+        "image_grid_thw": _field(torch.tensor(image.grid), "batched", {"keep_on_cpu": True}),
+    }
+    packed = msgpack.packb(fields)
+    assert packed is not None
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _field(tensor: torch.Tensor, kind: str, how: dict[str, Any]) -> dict[str, Any]:
+    name = str(tensor.dtype).removeprefix("torch.")
+    data = msgpack.ExtType(RAW_VIEW, tensor.cpu().numpy().tobytes())
+    return {"data": [name, list(tensor.shape), data], "field": [kind, how]}

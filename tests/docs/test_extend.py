@@ -32,10 +32,10 @@ from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import make_recipe
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas import registry
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Question
-from groundtrace.trainer.shards import Shards
 from tests.wired import default_stages
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ from benchmarks.learning.pool import (
 from benchmarks.learning.scenes import write_scenes
 from benchmarks.learning.training import HERE
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.trainer.shards import Shards
+from groundtrace.rewards.rows.shards import Shards
 
 RIGHT = Judged("right", True, True, "")
 HIDDEN = Judged("hidden fault", True, False, "low_grounding")

@@ -11,10 +11,10 @@ import pytest
 
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.opened import open_run
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.storage.lease import leased
 from groundtrace.storage.mirror import local_copy
 from groundtrace.storage.places import Place, RemotePath, StorageError
-from groundtrace.trainer.shards import Shards
 
 from ..stores.faults import between
 from .far_server import asking, right, serving

@@ -9,14 +9,14 @@ from groundtrace.pipelines.running.run_folder import RunFolderError
 from groundtrace.pipelines.running.runner import OptionError
 from groundtrace.prompts.loader import PromptError
 from groundtrace.publishing.figures import InspectError
+from groundtrace.rewards.rows.reward import JudgesDown
+from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.errors import UserError, causes
 from groundtrace.trainer.checkpoint import CheckpointError
 from groundtrace.trainer.memory import DoesNotFit
 from groundtrace.trainer.model import ModelError
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.reward import JudgesDown
-from groundtrace.trainer.sampling import SamplerError
-from groundtrace.trainer.shards import ShardError
+from groundtrace.trainer.sample import SamplerError
 from groundtrace.trainer.training import NothingLearnt
 
 MISTAKES = [

@@ -16,20 +16,20 @@ import torch
 
 from groundtrace.config.settings import build
 from groundtrace.inference.settings import EndpointSettings
+from groundtrace.rewards.rows.reward import Reward, Scored
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.cli import main
 from groundtrace.trainer.drawing import Draws, Room
-from groundtrace.trainer.encode import encode_prompt
-from groundtrace.trainer.encode_rows import prompt_samples
+from groundtrace.trainer.encode import encode_prompt, prompt_samples
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.grpo import Trainee
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import Optimiser
-from groundtrace.trainer.reward import Reward, Scored
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout, Sampler
-from groundtrace.trainer.settings import RewardSettings, TrainerSettings
-from groundtrace.trainer.shards import Shards, TrainingRow
+from groundtrace.trainer.sample import Rollout, Sample, Sampler
+from groundtrace.trainer.settings import TrainerSettings
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
 TIMES = ("rollout_s", "wall_s", "tokens_per_s")

@@ -7,7 +7,8 @@ import pytest
 
 from groundtrace.config.settings import load_config
 from groundtrace.inference.endpoint import is_embedded
-from groundtrace.trainer.settings import CONFIGS, TrainerSettings, config_file
+from groundtrace.rewards.rows.settings import CONFIGS, config_file
+from groundtrace.trainer.settings import TrainerSettings
 
 from .runs import Command
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import groundtrace.trainer.drawing
+from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.drawing import Draws, Room
-from groundtrace.trainer.encode_rows import sft_sample
+from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.shards import ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
 Drawer = Callable[..., tuple[Draws, list[tuple[str, str]]]]

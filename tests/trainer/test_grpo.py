@@ -19,7 +19,7 @@ from groundtrace.trainer.loss import policy_loss
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite
 from groundtrace.trainer.policy import score
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout
 
 from .runs import changed, group_of, rollout_of, settings_of, trainee_of, weights_of
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from groundtrace.trainer import grpo, reward
+from groundtrace.rewards.rows import reward
+from groundtrace.rewards.rows.reward import JudgesDown, Reward
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
+from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints
 from groundtrace.trainer.grpo import grpo_step, train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.reward import JudgesDown, Reward
-from groundtrace.trainer.settings import RewardSettings
-from groundtrace.trainer.shards import Shards
 
 from .runs import (
     BUSY,

@@ -18,8 +18,7 @@ from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 

@@ -14,16 +14,17 @@ from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.curriculum import CurriculumState
 from groundtrace.rewards.recipes.base import Memory
+from groundtrace.rewards.rows.checks import note_strata
+from groundtrace.rewards.rows.records import Records
+from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.rubrics import RUBRICS as RUBRICS_COLUMN
 from groundtrace.schemas.records import Rubric
 from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.records import Records
-from groundtrace.trainer.reward import note_strata
-from groundtrace.trainer.settings import RewardSettings
-from groundtrace.trainer.shards import BadRow, Shards
 from tests.added import EARLIER_RL
 
 from .runs import Command, Said, judged_by, judging, metrics_of, records, rl_row, settings_of, write_records

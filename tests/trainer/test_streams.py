@@ -11,78 +11,20 @@ from typing import Any
 import pytest
 import torch
 
-from groundtrace.rewards.case import Context
 from groundtrace.rewards.recipes.base import Memory
-from groundtrace.schemas.records import Draft, Question
+from groundtrace.rewards.rows.shards import Shards
+from groundtrace.schemas.records import Draft
 from groundtrace.stages.route_by_boxes import asked_in
 from groundtrace.trainer import grpo
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
-from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import BadRow, Shards, TrainingRow
-from groundtrace.trainer.streams import asked, together
 
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded
 from .runs import Command, judged_by, judging, lines_of, metrics_of, rollout_of, settings_of
-
-TURN = {"role": "user", "content": "?"}
-BOTH = (("grounded", "with boxes?"), ("textual", "in words?"))
-
-
-def row_of(id: str = "q", stream: str | None = None, streams: Any = ()) -> TrainingRow:
-    question = Question(id, "drawn", "CC0-1.0", (), "?", "3", "numeric")
-    return TrainingRow(id, "drawn", (TURN,), (), question, context=Context(stream=stream), streams=streams)
-
-
-def test_a_row_is_asked_once_in_each_stream() -> None:
-    assert asked(row_of()) == [row_of()]
-    found = asked(row_of(streams=BOTH))
-    assert [(each.context.stream, each.messages[0]["content"]) for each in found] == list(BOTH)
-    assert all(each.streams == () for each in found)
-    assert [each.context.stream for each in asked(row_of(streams=BOTH), ["textual"])] == ["textual"]
-    assert asked(row_of(streams=BOTH[1:]), ["grounded"]) == []
-
-
-@pytest.mark.parametrize(
-    ("prompts", "places"),
-    [
-        ("", []),
-        ("q", [[0]]),
-        ("q q", [[0], [1]]),
-        ("qg qt", [[0, 1]]),
-        ("qg qt qg qt", [[0, 1], [2, 3]]),
-        ("qt rt rg q", [[0], [1, 2], [3]]),
-        ("qt q qg", [[0], [1], [2]]),
-    ],
-)
-def test_neighbours_that_ask_one_question_in_different_streams_are_scored_together(
-    prompts: str, places: list[list[int]]
-) -> None:
-    streams = {"": None, "g": "grounded", "t": "textual"}
-    assert together([row_of(each[0], streams[each[1:]]) for each in prompts.split()]) == places
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"streams": ["sideways"]}, "streams are grounded and textual, got 'sideways'"),
-        ({"streams": ["grounded"]}, "stream_prompts has no prompt of the stream grounded"),
-        (
-            {"streams": ["textual"], "stream_prompts": [{"stream": "textual", "content": None}]},
-            "stream_prompts has no prompt of the stream textual",
-        ),
-    ],
-)
-def test_streams_that_cannot_be_asked_make_a_bad_row(
-    changes: dict[str, Any], said: str, tmp_path: Path, row: Callable[..., Any], write_shards: Callable[..., Path]
-) -> None:
-    shards = Shards(write_shards(tmp_path, [row(**changes)], "rl"), "rl", tmp_path / "rows")
-    with pytest.raises(BadRow, match=said):
-        shards[0]
 
 
 @dataclass
@@ -135,7 +77,7 @@ def sampler(monkeypatch: pytest.MonkeyPatch) -> list[Seeded]:
         return made[-1]
 
     monkeypatch.setattr(grpo, "make_sampler", make)
-    monkeypatch.setattr("groundtrace.trainer.evaluate.make_sampler", make)
+    monkeypatch.setattr("groundtrace.trainer.evaluation.evaluate.make_sampler", make)
     return made
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
+from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.trainer import sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
+from groundtrace.trainer.group import idle_because
 from groundtrace.trainer.optimiser import Optimiser
-from groundtrace.trainer.reward import JudgesDown
-from groundtrace.trainer.sampling import SamplerError
-from groundtrace.trainer.step_metrics import idle_because
-from groundtrace.trainer.stopping import Stopped, Stops
+from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.training import Stopped, Stops
 
 from .runs import Command, lines_of, metrics_of
 

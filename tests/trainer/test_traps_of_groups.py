@@ -7,17 +7,16 @@ from typing import Any, cast
 import pytest
 import torch
 
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.records import Question
 from groundtrace.trainer.encode import encode_prompt
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.grpo import Trainee, to_samples, update
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
-from groundtrace.trainer.reward import Scored
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
+from groundtrace.trainer.sample import Rollout, Sample
 from groundtrace.trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings
-from groundtrace.trainer.shards import TrainingRow
 
 Load = Callable[..., VisionLanguageModel]
 Earned = tuple[float | None, float | None]

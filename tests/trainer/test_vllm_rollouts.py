@@ -18,11 +18,9 @@ from groundtrace.inference.flow import retry
 from groundtrace.trainer.encode import encode_prompt
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.rollouts import make_sampler
-from groundtrace.trainer.sample import EncodedImage, Sample
-from groundtrace.trainer.sampling import Rollout, SamplerError
+from groundtrace.trainer.sample import EncodedImage, Rollout, Sample, SamplerError
 from groundtrace.trainer.settings import RolloutSettings
-from groundtrace.trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler
-from groundtrace.trainer.vllm_wire import packed_image
+from groundtrace.trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler, packed_image
 
 END, OTHER = 2, 40
 DROP, HANG = "drop", "hang"

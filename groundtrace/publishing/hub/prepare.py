@@ -21,7 +21,8 @@ from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
-from groundtrace.publishing.hub.sources import Key, Publication, SourceUse, count_sources, strictest, uses_of
+from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
+from groundtrace.publishing.publication import Publication, SourceUse
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,69 +9,10 @@ import pyarrow.parquet as pq
 
 from groundtrace.publishing.figures import BATCH_ROWS, one_line
 from groundtrace.publishing.hub.errors import PublishError
-from groundtrace.publishing.hub.licences import Terms, hub_id, terms_of
+from groundtrace.publishing.publication import SourceUse
 
 Key = tuple[str, str]
 """Source and licence of a row; "" for a missing value."""
-
-
-@dataclass(frozen=True)
-class SourceUse:
-    """The number of rows of one source under one licence, by set, and whether they are published.
-
-    ``asked`` is whether the user named the source to publish it whatever its licence.
-    """
-
-    source: str
-    licence: str
-    rows: Mapping[str, int]
-    asked: bool
-
-    @property
-    def terms(self) -> Terms:
-        """The terms of the licence."""
-        return terms_of(self.licence)
-
-    @property
-    def total(self) -> int:
-        """The number of rows in all sets."""
-        return sum(self.rows.values())
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the rows are published."""
-        return self.asked or self.terms.may_be_published
-
-
-@dataclass(frozen=True)
-class Publication:
-    """The facts about the publication in a card.
-
-    They are the run's digest, the ``uses`` of all sources, the published source with the ``strictest`` licence, and
-    further configs by name with their file patterns.
-    """
-
-    run_sha256: str
-    uses: tuple[SourceUse, ...]
-    strictest: SourceUse | None
-    configs: Mapping[str, str]
-
-    @property
-    def left_out(self) -> list[SourceUse]:
-        """The sources whose rows are not published."""
-        return [use for use in self.uses if not use.is_published]
-
-    @property
-    def share_alike(self) -> list[str]:
-        """The published share-alike licences; empty if the strictest licence is the only one."""
-        asking = (Terms.SHARE_ALIKE, Terms.NON_COMMERCIAL_SHARE_ALIKE)
-        found = {hub_id(use.licence) for use in self.uses if use.is_published and use.terms in asking}
-        return sorted(found) if self.strictest and found - {hub_id(self.strictest.licence)} else []
-
-    @property
-    def included(self) -> list[SourceUse]:
-        """The sources published at the user's request although their licence does not allow it."""
-        return [use for use in self.uses if use.is_published and not use.terms.may_be_published]
 
 
 def count_sources(file: Path) -> Counter[Key]:

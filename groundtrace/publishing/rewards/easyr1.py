@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from groundtrace.publishing.rewards.plugin import figures, number_of, scored_texts
+from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.scorers import format, outcome
-from groundtrace.trainer.reward import Scored
 
 
 def compute_score(

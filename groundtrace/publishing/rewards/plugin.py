@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from groundtrace.publishing.rewards.reference import read_reference
 from groundtrace.publishing.rewards.row_reward import Answer, BadAnswer, RowReward
 from groundtrace.publishing.rewards.settings import load_reward_settings
+from groundtrace.rewards.rows.reward import Scored
 from groundtrace.schemas.errors import UserError
-from groundtrace.trainer.reward import Scored
 
 
 class Unscored(RuntimeError):

@@ -1,7 +1,7 @@
 """Our trainer's reward for other trainers, which name rows by reference; the scores are those of our own training.
 
 A reference names the row that a response answers. The row is read from its run, its images are written once to the
-reward's folder, the response's coordinates are converted to pixels, and :class:`groundtrace.trainer.reward.Reward`
+reward's folder, the response's coordinates are converted to pixels, and :class:`groundtrace.rewards.rows.reward.Reward`
 scores it.
 
 The caller has two duties. If a recipe compares responses
@@ -20,12 +20,13 @@ from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
+from groundtrace.rewards.rows.checks import check_judge, check_recipe, reads_text
+from groundtrace.rewards.rows.reward import Asked, Part, Readied, Reward, Scored
+from groundtrace.rewards.rows.row import TrainingRow, asked
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.scorers.outcome import needs_judge
 from groundtrace.schemas.errors import UserError
 from groundtrace.storage.mirror import local_copy
-from groundtrace.trainer.reward import Asked, Part, Readied, Reward, Scored, check_judge, check_recipe, reads_text
-from groundtrace.trainer.shards import Shards, TrainingRow
-from groundtrace.trainer.streams import asked
 
 SIDE = "rl"
 KEPT_ROWS = 20_000
@@ -72,7 +73,7 @@ class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
     ``runs`` are run folders by name, in addition to those of the settings; if there are any, no other folder is read.
-    ``fails_fast`` is that of :class:`groundtrace.trainer.reward.Reward`. Raises ConfigError and
+    ``fails_fast`` is that of :class:`groundtrace.rewards.rows.reward.Reward`. Raises ConfigError and
     :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
@@ -105,7 +106,7 @@ class RowReward:
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Checks the endpoints as :meth:`groundtrace.trainer.reward.Reward.check_endpoints` does.
+        """Checks the endpoints as :meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints` does.
 
         Raises :class:`groundtrace.inference.preflight.NotServed`.
         """
@@ -121,7 +122,7 @@ class RowReward:
         ``is_step`` is whether these are all responses of a training step, or at least all responses to their questions.
         Raises BadAnswer for a missing row, BadReference for a question without responses of one of its streams,
         ConfigError for a recipe that cannot score single responses, and
-        :class:`groundtrace.trainer.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
+        :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
         """
         self.check_way(is_step)
         call = self.prepare(answers)

@@ -38,9 +38,9 @@ from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
 from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
 from groundtrace.publishing.rewards.row_reward import BadAnswer, Call, RowReward
+from groundtrace.rewards.rows.reward import JudgesDown, Scored
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
-from groundtrace.trainer.reward import JudgesDown, Scored
 
 _log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.http")

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,13 +13,18 @@ from groundtrace.config.settings import ConfigError, Named, Plugins, build, give
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
+from groundtrace.rewards.rows.settings import RewardSettings, config_file
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, FitRule
 from groundtrace.schemas.registry import use_plugins
 from groundtrace.schemas.text import say
-from groundtrace.trainer.settings import RewardSettings, TrainerSettings, config_file
 
 VARIABLE = "GROUNDTRACE_REWARD"
 """The environment variable that names the config if no argument does."""
+
+OTHER_SECTIONS = frozenset((
+    "model", "seed", "threads", "max_idle_steps", "batch", "optimiser", "sft", "grpo", "rollout", "eval", "log",
+))  # fmt: skip
+"""Keys and sections of our trainer's config that a reward ignores."""
 
 
 @settings
@@ -117,8 +122,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     use_plugins(values.get("plugins", {}))
     model = values.get("model")
     told = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
-    others = {each.name for each in fields(TrainerSettings)} - {"reward", "plugins"}
-    kept = {name: value for name, value in values.items() if name not in others}
+    kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}
     if told and isinstance(kept.setdefault("speech", {}), dict):
         kept["speech"] = told | kept["speech"]
     return build(RemoteRewardSettings, kept)

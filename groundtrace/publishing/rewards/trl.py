@@ -10,7 +10,7 @@ from typing import Any
 from groundtrace.publishing.rewards.plugin import reward_of, scored_texts
 from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.rewards.row_reward import BadAnswer
-from groundtrace.trainer.reward import Scored
+from groundtrace.rewards.rows.reward import Scored
 
 Completion = str | Sequence[Mapping[str, Any]]
 RewardFunction = Callable[..., list[float | None]]

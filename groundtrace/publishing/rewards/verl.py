@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from groundtrace.publishing.rewards.plugin import figures, number_of, reward_of, scored_texts
-from groundtrace.trainer.reward import Scored
+from groundtrace.rewards.rows.reward import Scored
 
 
 def compute_score(

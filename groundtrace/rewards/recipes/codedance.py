@@ -19,13 +19,13 @@ from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import format, outcome
 from groundtrace.rewards.scorers.tool_calls import (
     ToolCallSettings,
-    Trajectory,
     group_accuracy,
     normalise_turns,
     tool_reward,
     turn_advantages,
     turn_returns,
 )
+from groundtrace.rewards.trajectory import Trajectory
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ while the code includes a format penalty; if calls cost, failed calls cost as mu
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -54,59 +53,6 @@ class ToolCallSettings:
         if found is None:
             raise ValueError(f"tool_calls.factors has no kind {kind!r}")
         return found
-
-
-@dataclass(frozen=True)
-class Execution:
-    """The result of a turn's code.
-
-    ``ended_well`` is whether it had exit code 0 and an output; ``pretence`` is the reason why it did not look at the
-    image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of the object
-    groups that it looked at.
-    """
-
-    ended_well: bool
-    pretence: str = ""
-    looked_at: frozenset[int] = frozenset()
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the code ended well and looked at the image."""
-        return self.ended_well and not self.pretence
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """The result of the code of each turn of a response; None is a turn without code.
-
-    ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
-    question; 0 if it is unknown or if calculation is enough.
-    """
-
-    turns: tuple[Execution | None, ...]
-    kind: str = "general"
-    groups: int = 0
-
-    @property
-    def calls(self) -> int:
-        """The number of executions."""
-        return sum(turn is not None for turn in self.turns)
-
-    @property
-    def succeeded(self) -> int:
-        """The number of executions that ended well and looked at the image."""
-        return sum(turn is not None and turn.succeeded for turn in self.turns)
-
-    @property
-    def looked_share(self) -> float:
-        """The share of the object groups that the calls looked at; 1 if there is no group."""
-        seen = frozenset[int]().union(*(turn.looked_at for turn in self.turns if turn is not None and turn.succeeded))
-        return len(seen) / self.groups if self.groups else 1.0
-
-    @property
-    def failed(self) -> tuple[bool, ...]:
-        """For each turn, whether it executed code that failed."""
-        return tuple(turn is not None and not turn.ended_well for turn in self.turns)
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:

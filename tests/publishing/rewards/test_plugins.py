@@ -24,7 +24,7 @@ from groundtrace.publishing.rewards.row_reward import BadAnswer
 from groundtrace.publishing.rewards.settings import VARIABLE
 from groundtrace.publishing.rewards.swift import Verified
 from groundtrace.rewards import easyr1, trl, verl
-from groundtrace.trainer.reward import JudgesDown, Scored
+from groundtrace.rewards.rows.reward import JudgesDown, Scored
 
 from .worlds import WORLDS, Written
 

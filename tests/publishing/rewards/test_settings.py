@@ -1,13 +1,21 @@
 """The config of a reward elsewhere: a file, a trainer's config, a bundled name, and how a model writes."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from groundtrace.config.settings import ConfigError
 from groundtrace.inference.families.registry import FAMILIES
-from groundtrace.publishing.rewards.settings import VARIABLE, RemoteRewardSettings, SpeechSettings, load_reward_settings
+from groundtrace.publishing.rewards.settings import (
+    OTHER_SECTIONS,
+    VARIABLE,
+    RemoteRewardSettings,
+    SpeechSettings,
+    load_reward_settings,
+)
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
+from groundtrace.trainer.settings import TrainerSettings
 
 
 @pytest.mark.parametrize("name", ["argos", "sail_rl", "ivgr", "rucl"])
@@ -24,6 +32,10 @@ def test_a_trainers_config_as_a_whole(tmp_path: Path, monkeypatch: pytest.Monkey
     assert load_reward_settings().speech == SpeechSettings(frame=CoordinateFrame.PX, max_pixels=90000)
     path.write_text(text + "[speech]\nmax_pixels = 80000\n", "utf-8")
     assert load_reward_settings().speech == SpeechSettings(frame=CoordinateFrame.PX, max_pixels=80000)
+
+
+def test_the_other_sections_of_a_trainers_config_are_listed() -> None:
+    assert {each.name for each in fields(TrainerSettings)} == OTHER_SECTIONS | {"reward", "plugins"}
 
 
 def test_without_a_config_it_says_what_it_takes(

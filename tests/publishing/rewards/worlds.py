@@ -14,11 +14,11 @@ from groundtrace.grading.responses.speech import Speech
 from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
 from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rows.reward import Reward, Scored
+from groundtrace.rewards.rows.row import TrainingRow, asked
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
-from groundtrace.trainer.reward import Reward, Scored
-from groundtrace.trainer.settings import RewardSettings
-from groundtrace.trainer.shards import Shards, TrainingRow
-from groundtrace.trainer.streams import asked
 from groundtrace.vision.decode import decode_image
 from tests.added import WHOLE_RL
 

@@ -7,7 +7,8 @@ import pytest
 from groundtrace.rewards.locating import Served
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
-from groundtrace.rewards.scorers.tool_calls import Execution, ToolCallSettings, Trajectory
+from groundtrace.rewards.scorers.tool_calls import ToolCallSettings
+from groundtrace.rewards.trajectory import Execution, Trajectory
 
 RECIPE = CodeDance(ToolCallSettings())
 WELL, FAILED, PRETENDED = Execution(True), Execution(False), Execution(True, "shows nothing")

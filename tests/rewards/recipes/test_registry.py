@@ -14,7 +14,7 @@ from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
 from groundtrace.rewards.registry import SCORERS
-from groundtrace.rewards.scorers.tool_calls import Trajectory
+from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.records import Question
 
 OPTIONS = {"rucl": {"ramp_steps": 100}}

@@ -5,11 +5,12 @@ from pathlib import Path
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.grading.question_text import BOXES, POINTS, TEXTUAL, user_text
 from groundtrace.rewards.case import Context
+from groundtrace.rewards.rows.row import BadRow, TrainingRow, labels_of
+from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.rewards.streams import GROUNDED
 from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
 from groundtrace.schemas.json_lines import read_lines
 from groundtrace.schemas.records import MediaRef, Question, RawRecord
-from groundtrace.trainer.shards import BadRow, ShardError, TrainingRow, labels_of
 from groundtrace.vision.media import HEAD_BYTES, MediaStore, sniff_kind
 
 STREAMS = {BOXES: GROUNDED, TEXTUAL: TEXTUAL_STREAM}
@@ -33,7 +34,7 @@ class Records:
 
     def gives(self, name: str) -> bool:
         """Whether the records have this field of a :class:`groundtrace.rewards.case.Context`: only ``stream``, for
-        forms that belong to a stream (:meth:`groundtrace.trainer.shards.Shards.gives`).
+        forms that belong to a stream (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
         """
         return name == "stream" and self._form in STREAMS
 

@@ -13,18 +13,20 @@ from groundtrace.config.settings import ConfigError
 from groundtrace.grading.responses.response import parse_points
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.preflight import NotServed
+from groundtrace.rewards.rows.checks import check_recipe
+from groundtrace.rewards.rows.reward import Reward, Scored, media_of
+from groundtrace.rewards.rows.row import TrainingRow
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule, from_px
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.encode_rows import prompt_sample
+from groundtrace.trainer.encode import prompt_sample
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.reward import Reward, Scored, check_recipe, media_of
 from groundtrace.trainer.sample import EncodedImage
-from groundtrace.trainer.settings import RewardSettings
-from groundtrace.trainer.shards import Shards, TrainingRow
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.media import MediaStore
 
-from .runs import SAMPLE, records, rl_row
+from ...trainer.runs import SAMPLE, records, rl_row
 
 WIDTH, HEIGHT = 400, 100
 BLUE: dict[str, tuple[float, float]] = {"blue triangle": (17, 56), "blue circle": (373, 55), "blue square": (371, 80)}

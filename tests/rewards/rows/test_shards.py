@@ -7,10 +7,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.grading.responses.tags import format_points_tag
-from groundtrace.trainer.encode_rows import prompt_sample, sft_sample
-from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.shards import COMMON, BadRow, ShardError, Shards
+from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.shards import COMMON, ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
 Write = Callable[..., Path]
@@ -101,64 +99,20 @@ def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Wr
         _only(tmp_path, write_shards, row(**changes))
 
 
-def _turns(user: str, assistant: str = "There are 3.") -> list[dict[str, str]]:
-    return [{"role": "user", "content": user}, {"role": "assistant", "content": assistant}]
-
-
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "said"),
     [
-        ({"images": [{"bytes": b"no picture", "path": None}]}, "q0: image 1 does not decode"),
-        ({"images": [{"bytes": None, "path": "elsewhere.png"}]}, "q0: image 1 does not decode"),
-        ({"images": []}, "q0: more <image> marks than the 0 images"),
-        ({"images": None}, "q0: more <image> marks than the 0 images"),
-        ({"messages": _turns("<image><image>?")}, "q0: more <image> marks than the 1 images"),
-        ({"messages": _turns("?")}, "q0: 1 images, but 0 <image> marks"),
-        ({"messages": _turns("<image>?")[:1]}, "q0: the last turn is not the assistant's"),
-        ({"messages": _turns("<image>?", "see <image>")}, "q0: an assistant turn holds <image>"),
-        ({"messages": _turns("<image>?", format_points_tag("x", [(70, 10)]))}, "q0: x = 70 px lies outside"),
+        ({"streams": ["sideways"]}, "streams are grounded and textual, got 'sideways'"),
+        ({"streams": ["grounded"]}, "stream_prompts has no prompt of the stream grounded"),
+        (
+            {"streams": ["textual"], "stream_prompts": [{"stream": "textual", "content": None}]},
+            "stream_prompts has no prompt of the stream textual",
+        ),
     ],
 )
-def test_rows_that_cannot_be_trained_on(
-    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, changes: dict[str, Any], message: str
+def test_streams_that_cannot_be_asked_make_a_bad_row(
+    changes: dict[str, Any], said: str, tmp_path: Path, row: Row, write_shards: Write
 ) -> None:
-    found = _only(tmp_path, write_shards, row(**changes))
-    with pytest.raises(BadRow, match=message):
-        sft_sample(qwen3, found)
-
-
-def test_a_cut_picture_does_not_decode(
-    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
-) -> None:
-    whole = png(96, 96)
-    found = _only(tmp_path, write_shards, row(images=[{"bytes": whole[: len(whole) // 2], "path": None}]))
-    with pytest.raises(BadRow, match="image 1 does not decode"):
-        sft_sample(qwen3, found)
-
-
-def test_a_picture_too_thin_for_the_model(
-    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
-) -> None:
-    found = _only(tmp_path, write_shards, row(images=[{"bytes": png(402, 2), "path": None}]))
-    with pytest.raises(BadRow, match="402x2 px cannot be resized"):
-        sft_sample(qwen3, found)
-
-
-def test_answers_are_in_the_models_frame(
-    tmp_path: Path, row: Row, write_shards: Write, vlm: VisionLanguageModel, png: Callable[..., bytes]
-) -> None:
-    """The middle of a 128x64 picture; it has that size for Qwen3-VL, and 140x56 px for Qwen2.5-VL."""
-    written = {"qwen3_vl": (500, 500), "qwen2_5_vl": (70, 28)}[vlm.model.config.model_type]
-    turns = _turns("<image>Where?", f"Here: {format_points_tag('it', [(64, 32)])}")
-    fields = row(messages=turns, images=[{"bytes": png(128, 64), "path": None}])
-    sample = sft_sample(vlm, _only(tmp_path, write_shards, fields))
-    ours = vlm.tokenizer.decode(sample.ids[sample.loss_mask])
-    assert ours == f"Here: {format_points_tag('it', [written])}<|im_end|>"
-
-
-def test_a_prompt_ends_where_the_answer_begins(
-    tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel
-) -> None:
-    sample = prompt_sample(qwen3, _only(tmp_path, write_shards, row(), "rl"))
-    assert qwen3.tokenizer.decode(sample.ids).endswith("How many are red?<|im_end|>\n<|im_start|>assistant\n")
-    assert sample.targets == 0
+    shards = Shards(write_shards(tmp_path, [row(**changes)], "rl"), "rl", tmp_path / "rows")
+    with pytest.raises(BadRow, match=said):
+        shards[0]

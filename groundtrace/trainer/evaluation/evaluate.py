@@ -5,18 +5,18 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from groundtrace.trainer.crops import ExaminerWithCrops
+from groundtrace.rewards.rows.checks import check_recipe
+from groundtrace.rewards.rows.records import Records
+from groundtrace.rewards.rows.reward import Reward
+from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.shards import ShardError, Shards, side_of
 from groundtrace.trainer.drawing import Drawn, LeftOut, Room
-from groundtrace.trainer.eval_figures import Answered, figures, mean, page
-from groundtrace.trainer.examiner import Examiner
-from groundtrace.trainer.gallery import as_line
+from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
+from groundtrace.trainer.evaluation.figures import Answered, figures, mean, page
 from groundtrace.trainer.model import load_model
-from groundtrace.trainer.monitor import Monitor
-from groundtrace.trainer.records import Records
-from groundtrace.trainer.reward import Reward, check_recipe
+from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import BadRow, ShardError, Shards, side_of
 
 QUESTIONS_AT_ONCE = 128
 SHOWN = ("accuracy",)

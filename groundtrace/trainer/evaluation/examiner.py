@@ -1,33 +1,65 @@
-"""Answering with crops at test time (iVGR §3.4): a grounded pass, crops of its boxes, then a textual answer on them.
+"""How an evaluation asks a question: once, or in two passes, the second with crops (iVGR §3.4).
 
-Each question is first asked once for reasoning with boxes. The textual prompt is then answered ``eval.samples`` times
-with the question's images, the crops of the boxes and the crop around all boxes (:mod:`groundtrace.vision.crops`), and
-again ``eval.samples`` times with the images alone, for comparison. If a question has no usable boxes, or its crops
-would make the prompt too long, both answers use the images alone.
+Without crops, a question has one prompt, or one for each stream, each answered ``eval.samples`` times.
+
+With crops, each question is first asked once for reasoning with boxes. The textual prompt is then answered
+``eval.samples`` times with the question's images, the crops of the boxes and the crop around all boxes
+(:mod:`groundtrace.vision.crops`), and again ``eval.samples`` times with the images alone, for comparison. If a question
+has no usable boxes, or its crops would make the prompt too long, both answers use the images alone.
 
 Deviation: the grounded pass is sampled at ``rollout.temperature`` like all other answers; the paper does not state the
 temperature of its grounded pass.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from groundtrace.grading.question_text import BOXES, user_text
 from groundtrace.grading.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.grading.responses.traces import read_trace
+from groundtrace.rewards.rows.reward import Reward
+from groundtrace.rewards.rows.row import BadRow, TrainingRow
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.drawing import Drawn, Room
-from groundtrace.trainer.encode_rows import prompt_sample, prompt_samples
-from groundtrace.trainer.eval_figures import Answered
-from groundtrace.trainer.examiner import Examiner
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.shards import BadRow, TrainingRow
+from groundtrace.trainer.encode import prompt_sample, prompt_samples
+from groundtrace.trainer.evaluation.figures import Answered
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.sample import Sample, Sampler
+from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.overlay import encode_png
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Samples the model's answers to prompts and scores them."""
+
+    vlm: VisionLanguageModel
+    sampler: Sampler
+    reward: Reward
+    settings: TrainerSettings
+
+    def prompts(self, row: TrainingRow) -> list[Drawn]:
+        """The row's prompts. Raises BadRow."""
+        return prompt_samples(self.vlm, row, self.settings.eval.streams)
+
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to these prompts, scored. Raises JudgesDown and SamplerError."""
+        return self.answers(chunk, chunk, seed)
+
+    def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[Answered]:
+        """The answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
+        samples = self.settings.eval.samples
+        rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
+        texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+        rows = [row for row, _ in scored_as]
+        scored = self.reward.score(self.vlm.speech, rows, texts)
+        return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
+
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 """The streams of the two passes, each with the form of its prompt."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from groundtrace.trainer import evaluate as module
-from groundtrace.trainer.evaluate import evaluate
+from groundtrace.rewards.rows.shards import ShardError
+from groundtrace.trainer.evaluation import evaluate as module
+from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.settings import TrainerSettings
-from groundtrace.trainer.shards import ShardError
 
-from .runs import SAMPLE, Said, lines_of, records, rl_row, settings_of, write_records
+from ..runs import SAMPLE, Said, lines_of, records, rl_row, settings_of, write_records
 
 POINT = '<points x1="42" y1="560" alt="blue triangle">blue triangle</points>'
 RIGHT, WRONG = f"<think>Here: {POINT}</think> <answer>1</answer>", "<answer>7</answer>"

@@ -3,7 +3,7 @@
 import pytest
 
 from groundtrace.publishing.front_matter import HUB_LICENCES
-from groundtrace.publishing.hub.licences import TERMS, Terms, hub_id, terms_of
+from groundtrace.publishing.licences import TERMS, Terms, hub_id, terms_of
 
 
 def test_every_licence_of_the_hub_is_known() -> None:

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.geometry import Box
 from groundtrace.stages.route_by_boxes import BOTH, asked_in
 from groundtrace.trainer.cli import main
-from groundtrace.trainer.evaluate import evaluate
+from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import Sample
-from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.settings import RewardSettings, TrainerSettings
+from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.settings import TrainerSettings
 
-from .paper_rows import boxed, drafts, rows_of, worded
-from .runs import judged_by, judging, lines_of, records, rollout_of, settings_of, write_records
+from ..paper_rows import boxed, drafts, rows_of, worded
+from ..runs import judged_by, judging, lines_of, records, rollout_of, settings_of, write_records
 
 ONE, THREE = drafts("662-1-0-c0", "662-1-0-c1")
 TWO = replace(ONE, question=replace(ONE.question, gold_boxes=(Box("a", 10, 20, 90, 90), Box("b", 120, 20, 190, 60))))
@@ -58,7 +58,7 @@ def asking(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Passes]]:
             made.append(Passes(vlm, grounded))
             return made[-1]
 
-        monkeypatch.setattr("groundtrace.trainer.evaluate.make_sampler", make)
+        monkeypatch.setattr("groundtrace.trainer.evaluation.evaluate.make_sampler", make)
         return made
 
     return use

@@ -1,16 +1,15 @@
 """Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-``datasets`` memory-maps the rows, so that random access works for a set larger than memory. This module does not import
-torch: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`) use it, too.
+``datasets`` memory-maps the rows, so that random access works for a set larger than memory.
 """
 
 import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import datasets
 import pyarrow as pa
@@ -20,6 +19,7 @@ from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rows.row import BadRow, TrainingRow, labels_of
 from groundtrace.rewards.rubrics import RUBRICS
 from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
 from groundtrace.schemas.arrow import added_columns
@@ -37,52 +37,10 @@ POINTABLE = ("entities", "pointable")
 """The columns of what can be pointed at; if absent or null, the labels of the gold boxes replace them."""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
-FrameOf = tuple[int, int | None, float | None]
-"""For an image of a row: the index of its medium and, for a frame of a clip, its number and its time in seconds."""
-
-
-class BadRow(ValueError):
-    """The row cannot be used; the message says which row and why."""
-
-
-class Shown(Protocol):
-    """Any object with the size of an upright image."""
-
-    @property
-    def width(self) -> int:
-        """The width in pixels."""
-        ...
-
-    @property
-    def height(self) -> int:
-        """The height in pixels."""
-        ...
 
 
 class ShardError(UserError):
     """The shards cannot be read; the message says what is missing and where."""
-
-
-@dataclass(frozen=True)
-class TrainingRow:
-    """One row: the turns with ``<image>`` marks, the image files, and the data for the reward.
-
-    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
-    ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
-    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if any,
-    they replace the ``messages`` of an RL row (:func:`groundtrace.trainer.streams.asked`).
-    """
-
-    id: str
-    source: str
-    messages: tuple[Mapping[str, str], ...]
-    images: tuple[tuple[bytes, str], ...]
-    question: Question
-    entities: tuple[str, ...] | None = ()
-    pointable: tuple[str, ...] = ()
-    frames: tuple[FrameOf, ...] = ()
-    context: Context = field(default_factory=Context)
-    streams: tuple[tuple[str, str], ...] = ()
 
 
 class Shards:
@@ -283,17 +241,6 @@ def _check_files(shards: Path) -> None:
     problem = "" if files is None else problem_of(run, files, [shards.name], digests=True)
     if problem:
         raise ShardError(f"{run} is not as its run left it: {problem}: repeat the run")
-
-
-def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
-    """The distinct labels of boxes, in order."""
-    return tuple(dict.fromkeys(box.label for box in boxes))
-
-
-def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
-    """Width and height of each image of the row, or of the first frame only for a clip; ``images`` are the row's."""
-    sizes = [(image.width, image.height) for image in images]
-    return sizes[:1] if row.frames else sizes
 
 
 def _line(error: BaseException) -> str:

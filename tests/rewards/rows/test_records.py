@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from groundtrace.grading.question_text import user_text
+from groundtrace.rewards.rows.records import Records
+from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.records import Records
-from groundtrace.trainer.shards import BadRow, ShardError
 
-from .runs import SAMPLE, records, write_records
+from ...trainer.runs import SAMPLE, records, write_records
 
 MEDIA = "images/dev-662-1-0.png"
 

@@ -5,26 +5,21 @@ group. The row lists the things that can be pointed at.
 
 A judge or detector that does not answer gives no verdict. The trainer then retries until a timeout (answered calls come
 from the reply cache), and stops after it.
-
-This module does not import torch or transformers: the rewards of other trainers (:mod:`groundtrace.publishing.rewards`)
-use it, too.
 """
 
 import asyncio
 import hashlib
 import itertools
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from groundtrace.config.settings import ConfigError
 from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS
 from groundtrace.grading.responses.speech import Size, Speech
 from groundtrace.grading.responses.traces import read_trace
-from groundtrace.inference.endpoint import check_extras, is_real
+from groundtrace.inference.endpoint import check_extras
 from groundtrace.inference.errors import Failure
 from groundtrace.inference.preflight import Health, check_roles, healths
 from groundtrace.inference.runtime import runtime
@@ -33,12 +28,10 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
 from groundtrace.rewards.recipes.base import Earned, Judged, Memory
-from groundtrace.rewards.rubrics import empty_stratum
+from groundtrace.rewards.rows.row import BadRow, FrameOf, TrainingRow, sizes_of, together
+from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
 from groundtrace.schemas.text import counted
-from groundtrace.trainer.settings import RewardSettings
-from groundtrace.trainer.shards import BadRow, FrameOf, Shards, TrainingRow, sizes_of
-from groundtrace.trainer.streams import together
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.media import MediaStore
 
@@ -99,54 +92,6 @@ class Readied:
 
 Part = Sequence[Asked]
 """Prompts of one question whose responses are scored together: one prompt, or one for each stream."""
-
-
-def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Raise ConfigError if a role or a field of the data is missing that the recipe needs.
-
-    ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
-    """
-    recipe = settings.make_recipe()
-    absent = [role for role in recipe.roles if role not in settings.played]
-    if absent:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
-    recipe.check_served(settings.roles)
-    missing = [what for name, what in recipe.needs.items() if not gives(name)]
-    if missing:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
-
-
-def reads_text(settings: RewardSettings) -> bool:
-    """Whether a judge grades free text; the embedded engine cannot."""
-    judge = settings.played.get("judge")
-    return judge is not None and is_real(settings.endpoints[judge])
-
-
-def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """A note on the rows with a free-text gold answer if no judge grades free text; None if all rows are usable.
-
-    These rows are left out, because only their right answers could be scored. Raises ConfigError if no other rows
-    exist.
-    """
-    found = 0 if reads_text(settings) else shards.count_free_text()
-    if not found:
-        return None
-    said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
-    if found == len(shards):
-        raise ConfigError(f"{said}, and no judge reads them: set reward.roles.judge to an endpoint that does")
-    return f"{said} left out, for no judge reads them: set reward.roles.judge to an endpoint that does"
-
-
-def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """A note on the rows whose rubrics leave a stratum empty; None without such rows or if rubrics are not used."""
-    if "rubrics" not in settings.make_recipe().needs:
-        return None
-    single = Counter(strata for strata in shards.strata if len(strata) == 1)
-    if not single:
-        return None
-    [(strata, found)] = single.most_common(1)
-    whose = "" if found == len(shards) else f"{found} of {counted(len(shards), 'row')}: "
-    return f"{whose}{empty_stratum(strata)}"
 
 
 class Reward:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.trainer.eval_figures import Answered, exact_points, figures, mean, page, points_in_gold
-from groundtrace.trainer.reward import Scored
-from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.shards import TrainingRow
+from groundtrace.trainer.evaluation.figures import Answered, exact_points, figures, mean, page, points_in_gold
+from groundtrace.trainer.sample import Rollout
 
 SQUARES = (Box("red square", 0, 0, 10, 10, 0), Box("red square", 20, 0, 30, 10, 0))
 

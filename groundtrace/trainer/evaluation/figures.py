@@ -10,11 +10,11 @@ from jinja2 import Environment, FileSystemLoader
 
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.responses.response import parse_points, parse_response
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
-from groundtrace.trainer.reward import Scored
-from groundtrace.trainer.sampling import Rollout
-from groundtrace.trainer.shards import TrainingRow
+from groundtrace.trainer.sample import Rollout
 
 SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 

@@ -1,0 +1,105 @@
+"""Checks that the rows have what the reward needs, and notes for the user on rows that lack it."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from groundtrace.config.settings import ConfigError
+from groundtrace.grading.answers.registry import ANSWER_TYPES
+from groundtrace.inference.endpoint import is_real
+from groundtrace.rewards.blindness import blind_figures, blind_text
+from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.rows.shards import Shards
+from groundtrace.rewards.rubrics import empty_stratum
+from groundtrace.rewards.scorers.outcome import needs_judge
+from groundtrace.schemas.text import counted
+
+
+def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
+    """Raise ConfigError if a role or a field of the data is missing that the recipe needs.
+
+    ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
+    """
+    recipe = settings.make_recipe()
+    absent = [role for role in recipe.roles if role not in settings.played]
+    if absent:
+        raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
+    recipe.check_served(settings.roles)
+    missing = [what for name, what in recipe.needs.items() if not gives(name)]
+    if missing:
+        raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
+
+
+def reads_text(settings: RewardSettings) -> bool:
+    """Whether a judge grades free text; the embedded engine cannot."""
+    judge = settings.played.get("judge")
+    return judge is not None and is_real(settings.endpoints[judge])
+
+
+def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
+    """A note on the rows with a free-text gold answer if no judge grades free text; None if all rows are usable.
+
+    These rows are left out, because only their right answers could be scored. Raises ConfigError if no other rows
+    exist.
+    """
+    found = 0 if reads_text(settings) else shards.count_free_text()
+    if not found:
+        return None
+    said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
+    if found == len(shards):
+        raise ConfigError(f"{said}, and no judge reads them: set reward.roles.judge to an endpoint that does")
+    return f"{said} left out, for no judge reads them: set reward.roles.judge to an endpoint that does"
+
+
+def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
+    """A note on the rows whose rubrics leave a stratum empty; None without such rows or if rubrics are not used."""
+    if "rubrics" not in settings.make_recipe().needs:
+        return None
+    single = Counter(strata for strata in shards.strata if len(strata) == 1)
+    if not single:
+        return None
+    [(strata, found)] = single.most_common(1)
+    whose = "" if found == len(shards) else f"{found} of {counted(len(shards), 'row')}: "
+    return f"{whose}{empty_stratum(strata)}"
+
+
+def note_detected(shards: Shards) -> str | None:
+    """A note on the rows whose gold boxes are from a detector; None without such rows."""
+    found = shards.count_detected()
+    return f"{counted(found, 'row')} of {len(shards)} with a detector's boxes for gold ones" if found else None
+
+
+def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
+    """A function that raises BadRow for a row whose responses the reward cannot score."""
+    is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
+
+    def check(row: TrainingRow) -> None:
+        if (named := row.question.answer_type) not in ANSWER_TYPES:
+            raise BadRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
+        if not is_read and needs_judge(row.question):
+            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+        if in_streams and not row.streams:
+            raise BadRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
+
+    return check
+
+
+def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
+    """The mean reward per response of a policy that never looks at the images, and a note on how it is estimated.
+
+    The reward is None if rules can grade none of the rows. Only reward above it is evidence that the policy looks.
+    """
+    figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
+    reward = None if figures.share is None else figures.share * recipe.full_reward
+    return reward, blind_text(figures)
+
+
+def note_start(reward: float | None, blind: float | None) -> str | None:
+    """A warning if the initial policy's reward is not above that of a policy that never looks; else None."""
+    if reward is None or blind is None or reward > blind:
+        return None
+    return (
+        f"the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never looks: what "
+        "it gains up to there need not come from looking"
+    )

@@ -1,0 +1,104 @@
+"""A row of a run as rewards and training read it, and the prompts of a row with several streams.
+
+The streams are those of iVGR (§3.2): a row with streams is asked once in each stream, with the prompt of that stream.
+Each stream of a question has its own rollouts and advantages. The streams' responses are scored together, because the
+textual responses are compared with the best grounded one.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from groundtrace.rewards.case import Context
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Question
+
+FrameOf = tuple[int, int | None, float | None]
+"""For an image of a row: the index of its medium and, for a frame of a clip, its number and its time in seconds."""
+
+
+class BadRow(ValueError):
+    """The row cannot be used; the message says which row and why."""
+
+
+class Shown(Protocol):
+    """Any object with the size of an upright image."""
+
+    @property
+    def width(self) -> int:
+        """The width in pixels."""
+        ...
+
+    @property
+    def height(self) -> int:
+        """The height in pixels."""
+        ...
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """One row: the turns with ``<image>`` marks, the image files, and the data for the reward.
+
+    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
+    ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
+    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if any,
+    they replace the ``messages`` of an RL row (:func:`asked`).
+    """
+
+    id: str
+    source: str
+    messages: tuple[Mapping[str, str], ...]
+    images: tuple[tuple[bytes, str], ...]
+    question: Question
+    entities: tuple[str, ...] | None = ()
+    pointable: tuple[str, ...] = ()
+    frames: tuple[FrameOf, ...] = ()
+    context: Context = field(default_factory=Context)
+    streams: tuple[tuple[str, str], ...] = ()
+
+
+def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
+    """The distinct labels of boxes, in order."""
+    return tuple(dict.fromkeys(box.label for box in boxes))
+
+
+def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
+    """Width and height of each image of the row, or of the first frame only for a clip; ``images`` are the row's."""
+    sizes = [(image.width, image.height) for image in images]
+    return sizes[:1] if row.frames else sizes
+
+
+def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
+    """A copy of the row for each of its streams (only those in ``only``, if given); the row itself without streams.
+
+    The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.
+    """
+    streams = [(stream, text) for stream, text in row.streams if not only or stream in only]
+    if not row.streams:
+        return [row]
+    return [
+        replace(
+            row,
+            messages=({"role": "user", "content": text},),
+            context=replace(row.context, stream=stream),
+            streams=(),
+        )
+        for stream, text in streams
+    ]
+
+
+def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
+    """Groups the prompts' indices by what is scored together: adjacent prompts of one question in different streams.
+
+    Every other prompt is a group by itself.
+    """
+    found: list[list[int]] = []
+    for place, row in enumerate(rows):
+        before = [rows[index] for index in found[-1]] if found else []
+        streams = [each.context.stream for each in (*before, row)]
+        is_one = {each.id for each in before} == {row.id} and None not in streams
+        if is_one and len(set(streams)) == len(streams):
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found

@@ -1,0 +1,72 @@
+"""The ``reward`` section of a trainer's config, for our own trainer and for others."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from groundtrace.config.settings import Named, settings
+from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
+from groundtrace.inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
+from groundtrace.inference.settings import EndpointSettings, Role
+from groundtrace.rewards.recipes.base import Recipe
+from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
+
+CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
+"""The folder of bundled configs with the papers' hyperparameters, one for each reward."""
+
+
+@settings
+class RewardSettings:
+    """What a response earns: ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, ``options`` its
+    settings.
+
+    With ``argos``, points need a role that finds objects; without a judge the reasoning has no part in the reward, and
+    free text is not scored.
+    """
+
+    RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
+
+    recipe: Annotated[str, Named(RECIPES), "how verdicts become a reward"] = "argos"
+    options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
+    endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
+        default_factory=embedded_endpoints
+    )
+    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
+        default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
+    )
+    allow_embedded: Annotated[bool, "the embedded engine may segment beside a real detector or pointer"] = False
+    synthetic_sources: Annotated[
+        tuple[str, ...], "sources of charts, maps and the like, whose objects the pointer locates, not the detector"
+    ] = ()
+    wait_s: Annotated[float, "how long to ask again judges that don't answer, before training stops cleanly"] = 600.0
+
+    def __post_init__(self) -> None:
+        check_access(self.endpoints, self.played)
+        segmenter = self.played.get("segmenter")
+        seeing = [
+            role for role in COORDINATE_ROLES if role in self.played and is_real(self.endpoints[self.played[role]])
+        ]
+        if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
+            raise ValueError(
+                f"roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.{seeing[0]}: "
+                'choose another, leave it out with "" (boxes then stand for masks), or set allow_embedded = true'
+            )
+        self.make_recipe()
+
+    @property
+    def played(self) -> dict[str, str]:
+        """The roles that have an endpoint, with the endpoint's name."""
+        return {role: name for role, name in self.roles.items() if name}
+
+    def make_recipe(self) -> Recipe:
+        """The recipe with its options. Raises ConfigError if an option is invalid."""
+        return make_recipe(self.recipe, self.options, "reward.options")
+
+
+def config_file(named: str) -> str:
+    """The path of a config: ``named`` if it exists, else the bundled config of that name in
+    ``groundtrace/trainer/configs/``, if any, else ``named``.
+    """
+    bundled = CONFIGS / f"{named}.toml"
+    return str(bundled) if not Path(named).exists() and bundled.is_file() else named

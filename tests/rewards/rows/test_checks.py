@@ -1,0 +1,45 @@
+"""What a row must have for a reward, and the notes on a training's start."""
+
+from typing import Any
+
+import pytest
+
+from groundtrace.rewards.rows.checks import note_start, row_check
+from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.schemas.records import Question
+
+BOTH = (("grounded", "with boxes?"), ("textual", "in words?"))
+
+
+def row_of(answer_type: str = "numeric", answer: str = "3", streams: Any = ()) -> TrainingRow:
+    question = Question("q", "drawn", "CC0-1.0", (), "?", answer, answer_type)
+    return TrainingRow("q", "drawn", ({"role": "user", "content": "?"},), (), question, streams=streams)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "row", "said"),
+    [
+        ("argos", row_of("colour"), "q: the answer type 'colour' is not known here"),
+        ("argos", row_of("text", "the one on the left"), "q: the gold answer is free text, and no judge"),
+        ("ivgr", row_of(), "q: it has no streams, which reward.recipe = 'ivgr' needs"),
+    ],
+)
+def test_rows_that_the_reward_cannot_score(recipe: str, row: TrainingRow, said: str) -> None:
+    with pytest.raises(BadRow, match=said):
+        row_check(RewardSettings(recipe=recipe))(row)
+
+
+@pytest.mark.parametrize(("recipe", "row"), [("argos", row_of()), ("ivgr", row_of(streams=BOTH))])
+def test_rows_that_it_can_score(recipe: str, row: TrainingRow) -> None:
+    row_check(RewardSettings(recipe=recipe))(row)
+
+
+@pytest.mark.parametrize(
+    ("reward", "blind", "noted"),
+    [(0.2, 0.3, True), (0.3, 0.3, True), (0.4, 0.3, False), (None, 0.3, False), (0.2, None, False)],
+)
+def test_the_start_is_compared_with_a_policy_that_never_looks(
+    reward: float | None, blind: float | None, noted: bool
+) -> None:
+    assert (note_start(reward, blind) is not None) is noted
