@@ -96,7 +96,9 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
             if folder not in folders:
                 folders.append(folder)
             if controller == "memory":
-                limit = next(folder / each for each in ("memory.max", "memory.limit_in_bytes") if (folder / each).exists())
+                limit = next(
+                    folder / each for each in ("memory.max", "memory.limit_in_bytes") if (folder / each).exists()
+                )
                 limit.write_text(str(memory_mb << 20), "ascii")
                 for swap in _SWAP:
                     with contextlib.suppress(OSError):  # not every kernel counts it

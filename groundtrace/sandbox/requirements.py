@@ -84,9 +84,21 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
         "user namespaces; docs/sandbox.md has both",
         True,
     ),
-    ("seccomp", "system calls beyond Python's own", can_filter, "pip install 'groundtrace[sandbox]' and libseccomp2", True),
+    (
+        "seccomp",
+        "system calls beyond Python's own",
+        can_filter,
+        "pip install 'groundtrace[sandbox]' and libseccomp2",
+        True,
+    ),
     ("process limit", "bombs of processes and threads", _process_limits, "docs/sandbox.md names the kernels", True),
-    ("control groups", "memory of all processes together", _groups, "without them memory is counted every 30 ms", False),
+    (
+        "control groups",
+        "memory of all processes together",
+        _groups,
+        "without them memory is counted every 30 ms",
+        False,
+    ),
     ("Landlock", "files and signals, once more", _landlock, "Linux 5.13 or later has it", False),
 )
 

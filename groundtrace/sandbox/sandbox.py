@@ -1,8 +1,8 @@
 """Isolated execution of model-written Python: trajectories of calls that share state, each in a process of its own.
 
-    with Sandbox() as sandbox, sandbox.open([image]) as session:
-        session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
-        session.run("display(crop); print(crop.size)").images
+with Sandbox() as sandbox, sandbox.open([image]) as session:
+    session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
+    session.run("display(crop); print(crop.size)").images
 """
 
 import threading

@@ -94,7 +94,12 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory and remove its group; returns what bubblewrap wrote as an error."""
+        """End all processes of the trajectory and remove its group; returns what bubblewrap wrote as an error.
+
+        A second call does nothing.
+        """
+        if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
+            return ""
         for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe:
                 with contextlib.suppress(OSError):

@@ -110,7 +110,18 @@ class Call:
         except frames.BadFrame as error:
             self.end("killed", f"{NOT_AN_ANSWER}: {error}")
             return
-        if header.get("status") not in ENDINGS:
+        if not _is_answer(header, self.pixels):
             self.end("killed", NOT_AN_ANSWER)
             return
-        self.answered, self.header = True, {name: header.get(name) for name in ("status", "error", "sizes", "left_out")}
+        self.answered, self.header = True, {name: header[name] for name in ("status", "error", "sizes", "left_out")}
+
+
+def _is_answer(header: dict[str, Any], pixels: list[bytes]) -> bool:
+    """Whether it is what :mod:`inside.holder` answers: model-written code may have sent anything else in its place."""
+    sizes, left_out = header.get("sizes"), header.get("left_out")
+    if not isinstance(sizes, list) or len(sizes) != len(pixels) or type(left_out) is not int or left_out < 0:
+        return False
+    if header.get("status") not in ENDINGS or not isinstance(header.get("error"), str):
+        return False
+    areas = [size[0] * size[1] for size in sizes if isinstance(size, list) and [type(n) for n in size] == [int, int]]
+    return areas == [len(part) // 3 for part in pixels] and all(len(part) % 3 == 0 and part for part in pixels)

@@ -137,4 +137,3 @@ def clear(root: bytes) -> None:
 
 def _is_folder(full: bytes) -> bool:
     return stat.S_ISDIR(os.lstat(full).st_mode)
-

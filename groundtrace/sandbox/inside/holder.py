@@ -15,9 +15,11 @@ import os
 import signal
 import socket
 import sys
+import time
 import traceback
 import types
 from collections.abc import Callable
+from os import _exit  # which model-written code may replace in os
 from typing import Any, NoReturn
 
 from . import figures, frames, kernel
@@ -27,6 +29,7 @@ FOLDER = "/tmp"
 MAX_ERROR_CHARS = 4000
 MAX_FDS = 3
 """That come with a message: the next control socket, and the ends of the pipes for stdout and stderr."""
+_THREADS_END_S = 0.05
 _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
@@ -69,7 +72,7 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
         try:
             header, _, fds = receive(control, frames.MAX_HEADER * 64)
         except (EOFError, OSError):
-            os._exit(0)
+            _exit(0)
         if header["do"] == "images":
             _open_images(header["names"], limits)
             control.sendall(frames.pack({"done": True}))
@@ -104,7 +107,7 @@ def _is_fork() -> bool:
             os.waitpid(middle, 0)
         return False
     if os.fork():
-        os._exit(0)
+        _exit(0)
     if random:
         random.setstate(numbers)
     return True
@@ -166,6 +169,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
     status, error = _ended(lambda: _execute(code, f"<call {state.calls}>", shown))
     if status == "ok":
         status, error = _ended(lambda: _show_rest(shown, before))
+    _await_threads()
     with contextlib.suppress(Exception):  # the code may have closed them
         sys.stdout.flush()
         sys.stderr.flush()
@@ -175,6 +179,16 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
     sizes = [[height, width] for height, width, _ in shown.images]
     header = {"status": status, "error": error, "sizes": sizes, "left_out": shown.left_out}
     return frames.pack(header, [pixels for _, _, pixels in shown.images])
+
+
+def _await_threads() -> None:
+    """Let threads that are about to end do so, such as a timer that was cancelled."""
+    threading = sys.modules.get("threading")
+    deadline = time.monotonic() + _THREADS_END_S
+    for thread in threading.enumerate() if threading else ():
+        if thread is not threading.main_thread():
+            with contextlib.suppress(Exception):
+                thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _quiet() -> None:
@@ -217,12 +231,14 @@ def _text_of(error: BaseException) -> str:
         text = "".join(lines.format(chain=False)).strip()
     except BaseException:  # noqa: BLE001 (its __str__ is the code's own)
         text = type(error).__name__
-    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS // 2]}\n…\n{text[-MAX_ERROR_CHARS // 2 :]}"
+    return (
+        text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS // 2]}\n…\n{text[-MAX_ERROR_CHARS // 2 :]}"
+    )
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
     """Run the code in the module; the value of its last line is shown if it is an image."""
-    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(keepends=True), name)
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     scope = vars(state.module)

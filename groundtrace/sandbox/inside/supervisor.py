@@ -23,6 +23,8 @@ _WATCH_S = 0.03
 """How often memory and files are counted while code runs."""
 _ANSWER_S = 10.0
 """For what a holder does by itself, which takes milliseconds."""
+_PART_S = 2.0
+"""For the process of a call to fork once more: model-written code may have kept it from that."""
 _ROUNDS = 300
 """How often processes are listed to end them: each time ends all but those that were forked meanwhile."""
 
@@ -168,6 +170,8 @@ class Supervisor:
                 elif fd == call.control.fileno():
                     was_started = call.pid
                     call.read_answer()
+                    if call.pid == self.holder.pid:
+                        raise Lost("the process that holds the state runs the code itself")
                     if not was_started and call.pid:
                         self.holder.stop()
                 elif not call.read_stream(fd) and event & select.POLLHUP:
@@ -194,10 +198,13 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
-        """Make the call's process the holder, without its further threads; what keeps it from that is in the header."""
+        """Make a fork of the call's process the holder.
+
+        What keeps it from that is in the header: the call has then failed.
+        """
         try:
             threads = processes.threads_of(survivor.pid) - 1
-            fresh = self._parted(survivor) if threads > 0 else survivor
+            fresh = self._parted(survivor)
             fresh.stop()
             self._end_all_but(self.holder, fresh)
             if not processes.is_running(fresh.pid):
@@ -214,15 +221,20 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """A fork of a process that has further threads: the fork has one. Raises Lost."""
+        """A fork of the call's process, which is without its threads, and shows that the process takes requests.
+
+        Raises Lost.
+        """
         ours, theirs = pair()
         try:
             running.resume()
             running.send({"do": "part"}, [theirs.fileno()])
         finally:
             theirs.close()
-        _, pid = _answer_of(ours)
+        _, pid = _answer_of(ours, _PART_S)
         running.control.close()
+        if pid == running.pid:
+            raise Lost("the process does not fork")
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
@@ -237,7 +249,9 @@ class Supervisor:
             running = {pid for pid in pids if processes.is_running(pid)}
             if not running:
                 return len(found)
-            found |= {pid for pid in running if processes.parent_of(pid) != self.holder.pid}  # which a fork goes through
+            found |= {
+                pid for pid in running if processes.parent_of(pid) != self.holder.pid
+            }  # which a fork goes through
             for pid in running:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -253,9 +267,9 @@ class Supervisor:
                 self.ended[pid] = ending
 
 
-def _answer_of(control: socket.socket) -> tuple[dict[str, Any], int]:
+def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
     """A short message of a holder, and the process that sent it. Raises Lost where none comes."""
-    control.settimeout(_ANSWER_S)  # a pair's end blocks otherwise
+    control.settimeout(timeout_s)  # a pair's end blocks otherwise
     sender = 0
 
     def exactly(size: int) -> bytes:
