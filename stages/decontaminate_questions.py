@@ -26,15 +26,17 @@ _WORD = re.compile(r"\w+")
 
 @settings
 class DecontaminateSettings:
-    """What the questions must not share with a benchmark."""
+    """How a question or image that is also in a benchmark is found."""
 
-    benchmark: Annotated[str, "the benchmark's folder with records.jsonl (empty: none)"] = ""
-    ngram: Annotated[PositiveInt, "words in a row that make an overlap"] = 13
-    max_distance: Annotated[NonNegativeInt, "bits by which the hashes of images that count as one may differ"] = 4
+    benchmark: Annotated[str, "the benchmark's folder, which holds records.jsonl (empty: none)"] = ""
+    ngram: Annotated[PositiveInt, "the number of shared words in a row that make an overlap"] = 13
+    max_distance: Annotated[
+        NonNegativeInt, "two images count as the same if their hashes differ in at most this number of bits"
+    ] = 4
 
     def __post_init__(self) -> None:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"benchmark: there is no {self.benchmark}/records.jsonl")
+            raise ValueError(f"benchmark: there is no file {self.benchmark}/records.jsonl")
         if self.benchmark:
             check_benchmark(self.benchmark)
 

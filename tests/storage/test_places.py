@@ -296,7 +296,7 @@ def test_names() -> None:
     ("values", "why"),
     [
         ({"endpoint_url": "minio:9000"}, "must be a URL"),
-        ({"gs_endpoint_url": "http://u:hush@h"}, "must hold no user"),
+        ({"gs_endpoint_url": "http://u:hush@h"}, "must not hold a user"),
         ({"access_key_id_env": "AKIA/hush+", "secret_access_key_env": "B"}, "name of an environment variable"),
         ({"access_key_id_env": "A"}, "belong together"),
         ({"retry_s": 0.0}, "greater than 0"),

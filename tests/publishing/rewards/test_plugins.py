@@ -256,7 +256,7 @@ BAD_REFERENCES = [
     (lambda good: None, "answer 0: its reference is a NoneType, not a text"),
     (lambda good: RowReference("nope", "3", good.run, good.family).text(), "answer 0: no row of rl has the id 'nope'"),
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
-    (lambda good: replace(good, family="os:system").text(), "answer 0: there is no family 'os:system'"),
+    (lambda good: replace(good, family="os:system").text(), "answer 0: unknown family 'os:system'"),
     (lambda good: replace(good, stream="up").text(), "is not asked in the stream 'up'"),
     (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in its reference, and"),
     (lambda good: replace(good, answer="").text(), "has the answer '' in its reference, and"),
