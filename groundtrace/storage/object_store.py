@@ -125,7 +125,7 @@ def _check_endpoint(scheme: str, url: str) -> None:
         _endpoint(url)
     except ValueError as error:
         variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
-        raise StorageError(f"{variables}, where {scheme}:// is to answer: {error}") from None
+        raise StorageError(f"{variables}, the URL of {scheme}://: {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:

@@ -68,7 +68,8 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     )
     if not read:
         raise PipelineError(
-            f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
+            f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads (see "
+            "IngestRecords)"
         )
     return Wired(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
@@ -198,13 +199,13 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} rejects: return it as {REJECTED!r} from the "
-            f"expand of {type(_outermost(node).transform).__name__}"
+            f"the recipe {recipe.name} loses the records that the stage {stage.name} rejects: return them as "
+            f"{REJECTED!r} from the expand of {type(_outermost(node).transform).__name__}"
         )
-    told = {REJECTED, READ, SIDE_CALLS}
-    if lost >= outputs.keys() - told:
+    if lost >= outputs.keys() - {REJECTED, READ, SIDE_CALLS}:
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
+            f"the recipe {recipe.name} loses the records that the stage {stage.name} keeps: pass them to another "
+            "stage, or return them from build"
         )
 
 

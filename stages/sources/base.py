@@ -117,9 +117,7 @@ class RowSettings(ShapeSettings):
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):
-            raise ValueError(
-                f"keep contains {twice!r} twice: names of columns that differ only in case count as the same"
-            )
+            raise ValueError(f"keep names {twice!r} twice: names of columns that differ only in case count as the same")
 
 
 class Format(abc.ABC):

@@ -79,7 +79,10 @@ MISTAKES = {
     ),
     "no command": ("grounded_cot --input good", ["'grounded_cot'", "`beam run grounded_cot --input DATA"]),
     "a misspelt command": ("valdate grounded_cot --input good", ["'valdate'", "did you mean validate?"]),
-    "an input without --input": ("run grounded_cot --output run --input good good", ["good", "is named by --input"]),
+    "an input without --input": (
+        "run grounded_cot --output run --input good good",
+        ["good", "give the input with --input"],
+    ),
     "a folder that is not there": (RUN + "--input ./photo", ["./photo", TAKES]),
     "a file that is not there": (RUN + "--input questions.csv", ["questions.csv", TAKES]),
     "a name that is not there": (RUN + "--input fotos", ["fotos is neither a file or folder here", "correct --input"]),
@@ -110,7 +113,7 @@ MISTAKES = {
     "an unknown section": (RUN + "--input good --config section.toml", ["endpoint;", "did you mean endpoints?"]),
     "a misspelt key": (RUN + "--input good --set trace.max_token=9", ["did you mean trace.max_tokens?"]),
     "a word for a number": (RUN + "--input good --set trace.n=four", ["trace.n must be an integer, got 'four'"]),
-    "--set with a blank": (RUN + "--input good --set trace.n 4", ["4: a value is joined to its key, as in --set"]),
+    "--set with a blank": (RUN + "--input good --set trace.n 4", ["4: write a setting as key=value, as in --set"]),
     "--set without a value": (RUN + "--input good --set trace.n", ["--set 'trace.n'", "expected key=value, such as"]),
     "--set and an option": (RUN + "--input good --set --trace.n=4", ["--set", "key=value, such as --set trace.n=4"]),
     "an endpoint that is not defined": (

@@ -257,11 +257,17 @@ def test_names_that_are_none(name: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
-        ({"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"}, "AWS_ENDPOINT_URL, where s3:// .* no user"),
-        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* no user"),
+        (
+            {"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"},
+            "AWS_ENDPOINT_URL, the URL of s3://: must not hold a user",
+        ),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* a user"),
         ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
         ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up as it can be used"),
-        ({"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"}, "STORAGE_EMULATOR_HOST, where gs:// .* no user"),
+        (
+            {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
+            "STORAGE_EMULATOR_HOST, the URL of gs://: must not hold a user",
+        ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
         ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up as it can be used"),
     ],

@@ -109,7 +109,7 @@ REFUSED = [
     (["--data", "nowhere"], "--data nowhere: there is no folder nowhere"),
     (["--data", "a=nowhere"], "--data a=nowhere: there is no folder nowhere"),
     (["--config", "none.toml"], "cannot read the config none.toml"),
-    (["--host", "0.0.0.0"], f"--host 0.0.0.0 is reached from other machines: set {TOKEN_VARIABLE}"),
+    (["--host", "0.0.0.0"], f"--host 0.0.0.0 accepts requests from other machines: set {TOKEN_VARIABLE}"),
     (["--host", "::"], "--host :: is reached from other machines"),
     (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
     (["--max-batch", "0"], "argument --max-batch: must be at least 1, got 0"),

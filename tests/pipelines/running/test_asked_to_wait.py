@@ -99,7 +99,7 @@ def test_a_stopped_run_sends_nothing_twice(number: int, options: list[str], data
             process.kill()
         lines = [line for line in told.splitlines() if line.startswith("beam: ")]
         assert process.returncode == 130, told
-        assert lines[0].startswith("beam: stopping; waiting up to 20 s for replies that are on their way")
+        assert lines[0].startswith("beam: stopping; waiting up to 20 s for in-flight requests")
         assert lines[1].startswith("beam: interrupted; run the same command again to resume")
         assert "Traceback" not in told
         again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
