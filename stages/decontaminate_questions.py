@@ -67,7 +67,7 @@ def check_benchmark(folder: str) -> None:
             try:
                 kind = store.kind_of(uri)
             except OSError as error:
-                raise ValueError(f"{where}: {error}; put it there or take it out of media") from error
+                raise ValueError(f"{where}: {error}; add the file, or remove it from media") from error
             if kind is None:
                 raise ValueError(f"{where}: {uri} is neither an image nor a clip")
 

@@ -81,7 +81,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
-        raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
+        raise ValueError(f"scorers need different names, and one must be {outcome.NAME}; got {', '.join(names)}")
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)

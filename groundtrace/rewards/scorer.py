@@ -75,7 +75,7 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
     unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
-        raise ConfigError(f"roles.{role} must name an endpoint: scorers ask it; or leave them out: {key} = [{names}]")
+        raise ConfigError(f"roles.{role} must name an endpoint for these scorers; or skip them: {key} = [{names}]")
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
@@ -83,4 +83,4 @@ def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> No
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")
+        raise ConfigError(f"{key}.{unknown}: unknown scorer; the scorers are {', '.join(known)}")

@@ -169,7 +169,7 @@ def check_added(stage: Stage, before: object, after: object) -> None:
     for value in result.values:
         if value not in known and all(value.column != column.name for column in stage.adds):
             raise ColumnError(
-                f"the stage {stage.name} sets the column {value.column} and does not declare it: add it to adds in its "
+                f"the stage {stage.name} sets the column {value.column} but does not declare it: add it to adds in its "
                 "description"
             )
 

@@ -236,7 +236,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     "a key that is not set": (
         LISTED,
         {"api_key_env": "NO_SUCH_KEY"},
-        ["the environment variable NO_SUCH_KEY is not set: put the key there"],
+        ["the environment variable NO_SUCH_KEY is not set: set it to the key"],
     ),
 }
 
@@ -255,7 +255,7 @@ def test_a_mistake_about_an_endpoint_has_one_line(name: str) -> None:
 def test_two_runs_into_one_folder(home: Path) -> None:
     with RunFolder(home / "run").locked():
         assert "another process is writing " in (answer := beam(RUN + "--input good"))
-    assert "run: wait for its end, or choose another folder" in answer
+    assert "run: wait until it has ended, or choose another folder" in answer
 
 
 def test_the_output_of_another_input(home: Path) -> None:

@@ -263,13 +263,13 @@ def test_names_that_are_none(name: str, why: str) -> None:
         ),
         ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* a user"),
         ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
-        ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up as it can be used"),
+        ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up correctly"),
         (
             {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
             "STORAGE_EMULATOR_HOST, the URL of gs://: must not hold a user",
         ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
-        ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up as it can be used"),
+        ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up correctly"),
     ],
 )
 def test_variables_that_are_none(

@@ -294,6 +294,6 @@ def test_a_server_that_cannot_load_the_weights_is_not_left_paused(
     sampler: VllmSampler, server: Scripted, tmp_path: Path
 ) -> None:
     server.replies["/collective_rpc"] = [(500, b"no such folder")]
-    with pytest.raises(SamplerError, match=f"no such folder; it must read {tmp_path / 'weights'}"):
+    with pytest.raises(SamplerError, match=f"no such folder; make {tmp_path / 'weights'} readable"):
         sampler.sync()
     assert server.paths()[-1] == "/resume"

@@ -80,7 +80,7 @@ class Argos(Recipe):
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
-                "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
+                "reward.roles.detector must name an endpoint that checks points; or skip this check: "
                 f'reward.options.skip = ["{spatial.NAME}"]'
             )
 
