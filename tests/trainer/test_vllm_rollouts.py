@@ -201,7 +201,7 @@ def test_a_passing_fault_is_asked_again(fault: Reply, sampler: VllmSampler, serv
         ((400, b"too\nlong"), 1, "status 400: too long"),
         ((500, b"dead"), 1, "status 500: dead"),
         ((404, b"no such model"), 1, "status 404: no such model"),
-        ((200, b"<html>"), 1, "no JSON"),
+        ((200, b"<html>"), 1, "not JSON"),
     ],
 )
 def test_a_lasting_fault_is_one_line_that_names_server_and_cause(

@@ -99,7 +99,7 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
 
     again = beam("publish", run, "--repo", REPO)
     assert again.returncode == 0
-    assert "is published already, and nothing was sent" in again.stdout
+    assert "already published, nothing was sent" in again.stdout
     assert len(hub.repos[REPO].commits) == 2
 
     code = (
@@ -247,8 +247,8 @@ REFUSED = [
     (without("sft", "license"), "has no column license: repeat the run with this version"),
     (without("rl", "images"), "has no column images"),
     (without("rejected", "media"), "has no column media"),
-    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is no file"),
-    (unbalanced, "does not balance: 61 records were read, but 60 ended"),
+    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is not a regular file"),
+    (unbalanced, "does not balance: 61 records were read, but 60 were written"),
     (a_row_short, "rows, but run.json counts"),
     (damaged, "is not a readable Parquet file"),
     (lambda run: (run / "run.json").unlink(), "has no run.json"),
@@ -299,7 +299,7 @@ MISTAKES = [
     ({}, None, f"{CLOSED_ORG}/x", 2, "this token may not write"),
     ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
-    ({}, failing("/commit/", 412), REPO, 2, "was changed meanwhile"),
+    ({}, failing("/commit/", 412), REPO, 2, "changed during the upload"),
     ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
     ({"HF_TOKEN": "hf_accentéd"}, None, REPO, 2, "the token holds a character that no token has"),
     ({"HF_TOKEN": "hf_two words"}, None, REPO, 2, "the token holds a character that no token has"),
@@ -352,7 +352,7 @@ LIES = [
     ("/refs", b"[]", "does not answer as the Hub does (TypeError"),
     ("/preupload/", b"{}", "does not answer as the Hub does (ValueError"),
     ("/commit/", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
-    ("/paths-info/", b"[]", "has not README.md as it was sent"),
+    ("/paths-info/", b"[]", "lacks README.md as it was sent"),
 ]
 
 

@@ -93,7 +93,7 @@ def test_it_says_which_setting_is_wrong() -> None:
     environment = {f"{PREFIX}URL": "nonsense"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be an address such as http://")
+    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be a URL such as http://")
     assert done.stderr.count("\n") == 1
 
 
@@ -276,8 +276,8 @@ def test_what_a_trainer_hands_over_is_checked_before_a_server_is_asked(call: Any
 
 
 WRONG = [
-    ({"URL": "127.0.0.1:8500"}, "URL must be an address such as http"),
-    ({"URL": "ftp://x"}, "URL must be an address"),
+    ({"URL": "127.0.0.1:8500"}, "URL must be a URL such as http"),
+    ({"URL": "ftp://x"}, "URL must be a URL"),
     ({"TIMEOUT_S": "soon"}, "TIMEOUT_S must be a number, got 'soon'"),
     ({"TIMEOUT_S": "0"}, "TIMEOUT_S must be above 0"),
     ({"REQUEST_TIMEOUT_S": "inf"}, "REQUEST_TIMEOUT_S must be a number"),

@@ -35,7 +35,7 @@ BAD_BODIES = [
     ({"items": [{"id": "x"}]}, 'items[0]: it has no text "response"'),
     ({"items": [GOOD | {"folder": "/"}]}, "items[0]: unknown field 'folder'"),
     ({"items": [{"id": "x", "response": None}]}, 'items[0]: it has no text "response"'),
-    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: its "id" is no text'),
+    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: its "id" is not a text'),
     ({"items": [{"response": "y"}]}, 'items[0]: it must have either "reference" or "id"'),
     ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: it must have either "reference" or "id"'),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
