@@ -34,9 +34,11 @@ from groundtrace.storage.places import extras_for
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
-    (:mod:`groundtrace.pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's
-    forecast; ``replace`` lets a run that keeps no rows take the place of one that has some.
+    """The arguments of a run.
+
+    ``fresh`` ignores replies that were requested before this command
+    (:mod:`groundtrace.pipelines.running.freshness`). ``measure`` counts the calls and the cost of each record, for a
+    preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
     """
 
     pipeline: str

@@ -100,7 +100,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class _Outline(beam.Pipeline):
-    """A pipeline that notes which stages are applied to it, and applies a stand-in for each of them."""
+    """A pipeline that records the stages that are applied to it, and applies a placeholder for each of them."""
 
     def __init__(self) -> None:
         super().__init__(options=Options(["--no_pipeline_type_check"]))  # a stand-in's outputs have no type
@@ -115,7 +115,7 @@ class _Outline(beam.Pipeline):
 
 
 class _StandIn(beam.PTransform):
-    """Stands in for a stage: it has every output that it is asked for, and none of them holds anything."""
+    """The placeholder of a stage: it has every requested output, all of them empty."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class _StandIn(beam.PTransform):
 
 
 class _Outputs(dict[Any, PCollection]):
-    """The outputs of a stand-in, by name, as items and as attributes; each is made when it is first asked for."""
+    """The outputs of a placeholder, by name, as items and as attributes; each is created when it is first requested."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__(kept=PCollection(pipeline, is_bounded=True))
