@@ -155,7 +155,9 @@ class Registry(Generic[T]):
         known = tuple(self)
         said = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
         ignored = [f"{plugin} as {key}" for key, plugin in _of_no_kind().items()]
-        return said + (f"; no kind of part is named by {ignored[0]}: begin with {self.kind}." if ignored else "")
+        return said + (
+            f"; {ignored[0]} names no kind of part: its name must begin with {self.kind}." if ignored else ""
+        )
 
 
 def near(word: str, known: Collection[str]) -> str:

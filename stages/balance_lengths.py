@@ -41,7 +41,7 @@ class BalanceSettings:
 
     def __post_init__(self) -> None:
         if not self.edges_words or any(a >= b for a, b in zip((0, *self.edges_words), self.edges_words, strict=False)):
-            raise ValueError(f"edges_words must be above 0 and increase, got {list(self.edges_words)}")
+            raise ValueError(f"edges_words must be increasing numbers above 0, got {list(self.edges_words)}")
 
 
 def length_of(text: str) -> int:

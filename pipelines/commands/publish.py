@@ -95,8 +95,8 @@ def told(prepared: "Prepared") -> list[str]:
 
     lines = []
     for use in prepared.uses:
-        how = "goes out" if use.is_published else "left out"
-        why = "asked for" if use.asked and not use.terms.may_be_published else use.terms.said
+        how = "published" if use.is_published else "left out"
+        why = "requested" if use.asked and not use.terms.may_be_published else use.terms.said
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")

@@ -146,9 +146,9 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
         if head.startswith(magic):
-            raise InputError(f"{path} is {what}, and {expected} in UTF-8 is expected: {remedy}")
+            raise InputError(f"{path} is {what}, but {expected} in UTF-8 is expected: {remedy}")
     if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
-        raise InputError(f"{path} is {_UTF_16[0]}, and {expected} in UTF-8 is expected: {_UTF_16[1]}")
+        raise InputError(f"{path} is {_UTF_16[0]}, but {expected} in UTF-8 is expected: {_UTF_16[1]}")
 
 
 def is_array(path: Place) -> bool:

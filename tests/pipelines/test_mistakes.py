@@ -151,7 +151,11 @@ MISTAKES = {
     ),
     "no family": (
         RUN + "--input good --set roles.pointer=far --set endpoints.far.base_url=http://127.0.0.1:9/v1" + FAR,
-        ["endpoints.far.family: the pointer writes coordinates", "qwen3-vl", "or endpoints.far.frame"],
+        [
+            "endpoints.far.family is not set, and the pointer writes coordinates",
+            "qwen3-vl",
+            "or set endpoints.far.frame",
+        ],
     ),
     "a misspelt family": (
         RUN + "--input good --set endpoints.far.family=qwen3vl" + FAR,

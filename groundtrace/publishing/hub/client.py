@@ -54,7 +54,7 @@ def check_token() -> None:
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is no text"
+        said = getattr(error, "strerror", None) or "it is not text"
         raise PublishError(
             f"the token file {constants.HF_TOKEN_PATH} cannot be read: {said}: set HF_TOKEN, or log in with "
             "`hf auth login`"

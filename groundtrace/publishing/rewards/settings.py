@@ -122,7 +122,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:
-        say(f"groundtrace: no config of a reward is named (nor by {VARIABLE}): argos, embedded engine", file=sys.stderr)
+        say(f"groundtrace: no reward config is set (here or in {VARIABLE}): argos, embedded engine", file=sys.stderr)
         return RemoteRewardSettings()
     values = given_values(config_file(named))
     use_plugins(values.get("plugins", {}))

@@ -61,7 +61,7 @@ REFUSALS = {
     "no credit": (
         lambda *_: said(402, "Insufficient credits"),
         LISTED,
-        "HTTP 402: Insufficient credits. To go on, see",
+        "HTTP 402: Insufficient credits. To go on, check",
     ),
     "no credit, as OpenAI says it": (
         lambda *_: said(429, "You exceeded your current quota", "insufficient_quota"),

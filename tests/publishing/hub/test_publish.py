@@ -44,10 +44,7 @@ def test_shards_that_the_run_did_not_leave_are_not_published(finished: Path, tmp
     shard.write_bytes(data)
     said = beam("publish", run, "--repo", REPO)
     assert said.returncode == 2
-    assert (
-        f"{run} has changed since its run ended: sft/{shard.name} is another file than the one that run.json"
-        in said.stderr
-    )
+    assert f"{run} has changed since its run ended: sft/{shard.name} differs from the file that run.json" in said.stderr
 
 
 def shards_of(run: Path, name: str) -> list[Path]:
@@ -342,7 +339,7 @@ def test_a_token_file_that_is_no_text(beam: Beam, run: Path, tmp_path: Path) -> 
     (tmp_path / "token").write_bytes(b"hf_secret\xff")
     done = beam("publish", run, "--repo", REPO, HF_TOKEN="", HF_HOME=str(tmp_path / "token"))
     assert done.returncode == 2
-    assert "cannot be read: it is no text" in done.stderr
+    assert "cannot be read: it is not text" in done.stderr
     assert "hf_secret" not in done.stderr
 
 
