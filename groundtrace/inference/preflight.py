@@ -64,8 +64,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and give its URL"
-            raise NotServed(f"{described(name, roles, settings)}: {said} to the kind openai", can_wait=False)
+            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
+            raise NotServed(f"{described(name, roles, settings)}: {said} openai with its URL", can_wait=False)
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there

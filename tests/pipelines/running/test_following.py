@@ -113,7 +113,7 @@ def test_a_killed_job_server_ends_the_command(workers: Cluster, begun: subproces
     assert (begun.returncode, out) == (3, "")
     assert line.startswith(f"beam: the job server at {endpoint_of(workers)} stopped in the middle of the job (")
     assert "): start it again, see docs/engines.md, then run the same command again to resume (" in line
-    assert "has gone in the middle of the job" in (tmp_path / "run" / "failed.html").read_text("utf-8")
+    assert "stopped in the middle of the job" in (tmp_path / "run" / "failed.html").read_text("utf-8")
 
 
 class ServersError(grpc.RpcError):
