@@ -50,7 +50,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         with Path(parsed.output).open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
-        raise UserError(f"{parsed.output} is there already: name another file, or remove it") from error
+        raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}") from error
     fill_in = f"fill in {', '.join(left)}" if (left := re.findall(_LEFT_OPEN, text)) else "look through it"

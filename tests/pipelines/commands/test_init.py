@@ -57,7 +57,7 @@ def test_an_input_with_fields_of_its_own_needs_no_map(capsys: pytest.CaptureFixt
 def test_a_file_is_not_overwritten(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "my.toml").write_text("kept", "utf-8")
     assert main(["init", str(questions), "--output", str(tmp_path / "my.toml")]) == 2
-    assert "is there already: name another file" in capsys.readouterr().err
+    assert "already exists: name another file" in capsys.readouterr().err
     assert (tmp_path / "my.toml").read_text("utf-8") == "kept"
 
 
