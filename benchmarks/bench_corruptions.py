@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=50, help="how many of each kind of fault")
     parser.add_argument("--cleans", type=int, default=100, help="how many of each kind of clean variation")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work", type=Path, help="where the runs and their replies are kept (a temporary folder)")
+    parser.add_argument("--work", type=Path, help="the folder of the runs and their replies (default: temporary)")
     parser.add_argument("--cases", type=Path, help="a file for every planted trace and its end, one JSON object a line")
     arguments = parser.parse_args()
     started = time.perf_counter()

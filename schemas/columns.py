@@ -53,7 +53,7 @@ class Column(Generic[T]):
         if not self.name.isidentifier():
             raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
         if not self.meaning.strip():
-            raise ColumnError(f"the column {self.name} has no meaning: say in one sentence what it holds")
+            raise ColumnError(f"the column {self.name} has no meaning: describe in one sentence what it holds")
         if not is_plain(self.type):
             raise ColumnError(
                 f"the column {self.name} is of type {self.type}: use texts, numbers, booleans, and lists and structs "

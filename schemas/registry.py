@@ -95,7 +95,7 @@ class Registry(Generic[T]):
             return found
         made = self._loaded(found)
         if (own := getattr(made, "name", name)) != name:
-            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that one")
+            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that name")
         return made
 
     def named(self, name: str) -> T:
@@ -149,13 +149,15 @@ class Registry(Generic[T]):
     def wrong(self, path: str, found: Any, wanted: str) -> str:
         """The message for an imported value that is no part of this kind."""
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
-        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')} and is {is_class}"
+        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
 
     def _unknown(self, name: object, form: str) -> str:
         known = tuple(self)
         said = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
         ignored = [f"{plugin} as {key}" for key, plugin in _of_no_kind().items()]
-        return said + (f"; no kind of part is named by {ignored[0]}: begin with {self.kind}." if ignored else "")
+        return said + (
+            f"; {ignored[0]} names no kind of part: its name must begin with {self.kind}." if ignored else ""
+        )
 
 
 def near(word: str, known: Collection[str]) -> str:

@@ -37,7 +37,7 @@ class DedupSettings:
 
     near: Annotated[bool, "also reject near duplicates of an image"] = True
     max_distance: Annotated[
-        int, Field(ge=0, lt=len(BANDS)), "bits by which the hashes of near duplicates may differ"
+        int, Field(ge=0, lt=len(BANDS)), "the maximum number of bits by which the hashes of near duplicates differ"
     ] = 4
 
 

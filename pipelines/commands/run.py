@@ -125,16 +125,16 @@ def _no_rows(summary: RunSummary) -> list[str]:
 def _nothing_from(summary: RunSummary) -> list[str]:
     """A line for each stage that looks at a sample and got no result from its calls."""
     return [
-        f"{name}: none of its {counted(told.read, 'call')} gave anything; the run's files say why"
-        for name, told in summary.stages.items()
-        if told.is_sample and told.read and not told.kept
+        f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
+        for name, counts in summary.stages.items()
+        if counts.is_sample and counts.read and not counts.kept
     ]
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
     """A line for each run from which replies were taken over, and one if earlier replies do not count."""
     lines = [
-        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh takes over none)"
+        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
         for name, replies in summary.taken_over.items()
     ]
     since = summary.fresh_since
@@ -157,8 +157,8 @@ def _answered(summary: RunSummary) -> list[str]:
         ]
         left = len(figures.answered) - len(named)
         others = f", and {left} more" if left else ""
-        said = f"{name} was asked for {figures.asked}, and answered as {', '.join(named)}{others}"
-        lines.append(f"note: {printable(said)}")
+        note = f"{name} was asked for {figures.asked}, but its replies name {', '.join(named)}{others}"
+        lines.append(f"note: {printable(note)}")
     return lines
 
 
@@ -192,9 +192,9 @@ def _ended_by(summary: RunSummary) -> list[str]:
     used_up = budget is not None and budget.used_up
     if budget is not None and used_up:
         lines.append(
-            f"the budget ended the run after ${budget.spent_usd:.2f} and {budget.spent_tokens} tokens: "
-            f"{counted(budget.left, 'record')} left as budget; "
-            "the same command with a larger one goes on from the cache"
+            f"the budget was used up after ${budget.spent_usd:.2f} and {budget.spent_tokens} tokens: "
+            f"{counted(budget.left, 'record')} rejected as budget; "
+            "the same command with a larger budget continues from the cache"
         )
     if target is not None and not target.reached:
         why = "budget" if used_up else "input"

@@ -65,7 +65,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         say(line)
     if all(is_embedded(plan.models.endpoint(role)) for role in plan.roles):
-        say("note: no model is named: the embedded engine plays all roles, and it reads drawn shapes, not photographs")
+        say("note: no model is set: the embedded engine has all roles, and it reads drawn shapes, not photographs")
     if plan.models.self_judging:
         say("note: the judge is the teacher's endpoint")
     if plan.models_asked.self_checking:
@@ -84,7 +84,7 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
     sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
-    of = "records, of an unknown number" if total is None else f"of {counted(total, 'record')}"
+    of = "of an unknown number of records" if total is None else f"of {counted(total, 'record')}"
     say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"
@@ -98,13 +98,13 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
         if rows.shape == Rows.name and shape.name != Rows.name:
             command = f"beam init {shlex.quote(plan.input.name)}"
             say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
-        say(f"NOT THERE: {', '.join(missing)}; in the config:")
+        say(f"MISSING: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name):
             say(f"  {line}")
     if sample.drafts:
         question = sample.drafts[0].question
         for form in plan.recipe.forms:
-            say(f"one record as its row asks it ({question.id}, gold answer {question.answer}):")
+            say(f"the prompt of one record, as in its row ({question.id}, gold answer {question.answer}):")
             for line in user_text(question, form).splitlines():
                 say(f"  {line}")
     return bool(sample.drafts)

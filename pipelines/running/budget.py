@@ -56,8 +56,8 @@ class RunBudget:
         if missing:
             named = ", ".join(f"endpoints.{name}.{price}" for name, prices in missing.items() for price in prices)
             raise OptionError(
-                f"--budget-usd {self.usd:g} cannot hold without a price for {', '.join(missing)}: set {named} "
-                "(0 for a server that costs nothing), or bound the run with --budget-tokens"
+                f"--budget-usd {self.usd:g} cannot be kept without a price for {', '.join(missing)}: set {named} "
+                "(0 for a free server), or use --budget-tokens"
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:

@@ -27,7 +27,7 @@ def cache_path(named: str | None, folder: RunFolder) -> str:
         inside = str(cache)[len(str(root)) + 1 :].split("/")[0]
         if inside in OF_THE_RUN:
             raise OptionError(
-                f"--cache {named}: a run puts {inside} in its folder anew, and the replies there would be lost: name "
+                f"--cache {named}: each run rewrites {inside} in its folder, so the replies there would be lost: name "
                 f"another folder, such as {root}/cache"
             )
     return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

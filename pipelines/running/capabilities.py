@@ -77,10 +77,10 @@ def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple
     found = f"{scan.free_texts} of the first {counted(scan.records, 'record')} have free text as their gold answer"
     if not has_rl:
         return [], [
-            f"{found}, and no judge reads them: other words for it are unscored; set roles.judge to one that reads"
+            f"{found}, and no judge reads them: answers in other words are unscored; set roles.judge to a model"
         ]
     return [
-        f"{found}, which no RL row can have without a judge that reads: set roles.judge, or leave these records out"
+        f"{found}, which RL rows cannot have without a judge that reads text: set roles.judge, or remove these records"
     ], []
 
 
@@ -104,7 +104,7 @@ def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaSca
         roles = sorted(role for role, endpoint in used.items() if endpoint == name)
         settings = models.endpoint(roles[0])
         seeing = [role for role in roles if role in whole]
-        several = f"{name} ({', '.join(seeing)}) takes one image a request, and "
+        several = f"{name} ({', '.join(seeing)}) takes one image per request, but "
         remedy = f"set endpoints.{name}.multi_image if it takes more"
         if scan.most_media > 1 and seeing and not settings.multi_image:
             problems.append(f"{several}the input has records with {scan.most_media}; {remedy}")
@@ -115,7 +115,7 @@ def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaSca
         asked = [role for role in roles if role in with_schema]
         if asked and not settings.structured_output:
             notes.append(
-                f"{name} ({', '.join(asked)}) gets no reply schema: JSON is asked for in words, and a reply of another "
-                f"form is repaired at most {settings.repair_attempts} times"
+                f"{name} ({', '.join(asked)}) takes no reply schema: only its prompt asks for JSON, and a malformed "
+                f"reply is repaired at most {settings.repair_attempts} times"
             )
     return problems, notes

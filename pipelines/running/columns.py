@@ -62,13 +62,13 @@ def input_block(columns: Collection[str], fields: Iterable[str], source: str) ->
             value = source if field == "source" else "unknown"
             constants.append(f"{field} = {_quoted(value)}  # {_MEANING[field]}")
         elif field not in guessed:
-            mapped.append(f'# {field} = "…"  # no column looks like it: name the one that holds it')
+            mapped.append(f'# {field} = "…"  # no column has a similar name: write the name of the right one here')
     return [*(mapped if len(mapped) > 1 else []), *(constants if len(constants) > 1 else [])]
 
 
 _MEANING = {
-    "source": "where the records come from; it stands in every row and in the data card",
-    "license": "theirs; a data set that is to be published needs it",
+    "source": "the origin of the records, for every row and the data card",
+    "license": "the licence of the records; needed to publish the data set",
 }
 
 

@@ -90,7 +90,7 @@ class Delivery:
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:
-                raise DeliveryError(f"another process wrote {self} while this one began: run the same command again")
+                raise DeliveryError(f"another process wrote {self} while this one started: run the same command again")
             self._ledger.bring()
             self._ledger.begin()
             try:

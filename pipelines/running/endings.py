@@ -18,7 +18,7 @@ _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\
 """A stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """Messages of Python, SQLite and the engines (whose errors are text) for a full disk."""
-_AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
+_AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
 class RunNote(str):
@@ -50,7 +50,7 @@ def ending_of(error: BaseException) -> Ending:
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
     if mistake := _user_error(error):
-        remedy = f"Change what the line above names, then run the command again. {_AGAIN}"
+        remedy = f"Correct the problem that the line above names, then run the command again. {_AGAIN}"
         return Ending(2, without_password(mistake), "This run failed", remedy)
     if isinstance(error, ConservationError):
         remedy = (
@@ -60,8 +60,8 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(1, f"conservation violated: {error}", "This run failed", remedy)
     if isinstance(error, JobIncomplete):
         remedy = (
-            "Look in the runner's own log for what became of the job: workers that cannot reach or write the run "
-            f"folder are the usual cause. Then run the command again. {_AGAIN}"
+            "Look in the runner's own log for the failure of the job; the usual cause is that its workers cannot "
+            f"reach or write the run folder. Then run the command again. {_AGAIN}"
         )
         return Ending(1, str(error), "This run failed", remedy)
     if isinstance(error, RunPaused):

@@ -87,7 +87,7 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             detail = most_frequent_detail(staging, stage.name, found)
             raise PipelineError(
                 f"{stage.name}: {failed} of {read} records ended as {' or '.join(found)}; most often: {detail}"
-                f". Nothing was replaced, and the replies are kept: mend that and run again, or set max_failed"
+                f". Nothing was replaced, and the replies are kept: correct it and run again, or raise max_failed"
             )
 
 
@@ -95,7 +95,7 @@ def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) ->
     """The most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons."""
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
-    return most[0][0] if most else "nothing is said"
+    return most[0][0] if most else "no detail"
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:

@@ -76,7 +76,7 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
     if code is not grpc.StatusCode.UNAVAILABLE:
         return JobIncomplete(f"{server} gave up on the job ({code.name}: {said})")
     return RunPaused(
-        f"{server} has gone in the middle of the job ({said}): start it again, see docs/engines.md, then run the same "
+        f"{server} stopped in the middle of the job ({said}): start it again, see docs/engines.md, then run the same "
         "command again to resume"
     )
 
@@ -85,7 +85,7 @@ def _status(error: Any) -> tuple[grpc.StatusCode, str]:
     """The status code and the message, on one line, of a gRPC error."""
     code = error.code() if callable(getattr(error, "code", None)) else None
     said = error.details() if callable(getattr(error, "details", None)) else None
-    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "nothing is said").split())[:MAX_SAID_CHARS]
+    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "no message").split())[:MAX_SAID_CHARS]
 
 
 def _cancel(result: PipelineResult) -> str:

@@ -123,7 +123,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
     lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
     lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
-    lines.append(f"  of it in the cache by now: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
+    lines.append(f"  already in the cache: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
     for name in summary.sets:
         low, high = wilson(counts.rows(name), seen)
         lines.append(

@@ -31,7 +31,7 @@ def fresh_since(root: Path) -> str:
         return ""
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise FreshnessError(
-            f"{file} is damaged ({type(error).__name__}): remove it; without --fresh, replies of any age are then used"
+            f"{file} is damaged ({type(error).__name__}): remove it; a run without --fresh then uses replies of any age"
         ) from error
 
 

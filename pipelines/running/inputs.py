@@ -82,7 +82,7 @@ def check_fields(found: Input, rows: RowSettings) -> None:
         seen = f"it looks like {shape.title}" if shape.name != Rows.name else f"its columns are {names}"
         raise InputError(
             f"{found.name} has no column for {', '.join(missing)} ({seen}): "
-            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which to give them"
+            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name them"
         )
 
 
@@ -133,5 +133,5 @@ def _check_columns(rows: RowSettings, found: Input) -> None:
             hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(names)}"
             raise InputError(f"{key}: the input has no column {column!r}; {hint}")
     if (media := media_column(rows, found.columns)) in rows.keep:
-        remedy = "every row has them as images, with their names in media_names: leave it out"
+        remedy = "every row already has them as images, with their names in media_names: leave the column out"
         raise InputError(f"input.keep: the column {media!r} holds the media; {remedy}")

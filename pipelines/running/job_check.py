@@ -38,7 +38,7 @@ def check_job(options: PipelineOptions) -> None:
     if runner == "dataflowrunner":
         _check_dataflow(options)
     elif is_dry_run(options):
-        raise OptionError("--dry_run is of --runner=DataflowRunner: beam validate looks at any run without running it")
+        raise OptionError("--dry_run needs --runner=DataflowRunner: with other runners, use `beam validate`")
     if runner in ("portablerunner", "sparkrunner", "flinkrunner"):
         _check_job_server(options, runner)
 
@@ -57,7 +57,7 @@ def _check_locations(options: PipelineOptions) -> None:
         bucket, slash, _ = location.split("://", 1)[1].partition("/")
         if not _BUCKET.fullmatch(bucket):
             raise OptionError(
-                f"--{option}={location}: {bucket!r} is no name of a bucket: 3 or more lower-case letters, digits, "
+                f"--{option}={location}: {bucket!r} is not the name of a bucket: 3 or more lower-case letters, digits, "
                 "'-', '_' and '.', the first and last a letter or digit"
             )
         if not slash:
@@ -104,7 +104,7 @@ def _check_endpoint(endpoint: str) -> None:
         try:
             grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
         except grpc.FutureTimeoutError as error:
-            raise OptionError(f"what listens at {endpoint} is no job server: see docs/engines.md") from error
+            raise OptionError(f"the server at {endpoint} is not a job server: see docs/engines.md") from error
 
 
 def _check_java(options: PipelineOptions, runner: str) -> None:

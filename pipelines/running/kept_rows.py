@@ -42,12 +42,10 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
     [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
     detail = summary.detail_of(reason)
     said = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
-    change = (
-        "Set a larger budget and go on from the cache" if reason == BUDGET else "Change what left none and run again"
-    )
+    change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
     raise NothingKept(
         f"{'; '.join(said)}. Nothing was replaced: {output} still holds {held}. {change}; "
-        "to put the empty set there all the same, add --replace (replace=True in Python)"
+        "to replace it by the empty set anyway, add --replace (replace=True in Python)"
     )
 
 

@@ -44,8 +44,7 @@ def await_workers(folder: Path) -> None:
 def _tell() -> None:
     with contextlib.suppress(OSError):  # the terminal may be closed, which also stops a run
         say(
-            f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for replies that are on their way "
-            "(Ctrl-C ends at once)",
+            f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for in-flight requests (Ctrl-C ends at once)",
             file=sys.stderr,
         )
 

@@ -92,8 +92,8 @@ class WorkersRunner(FnApiRunner):
     def _stop(self, _: int, __: FrameType | None) -> None:
         if self._is_at_work:
             raise RunPaused(
-                f"a worker process was killed ({self._failed[0]}), most often for want of memory: run the same command "
-                "again, with fewer --direct_num_workers if it happens once more"
+                f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
+                "command again, with fewer --direct_num_workers if it happens again"
             )
 
 

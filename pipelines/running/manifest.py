@@ -67,7 +67,7 @@ def read_job(folder: Path) -> Job:
         wrong = f"{path.name} is cut short" if job is None else _missing(job)
         if job is not None and not wrong:
             return job
-    raise JobIncomplete(f"the runner says that the job is done, but {wrong}: nothing was replaced")
+    raise JobIncomplete(f"the runner reports that the job is done, but {wrong}: nothing was replaced")
 
 
 def jobs_in(folder: Path) -> list[Job]:
@@ -100,7 +100,7 @@ def _missing(job: Job) -> str:
         try:
             found = pq.read_metadata(path).num_rows
         except (OSError, pa.ArrowException):
-            return f"{path.name} of its ends is missing or cut short"
+            return f"{path.name}, which lists the records of a shard, is missing or cut short"
         if found != rows:
-            return f"{path.name} tells of {found} ends, and its shard has {rows} rows"
+            return f"{path.name} lists {found} records, but its shard has {rows} rows"
     return ""

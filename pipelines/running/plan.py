@@ -34,9 +34,11 @@ from groundtrace.storage.places import extras_for
 
 @dataclass(frozen=True)
 class RunArguments:
-    """What the command line says of a run. ``fresh`` uses no reply that was asked for before this command
-    (:mod:`groundtrace.pipelines.running.freshness`); ``measure`` counts what each record takes, for a preview's
-    forecast; ``replace`` lets a run that keeps no rows take the place of one that has some.
+    """The arguments of a run.
+
+    ``fresh`` ignores replies that were requested before this command
+    (:mod:`groundtrace.pipelines.running.freshness`). ``measure`` counts the calls and the cost of each record, for a
+    preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
     """
 
     pipeline: str
@@ -124,7 +126,7 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
     taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
     if name := next((name for name in names if name.casefold() in taken), ""):
         raise ConfigError(
-            f"input.keep: rows have a column {name.casefold()} of their own: rename the input's column, or leave it out"
+            f"input.keep: every row already has a column {name.casefold()}: rename the input's column, or leave it out"
         )
 
 
@@ -147,7 +149,7 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
             continue
         beside = f"roles.{role} is the embedded engine, which finds drawn shapes only, beside roles.{real[0]}"
         if role == "segmenter":
-            no_masks = 'leave it out with roles.segmenter = "" (boxes then stand for masks)'
+            no_masks = 'leave it out with roles.segmenter = "" (boxes then replace masks)'
             raise ConfigError(f"{beside}: choose another, {no_masks}, or set allow_embedded = true")
         if role not in named:
             raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
@@ -211,7 +213,7 @@ def _check_apart(plan: Plan) -> None:
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
-            f"{plan.folder.root} is inside the input, which is read with all that is in it: choose another --output"
+            f"{plan.folder.root} is inside the input, all of whose files are read: choose another --output"
         )
 
 
@@ -227,8 +229,8 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
     records, most = held.counts.input, count_records(plan.context.sources, limit)
     if records > (limit if most is None else most) and not (preview and held.forecast is not None):
         raise RunFolderError(
-            f"{plan.folder.name} holds a finished run of {records} records, and this one of fewer would "
-            "replace it: choose another --output"
+            f"{plan.folder.name} holds a finished run of {records} records, which this run of fewer records "
+            "would replace: choose another --output"
         )
 
 

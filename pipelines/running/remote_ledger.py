@@ -74,7 +74,7 @@ class RemoteLedger:
                 self.bring()
                 self.send()
             except Exception as error:  # any error: copying is retried, and the last :meth:`send` raises
-                _log.warning("the ledger of %s could not be copied, trying on: %s", self._target, error)
+                _log.warning("the ledger of %s could not be copied, trying again: %s", self._target, error)
 
     def _here(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}

@@ -74,7 +74,7 @@ def execute(arguments: RunArguments, plan: Plan | None = None) -> RunSummary:
     options = pipeline_options(arguments.beam_options)
     check_job(options)
     if is_dry_run(options):
-        raise OptionError("--dry_run submits nothing: it is of `beam run`")
+        raise OptionError("--dry_run is an option of `beam run` only")
     plan = plan or make_plan(arguments)
     check_plan(plan, arguments)
     with plan.folder.locked():

@@ -27,7 +27,7 @@ class OptionError(UserError, ValueError):
 def pipeline_options(flags: Sequence[str]) -> PipelineOptions:
     """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or crash on."""
     if any("\n" in flag.strip() for flag in flags):
-        raise OptionError("a Beam option has several lines: where $(…) gives the options, write it without quotes")
+        raise OptionError("a Beam option has several lines: if $(…) gives the options, write it without quotes")
     flags = _with_word(flags)
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for options in _option_classes(PipelineOptions):

@@ -68,7 +68,8 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     )
     if not read:
         raise PipelineError(
-            f"the recipe {recipe.name}: no stage says which records it reads (an output {READ!r}, as IngestRecords has)"
+            f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads (see "
+            "IngestRecords)"
         )
     return Wired(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
@@ -99,7 +100,7 @@ def _described(transform: DraftStage) -> tuple[Stage, ...]:
 
 
 class _Outline(beam.Pipeline):
-    """A pipeline that notes which stages are applied to it, and applies a stand-in for each of them."""
+    """A pipeline that records the stages that are applied to it, and applies a placeholder for each of them."""
 
     def __init__(self) -> None:
         super().__init__(options=Options(["--no_pipeline_type_check"]))  # a stand-in's outputs have no type
@@ -114,7 +115,7 @@ class _Outline(beam.Pipeline):
 
 
 class _StandIn(beam.PTransform):
-    """Stands in for a stage: it has every output that it is asked for, and none of them holds anything."""
+    """The placeholder of a stage: it has every requested output, all of them empty."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__()
@@ -128,7 +129,7 @@ class _StandIn(beam.PTransform):
 
 
 class _Outputs(dict[Any, PCollection]):
-    """The outputs of a stand-in, by name, as items and as attributes; each is made when it is first asked for."""
+    """The outputs of a placeholder, by name, as items and as attributes; each is created when it is first requested."""
 
     def __init__(self, pipeline: beam.Pipeline) -> None:
         super().__init__(kept=PCollection(pipeline, is_bounded=True))
@@ -198,13 +199,13 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} rejects: return it as {REJECTED!r} from the "
-            f"expand of {type(_outermost(node).transform).__name__}"
+            f"the recipe {recipe.name} loses the records that the stage {stage.name} rejects: return them as "
+            f"{REJECTED!r} from the expand of {type(_outermost(node).transform).__name__}"
         )
-    told = {REJECTED, READ, SIDE_CALLS}
-    if lost >= outputs.keys() - told:
+    if lost >= outputs.keys() - {REJECTED, READ, SIDE_CALLS}:
         raise PipelineError(
-            f"the recipe {recipe.name} loses what the stage {stage.name} keeps: no stage takes it and it is not an end"
+            f"the recipe {recipe.name} loses the records that the stage {stage.name} keeps: pass them to another "
+            "stage, or return them from build"
         )
 
 

@@ -28,5 +28,5 @@ def workers_text(records: float, calls: float) -> str:
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "
-        f"{START_S:.0f} s more for each worker without an image of yours; waiting for servers comes on top"
+        f"{START_S:.0f} s more for each worker without a custom image; the time of waiting for servers is not included"
     )

@@ -59,6 +59,6 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
     for option, name in named:
         if not is_remote(name) and (option != "--input" or Path(name).exists()):
             raise OptionError(
-                f"{option} {name}: Dataflow's workers see no disk of this machine: name a place in a store, such as "
-                "gs://BUCKET/FOLDER"
+                f"{option} {name}: Dataflow's workers cannot read this machine's disk: name a place in a store, such "
+                "as gs://BUCKET/FOLDER"
             )

@@ -53,7 +53,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
-            f"{recipe}: modules of {size / 1e6:.0f} MB stand beside it, and all would be sent to each worker "
+            f"{recipe}: the modules beside it, {size / 1e6:.0f} MB, would all be sent to each worker "
             f"(at most {MAX_BYTES / 1e6:.0f} MB): move the recipe into a folder of its own"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})

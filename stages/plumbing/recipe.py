@@ -23,7 +23,7 @@ from groundtrace.stages.sources.base import Source
 class RunContext:
     """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
 
-    ``draw`` says which questions this pass draws; a DAG that can end with an exact number of rows heeds it by
+    ``draw`` selects the questions of this pass. A DAG that can end with an exact number of rows applies it with
     DrawQuestions before its first model call and CutToTarget at its ends.
     """
 

@@ -106,10 +106,10 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
         for column in stage.adds:
             other = taken.setdefault(column.name.casefold(), column)
             if other != column:
-                owner = "the rows have" if other is CORE.get(other.name) else "another stage declares"
+                owner = "every row has" if other is CORE.get(other.name) else "another stage declares"
                 raise RecipeError(
-                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, and {owner} "
-                    "another of that name: rename it"
+                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} "
+                    "another column of that name: rename it"
                 )
 
 

@@ -71,7 +71,7 @@ def test_the_reward_takes_them_too() -> None:
         ({f"{__name__}:BOUNDED": {"most": "x"}}, ":BOUNDED.most must be an integer, got 'x'"),
         (
             {f"{__name__}:Bounds": {}},
-            "must be a value of groundtrace.rewards.scorer.Scorer and is the class Bounds",
+            "must be a value of groundtrace.rewards.scorer.Scorer, but is the class Bounds",
         ),
     ],
 )

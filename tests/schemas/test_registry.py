@@ -141,9 +141,9 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         (
             "parts:WORD",
             "names the answer type parts:WORD, which must be a value of "
-            "groundtrace.grading.answers.answer_type.AnswerType and is a str",
+            "groundtrace.grading.answers.answer_type.AnswerType, but is a str",
         ),
-        ("parts:AnswerType", "and is the class AnswerType"),
+        ("parts:AnswerType", "but is the class AnswerType"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(name: str, said: str, folder: Path) -> None:

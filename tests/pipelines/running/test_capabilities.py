@@ -88,7 +88,7 @@ def test_roles_of_one_endpoint_are_told_together() -> None:
         (("e", replace(ABLE, multi_image=False)),), (("policy", "e"), ("pointer", "e")), "c", "i", "r"
     )
     [problem], notes = check_capabilities(STAGES, models, TWO)
-    assert problem.startswith("e (policy) takes one image a request, and the input has records with 2;")
+    assert problem.startswith("e (policy) takes one image per request, but the input has records with 2;")
     assert notes == []
 
 
@@ -146,10 +146,10 @@ def test_free_text_without_a_judge() -> None:
     assert check_judge(alone, AnswerScan(9, 0), has_rl=True) == ([], [])
     found = "3 of the first 9 records have free text as their gold answer"
     refused = (
-        f"{found}, which no RL row can have without a judge that reads: set roles.judge, or leave these records out"
+        f"{found}, which RL rows cannot have without a judge that reads text: set roles.judge, or remove these records"
     )
     assert check_judge(alone, AnswerScan(9, 3), has_rl=True) == ([refused], [])
     embedded = replace(judged, endpoints=(("e", EndpointSettings("classical", "colour")),))
     assert check_judge(embedded, AnswerScan(9, 3), has_rl=True) == ([refused], [])
-    noted = f"{found}, and no judge reads them: other words for it are unscored; set roles.judge to one that reads"
+    noted = f"{found}, and no judge reads them: answers in other words are unscored; set roles.judge to a model"
     assert check_judge(alone, AnswerScan(9, 3), has_rl=False) == ([], [noted])

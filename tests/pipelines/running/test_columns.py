@@ -54,7 +54,7 @@ def test_the_block_maps_what_is_guessed_and_says_what_is_not() -> None:
     assert block[:4] == [
         "[input.columns]",
         'question = "Query"',
-        '# answer = "…"  # no column looks like it: name the one that holds it',
+        '# answer = "…"  # no column has a similar name: write the name of the right one here',
         'media = "image"',
     ]
     read = tomllib.loads("\n".join(block))

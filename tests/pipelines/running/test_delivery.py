@@ -131,7 +131,7 @@ def test_what_another_wrote_before_it_was_held_is_seen(target: RemotePath) -> No
     delivery = Delivery(target)
     (target / "ledger/others.json").write_bytes(b"paid by another")
     (target / "run.json").write_bytes(b"of another")
-    with pytest.raises(DeliveryError, match=r"wrote .+/run while this one began: run the same"), delivery.held():
+    with pytest.raises(DeliveryError, match=r"wrote .+/run while this one started: run the same"), delivery.held():
         work(delivery)
     assert (target / "ledger/others.json").read_bytes() == b"paid by another"
 

@@ -49,7 +49,7 @@ def test_a_run_that_fails_after_a_finished_one(data: Path, tmp_path: Path, run_b
     told = banner(tmp_path / "run")
     assert told.startswith(f"This run failed {why}")
     assert "too <long>" in told
-    assert "What to do Change what the line above names" in told
+    assert "What to do Correct the problem that the line above names" in told
     assert f"untouched: {RECORDS} SFT rows, 0 RL rows, 0 rejected, from {data}. See its report." in told
     assert told.endswith("By this run: 6 requests, 2,000 tokens, $0.04."), "the run before it paid nothing"
     page = (tmp_path / "run/failed.html").read_text("utf-8")

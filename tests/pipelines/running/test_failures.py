@@ -189,7 +189,7 @@ def test_when_a_run_has_failed(
     reasons = "unverifiable" if stage == "verify" else "broken or lost"
     assert str(caught.value) == (
         f"{stage}: {count} of {read} records ended as {reasons}; most often: no reply. Nothing was replaced, and the "
-        "replies are kept: mend that and run again, or set max_failed"
+        "replies are kept: correct it and run again, or raise max_failed"
     )
 
 
@@ -202,7 +202,7 @@ def test_when_a_run_has_failed(
         ([("verify", "unverifiable", "two\nlines  of it")], "two lines of it"),
         ([("verify", "unverifiable", "x" * 500)], "x" * 200),
         ([("verify", "unverifiable", None)], ""),
-        ([("verify", "low_grounding", "a")], "nothing is said"),
+        ([("verify", "low_grounding", "a")], "no detail"),
     ],
 )
 def test_what_is_said_most_often(rows: list[tuple[str, str, str | None]], said: str, tmp_path: Path) -> None:

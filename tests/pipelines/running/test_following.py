@@ -111,9 +111,9 @@ def test_a_killed_job_server_ends_the_command(workers: Cluster, begun: subproces
     out, err = begun.communicate(timeout=20)
     _runner, line = [line for line in err.splitlines() if " done, " not in line]
     assert (begun.returncode, out) == (3, "")
-    assert line.startswith(f"beam: the job server at {endpoint_of(workers)} has gone in the middle of the job (")
+    assert line.startswith(f"beam: the job server at {endpoint_of(workers)} stopped in the middle of the job (")
     assert "): start it again, see docs/engines.md, then run the same command again to resume (" in line
-    assert "has gone in the middle of the job" in (tmp_path / "run" / "failed.html").read_text("utf-8")
+    assert "stopped in the middle of the job" in (tmp_path / "run" / "failed.html").read_text("utf-8")
 
 
 class ServersError(grpc.RpcError):
@@ -136,7 +136,7 @@ class ServersError(grpc.RpcError):
             ServersError(),
             "the job server at h:1 gave up on the job (INTERNAL: no such thing)",
         ),
-        (["--runner=SparkRunner"], grpc.RpcError(), "the job server gave up on the job (UNKNOWN: nothing is said)"),
+        (["--runner=SparkRunner"], grpc.RpcError(), "the job server gave up on the job (UNKNOWN: no message)"),
     ],
 )
 def test_another_error_of_a_job_server_is_told_in_its_words(flags: list[str], error: Exception, said: str) -> None:

@@ -117,7 +117,7 @@ def test_a_run_folder_is_input_only_by_its_shards(here: Path) -> None:
     RunFolder(here / "run").prepare("data", "0", resume=True)
     (here / "run/sft").mkdir()
     pq.write_table(pa.table({"id": ["a"]}), here / "run/sft/x.parquet")
-    with pytest.raises(InputError, match="run is a run folder: name what the run read"):
+    with pytest.raises(InputError, match="run is a run folder: name the input of the run"):
         find_input(str(here / "run"))
     for name in ("run/sft", "run/sft/*.parquet"):
         assert find_input(str(here / name)).sources == (Source("parquet", str(here / "run/sft/x.parquet")),)
@@ -323,7 +323,7 @@ def test_images_alone_are_questions_where_the_config_gives_one() -> None:
 KEPT = [
     ("collected_by", ""),
     ("colected_by", "input.keep: the input has no column 'colected_by'; did you mean collected_by?"),
-    ("image", "input.keep: the column 'image' holds the media; every row has them as images"),
+    ("image", "input.keep: the column 'image' holds the media; every row already has them as images"),
 ]
 
 

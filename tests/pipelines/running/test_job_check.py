@@ -51,7 +51,7 @@ def test_a_job_server_that_is_down_is_told_within_a_second(runner: str, closed: 
 
 def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("groundtrace.pipelines.running.job_check.ANSWER_S", 0.5)
-    with pytest.raises(OptionError, match=rf"what listens at 127\.0\.0\.1:{silent} is no job server"):
+    with pytest.raises(OptionError, match=rf"the server at 127\.0\.0\.1:{silent} is not a job server"):
         check_job(pipeline_options(["--runner=PortableRunner", f"--job_endpoint=127.0.0.1:{silent}"]))
 
 
@@ -71,9 +71,12 @@ def test_what_does_not_speak_as_a_job_server_is_told(silent: int, monkeypatch: p
             ["--runner=FlinkRunner", "--job_server_java_launcher=nojava"],
             "--runner=FlinkRunner starts a job server",
         ),
-        (["--dry_run=True"], "--dry_run is of --runner=DataflowRunner"),
-        (["--temp_location=gs://My_Bucket/x"], "--temp_location=gs://My_Bucket/x: 'My_Bucket' is no name of a bucket"),
-        (["--staging_location=s3:///x"], "--staging_location=s3:///x: '' is no name of a bucket"),
+        (["--dry_run=True"], "--dry_run needs --runner=DataflowRunner"),
+        (
+            ["--temp_location=gs://My_Bucket/x"],
+            "--temp_location=gs://My_Bucket/x: 'My_Bucket' is not the name of a bucket",
+        ),
+        (["--staging_location=s3:///x"], "--staging_location=s3:///x: '' is not the name of a bucket"),
         (
             ["--temp_location=gs://bucket"],
             "--temp_location=gs://bucket: name a folder in the bucket, such as gs://buck",
@@ -97,7 +100,7 @@ def test_what_is_missing_is_named(flags: list[str], said: str) -> None:
         ({"--temp_location=gs://bucket/tmp": "--temp_location=/tmp/x"}, "--temp_location=/tmp/x: Dataflow's workers"),
         (
             {"--temp_location=gs://bucket/tmp": "--temp_location=gs://b/x"},
-            "--temp_location=gs://b/x: 'b' is no name",
+            "--temp_location=gs://b/x: 'b' is not the name",
         ),
     ],
 )

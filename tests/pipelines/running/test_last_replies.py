@@ -44,7 +44,7 @@ def test_a_worker_is_waited_for_until_its_replies_have_come(
     waiting.join(10)
     assert ended == [last_replies.LAST_REPLIES_S]
     assert capsys.readouterr().err == (
-        "beam: stopping; waiting up to 20 s for replies that are on their way (Ctrl-C ends at once)\n"
+        "beam: stopping; waiting up to 20 s for in-flight requests (Ctrl-C ends at once)\n"
     )
 
 

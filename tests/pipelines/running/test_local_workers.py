@@ -57,7 +57,7 @@ def _is_alive(pid: int) -> bool:
 
 def test_a_killed_worker_ends_the_run(tmp_path: Path) -> None:
     began_s = time.monotonic()
-    with pytest.raises(RunPaused, match=r"a worker process was killed \(.+\), most often for want of memory: run the"):
+    with pytest.raises(RunPaused, match=r"a worker process was killed \(.+\), usually because memory ran out: run the"):
         run("note_and_die", str(tmp_path))
     assert time.monotonic() - began_s < 60
     assert ended(tmp_path)

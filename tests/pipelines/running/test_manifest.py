@@ -62,13 +62,13 @@ def cut(pattern: str) -> Callable[[Path], object]:
         (cut(f"{MANIFEST}*"), "is cut short"),
         (remove("sft/*"), "the shard train-00000-of-00001"),
         (cut("sft/*"), "is missing or cut short"),
-        (remove(f"{ENDS}/sft-*"), "of its ends is missing or cut short"),
-        (cut(f"{ENDS}/sft-*"), "of its ends is missing or cut short"),
+        (remove(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or cut short"),
+        (cut(f"{ENDS}/sft-*"), "which lists the records of a shard, is missing or cut short"),
     ],
 )
 def test_a_job_that_is_not_whole(folder: Path, damage: Callable[[Path], object], said: str) -> None:
     damage(folder)
-    with pytest.raises(JobIncomplete, match="says that the job is done, but") as raised:
+    with pytest.raises(JobIncomplete, match="reports that the job is done, but") as raised:
         read_job(folder)
     assert said in str(raised.value)
 

@@ -20,7 +20,7 @@ from groundtrace.stages.plumbing.stage_list import StageList
 def test_a_kept_column_takes_no_name_of_the_rows(name: str) -> None:
     light = Column[float]("light", pa.float64(), "how light the image is")
     stages = StageList((Stage("measure", "images are measured", adds=(light,)),))
-    with pytest.raises(ConfigError, match=f"input.keep: rows have a column {name.casefold()} of their own: rename"):
+    with pytest.raises(ConfigError, match=f"input.keep: every row already has a column {name.casefold()}: rename"):
         check_kept_names(stages, [name])
     check_kept_names(stages, ["collected_by"])
 

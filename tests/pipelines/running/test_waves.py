@@ -154,7 +154,7 @@ def test_a_budget_that_ends_before_the_target(
     assert summary["budget"] | {"left": left, "used_up": True, "tokens": 1, "usd": None} == summary["budget"]
     assert left > 0
     assert ran.out.splitlines()[-1] == "target not reached: 0 of 2; the budget is used up"
-    assert f"{left} records left as budget; the same command with a larger one goes on" in ran.out
+    assert f"{left} records rejected as budget; the same command with a larger budget continues" in ran.out
     ran.check_balance(50)
     assert run(tmp_path / "run", whole / "cache", "--target-sft", "2")["target"]["reached"]
 

@@ -238,11 +238,15 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (_no_kept, "the recipe mine loses what the stage noop keeps: no stage takes it and it is not an end"),
+        (
+            _no_kept,
+            "the recipe mine loses the records that the stage noop keeps: pass them to another stage, or return them "
+            "from build",
+        ),
         (_no_ends, "the recipe mine: build returned list instead of Ends"),
         (
             _reads_nothing,
-            "the recipe mine: no stage says which records it reads (an output 'read', as IngestRecords has)",
+            "the recipe mine: no stage has an output 'read' with the records that it reads (see IngestRecords)",
         ),
         (
             ending(Outer),
@@ -251,12 +255,13 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Dropping),
-            "the recipe mine loses what the stage noop rejects: return it as 'rejected' from the expand of Dropping",
+            "the recipe mine loses the records that the stage noop rejects: return them as 'rejected' from "
+            "the expand of Dropping",
         ),
         (
             _plain(PlainWithReasons),
-            "the recipe mine loses what the stage plain rejects: return it as 'rejected' from the expand of "
-            "PlainWithReasons",
+            "the recipe mine loses the records that the stage plain rejects: return them as 'rejected' from "
+            "the expand of PlainWithReasons",
         ),
         (
             ending(Bare),
@@ -291,7 +296,7 @@ def test_rejections_have_no_columns_that_only_a_last_stage_adds() -> None:
 
 def test_a_mistake_in_the_config_stays_one_of_the_config() -> None:
     for look in (stages_of, lambda *given: wire(given[0], beam.Pipeline(), *given[1:])):
-        with pytest.raises(ConfigError, match=r"verify\.floors\.tonne: there is no such scorer"):
+        with pytest.raises(ConfigError, match=r"verify\.floors\.tonne: unknown scorer"):
             look(recipe(_unknown_floor), CONTEXT, RunSettings())
 
 

@@ -55,5 +55,5 @@ def test_what_a_run_says_of_its_runner(flags: list[str], line: str) -> None:
 def test_folders_of_this_machine(tmp_path: Path) -> None:
     check_in_store([("--input", "org/data-set"), ("--input", "hf://org/set"), ("--output", "gs://bucket/run")])
     for option, name in (("--input", str(tmp_path)), ("--output", "runs/a"), ("--cache", str(tmp_path / "none"))):
-        with pytest.raises(OptionError, match=f"{option} .* see no disk of this machine"):
+        with pytest.raises(OptionError, match=f"{option} .* cannot read this machine's disk"):
             check_in_store([("--output", "gs://bucket/run"), (option, name)])

@@ -74,7 +74,7 @@ def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Cal
     ("work", "said"),
     [
         (_wrong_value, r"the stage measure: the column light \(double\) does not take its value: expected a number"),
-        (_undeclared, "the stage measure sets the column shade and does not declare it: add it to adds"),
+        (_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
     ],
 )
 def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: Callable[..., Draft]) -> None:

@@ -40,9 +40,15 @@ def test_two_stages_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (Column("question", pa.string(), "m"), "adds the column question, and the rows have another of that name"),
-        (Column("Images", pa.string(), "m"), "adds the column Images, and the rows have another of that name"),
-        (Column("light", pa.int32(), "m"), "adds the column light, and another stage declares another of that name"),
+        (
+            Column("question", pa.string(), "m"),
+            "adds the column question, but every row has another column of that name",
+        ),
+        (Column("Images", pa.string(), "m"), "adds the column Images, but every row has another column of that name"),
+        (
+            Column("light", pa.int32(), "m"),
+            "adds the column light, but another stage declares another column of that name",
+        ),
     ],
 )
 def test_a_name_has_one_meaning(column: Column[Any], said: str) -> None:

@@ -85,9 +85,9 @@ def test_media_have_the_names_of_the_input(image: dict[str, Any], name: str, ste
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"number_ids": True, "file_ids": True}, "number_ids and file_ids both make the ids"),
-        ({"keep": ("a.b",)}, "'a.b' cannot name a column of Parquet"),
-        ({"keep": (" ",)}, "' ' cannot name a column of Parquet"),
+        ({"number_ids": True, "file_ids": True}, "number_ids and file_ids are both set"),
+        ({"keep": ("a.b",)}, "'a.b' cannot be the name of a Parquet column"),
+        ({"keep": (" ",)}, "' ' cannot be the name of a Parquet column"),
         ({"keep": ("Mood", "mood")}, "keep names 'Mood' twice"),
     ],
 )
