@@ -16,7 +16,6 @@ from apache_beam.pvalue import PCollection
 from groundtrace.pipelines.running.wiring import Wired
 from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
 from groundtrace.schemas.records import Draft, Rejected
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.ends import READ_SCHEMA, SideCalls, end_data
 from groundtrace.stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
 from groundtrace.stages.plumbing.shard_files import (
@@ -29,6 +28,7 @@ from groundtrace.stages.plumbing.shard_files import (
 )
 from groundtrace.stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
 from groundtrace.storage.places import Place, place
+from groundtrace.vision.media import MediaRoots
 
 RECORDS_AT_ONCE = 50_000
 

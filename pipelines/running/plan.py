@@ -23,13 +23,12 @@ from groundtrace.pipelines.running.wiring import Wired, stages_of, wire
 from groundtrace.pipelines.running.workers import check_in_store, is_local, see_no_disk
 from groundtrace.publishing.figures import InspectError, read_config, read_summary
 from groundtrace.schemas.arrow import CORE, EARLIER
-from groundtrace.stages.draw_questions import Draw
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.options import Options
-from groundtrace.stages.plumbing.recipe import Recipe, RunContext
+from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.registry import format_of
 from groundtrace.storage.places import extras_for
+from groundtrace.vision.media import MediaRoots
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,8 @@ from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.revision import code_revision
 from groundtrace.schemas.run_summary import TRAINING_SETS, AnsweredFigures, RunSummary, StageFigures, TargetFigures
 from groundtrace.schemas.text import say
-from groundtrace.stages.draw_questions import Draw
 from groundtrace.stages.plumbing.metrics import clear_board
-from groundtrace.stages.plumbing.recipe import RunContext
+from groundtrace.stages.plumbing.recipe import Draw, RunContext
 from groundtrace.stages.plumbing.rows import RowContext
 from groundtrace.stages.plumbing.spill import spooling
 from groundtrace.stages.plumbing.stage_list import StageList

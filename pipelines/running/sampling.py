@@ -13,7 +13,6 @@ from groundtrace.stages.ingest_records import (
     DUPLICATE_ID,
     MEDIA_MISSING,
     MEDIA_NOT_ALLOWED,
-    MediaRoots,
     assemble,
     check_medium,
 )
@@ -21,7 +20,7 @@ from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
 from groundtrace.vision.clips import VideoSettings
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 
 MAX_RECORDS = 5000
 """Only the first so many records of a larger input are read."""

@@ -68,7 +68,7 @@ def next_share(target: int, accepted: int, drawn: int, questions: int, share: fl
 
 
 def threshold(share: float) -> str:
-    """The hash below which this share of all ids is, for :class:`groundtrace.stages.draw_questions.Draw`."""
+    """The hash below which this share of all ids is, for :class:`groundtrace.stages.plumbing.recipe.Draw`."""
     if share >= 1:
         return ""
     return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

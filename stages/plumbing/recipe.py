@@ -13,18 +13,31 @@ from apache_beam.pvalue import PCollection
 
 from groundtrace.grading.question_text import POINTS
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.stages.draw_questions import Draw
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
+from groundtrace.vision.media import MediaRoots
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The questions that one pass over the input draws.
+
+    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
+    rows (None: no target). ``last`` is False for a pass that is repeated with more questions if it gives fewer rows
+    than the target.
+    """
+
+    below: str = ""
+    target_sft: int | None = None
+    last: bool = True
 
 
 @dataclass(frozen=True)
 class RunContext:
     """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
 
-    ``draw`` says which questions this pass draws; a DAG that can end with an exact number of rows heeds it by
-    DrawQuestions before its first model call and CutToTarget at its ends.
+    ``draw``: the questions that this pass draws; a DAG that can end with an exact number of rows applies it by the
+    stages DrawQuestions before its first model call and CutToTarget at its ends.
     """
 
     sources: tuple[Source, ...]

@@ -8,8 +8,8 @@ import pytest
 from groundtrace.pipelines.running import sampling
 from groundtrace.pipelines.running.inputs import find_input
 from groundtrace.pipelines.running.sampling import Problem, Sample, sample_records
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.sources.base import RowSettings
+from groundtrace.vision.media import MediaRoots
 
 GOOD = {"source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "2"}
 

@@ -20,12 +20,13 @@ from groundtrace.schemas.columns import Column
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
 from groundtrace.stages.draw_questions import CutToTarget
-from groundtrace.stages.ingest_records import IngestRecords, MediaRoots
+from groundtrace.stages.ingest_records import IngestRecords
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.plumbing.stage import REJECTED, DraftStage, RunWork, Stage, Work, apply
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
 from groundtrace.stages.verify_traces import VerifySettings, VerifyTraces
+from groundtrace.vision.media import MediaRoots
 from tests.wired import default_stages
 
 CONTEXT = RunContext(
