@@ -205,7 +205,6 @@ def row_context(plan: Plan, wired: Wired) -> RowContext:
         written.other_traces,
         written.rejected_images,
         {name: (*added, *kept) for name, added in wired.added.items()},
-        frozenset(column.name for column in wired.stages.adds),
     )
 
 
