@@ -29,6 +29,7 @@ FLOORS = {
 """Of the packages of ``groundtrace``, whether their folder is in it or linked into it."""
 ROOMS = {
     "groundtrace.stages": {"sources": 0, "plumbing": 1, "": 2},
+    "groundtrace.pipelines.running": {"endings": 0, "settings": 0, "plan": 1, "execute": 2, "account": 3, "": 4},
 }
 """The floors inside a package, of its subfolders and files; "" are all that are not named."""
 ROOF = 10
@@ -203,6 +204,11 @@ ARROWS = [
     ),
     ("stages/plumbing/x.py", "from groundtrace.stages import draw_questions", [":1 groundtrace.stages"]),
     ("stages/sources/x.py", "import groundtrace.stages.plumbing.stage", [":1 groundtrace.stages.plumbing.stage"]),
+    ("pipelines/running/plan/x.py", "from ..execute import y", [":1 groundtrace.pipelines.running.execute"]),
+    ("pipelines/running/execute/x.py", "from ..account.y import z", [":1 groundtrace.pipelines.running.account.y"]),
+    ("pipelines/running/plan/x.py", "from ..run import execute", [":1 groundtrace.pipelines.running.run"]),
+    ("pipelines/running/account/x.py", "from ..plan.y import z\nfrom ..execute.y import z\nfrom . import y", []),
+    ("pipelines/running/run.py", "from groundtrace.pipelines.running.account.y import z", []),
     ("stages/plumbing/x.py", "from groundtrace.stages.sources.base import Source\nimport groundtrace.vision", []),
     ("__main__.py", "from groundtrace.pipelines.commands.cli import main", []),
     ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom groundtrace.stages.plumbing.rows import Row", []),

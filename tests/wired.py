@@ -1,7 +1,7 @@
 """The stages that a recipe wires with its settings' defaults, without an input."""
 
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.pipelines.running.wiring import stages_of
+from groundtrace.pipelines.running.plan.wiring import stages_of
 from groundtrace.stages.plumbing.recipe import Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import Source

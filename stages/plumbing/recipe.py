@@ -1,7 +1,7 @@
 """A recipe: a name, the class of its settings, and the function that wires its stages.
 
 Each recipe is a value in a file of its own, in ``pipelines/`` or in any folder of its author. The list of its stages
-and their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.wiring`).
+and their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
