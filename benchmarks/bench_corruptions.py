@@ -23,7 +23,7 @@ from faults.planting import KINDS, Kind, Planted, asked_of, planned, script
 from faults.rendered import render
 from faults.right import Right, right_trace
 
-from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 
 PIPELINE = Path(__file__).resolve().parent.parent / "pipelines" / "grounded_cot.py"
@@ -80,7 +80,8 @@ class Runs:
             overrides += (kind, f"endpoints.scripted.model={path}", "roles.teacher=scripted")
         folder = self._work / name
         cache = str(self._work / "cache")
-        execute(RunArguments(str(PIPELINE), str(self._records), str(folder), overrides=overrides, cache=cache))
+        arguments = RunArguments(str(PIPELINE), str(self._records), str(folder), overrides=overrides, cache=cache)
+        execute(make_plan(arguments))
         found = {}
         for row in _rows(folder / "sft", ["id", "question", "messages", "scores"]):
             self.asked_as[row["id"]] = row["question"]

@@ -84,8 +84,8 @@ def end_of(number: int) -> dict[str, Any]:
 
 def driver(folder: Path) -> dict[str, Any]:
     """The figures, computed by the driver's own code."""
-    from groundtrace.pipelines.running.counts import figures_of
-    from groundtrace.pipelines.running.manifest import read_job
+    from groundtrace.pipelines.running.account.counts import figures_of
+    from groundtrace.pipelines.running.execute.job_folder import read_job
 
     figures = figures_of(read_job(folder), frozenset())
     calls, worth = (sum(getattr(each, name) for each in figures.asked.values()) for name in ("calls", "worth_usd"))
@@ -126,8 +126,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.side:
-        import groundtrace.pipelines.running.counts
-        import groundtrace.pipelines.running.manifest  # noqa: F401 (neither import is timed)
+        import groundtrace.pipelines.running.account.counts
+        import groundtrace.pipelines.running.execute.job_folder  # noqa: F401 (neither import is timed)
 
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         figures = {"driver": driver, "loop": loop}[arguments.side](arguments.folder)

@@ -111,7 +111,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The tested stage in a Beam run."""
     # the first two imports are here so that the run's start-up includes no imports
     import groundtrace.inference.endpoints.openai_compatible
-    import groundtrace.pipelines.running.runner  # noqa: F401
+    import groundtrace.pipelines.running.execute.runner  # noqa: F401
     from groundtrace.inference.role_calls import Asks
     from groundtrace.inference.runtime import runtime
     from groundtrace.stages.plumbing.calling import CallModels
@@ -130,7 +130,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The same Beam run without calls, to measure Beam's own cost."""
     import apache_beam as beam
 
-    import groundtrace.pipelines.running.runner  # noqa: F401
+    import groundtrace.pipelines.running.execute.runner  # noqa: F401
 
     imported = imports_done()
 

@@ -273,7 +273,8 @@ def run_beam(items_path: str, do: Any, folder: Path) -> Any:
     """
     import apache_beam as beam
 
-    from groundtrace.pipelines.running.runner import choose_runner, pipeline_options
+    from groundtrace.pipelines.running.execute.runner import choose_runner
+    from groundtrace.pipelines.running.plan.options import pipeline_options
 
     options = pipeline_options([])
     pipeline = beam.Pipeline(runner=choose_runner(options), options=options)

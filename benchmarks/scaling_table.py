@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from groundtrace.pipelines.running.worker_hours import CALL_S, RECORD_S
+from groundtrace.pipelines.running.plan.forecast import CALL_S, RECORD_S
 
 MEASURED = {
     "band": 0.38,  # the share of NLVR's questions within the difficulty band

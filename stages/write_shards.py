@@ -22,7 +22,6 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from groundtrace.config.settings import settings
 from groundtrace.schemas.ordering import order_key
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, EndData
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.stages.plumbing.packing import LEVEL, unpacked
@@ -39,7 +38,7 @@ from groundtrace.stages.plumbing.shard_files import (
 )
 from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
 from groundtrace.storage.places import Place, place
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
 PLAN_BITS = 32

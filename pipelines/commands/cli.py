@@ -26,8 +26,7 @@ from groundtrace.pipelines.commands.export import add_export_parser
 from groundtrace.pipelines.commands.publish import add_publish_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
 from groundtrace.pipelines.commands.streams import written_out
-from groundtrace.pipelines.running.endings import ending_of, line_of
-from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.schemas.text import printable, say
 
 NAMESAKES = ("beam", "beam-client")

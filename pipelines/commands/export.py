@@ -43,7 +43,7 @@ def add_export_parser(commands: Any) -> None:
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and print what was written; returns the exit code. Raises ExportError and InspectError."""
-    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+    from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import Request, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT
 

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groundtrace.pipelines.running.columns import guess_columns, input_block, missing_fields
-from groundtrace.pipelines.running.forecast import count_records
-from groundtrace.pipelines.running.inputs import check_questions, find_input, first_rows
+from groundtrace.pipelines.running.plan.columns import guess_columns, input_block, missing_fields
+from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, find_input, first_rows
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable
 from groundtrace.stages.sources.base import Input, RowSettings

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from groundtrace.pipelines.commands.tables import Figures, print_table, value_text
-from groundtrace.pipelines.running.spending import Spending
+from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import (

@@ -52,8 +52,8 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
     and :class:`groundtrace.publishing.figures.InspectError`.
     """
-    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
-    from groundtrace.pipelines.running.run_folder import RunFolder
+    from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
+    from groundtrace.pipelines.running.plan.local_run import LocalRun
     from groundtrace.publishing.figures import read_summary
     from groundtrace.publishing.hub.prepare import prepare
     from groundtrace.publishing.hub.upload import check_name, send
@@ -62,7 +62,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     run = local_copy(parsed.run)
     read_summary(run)
     place = parsed.staging or tempfile.gettempdir()
-    with stopped_like_an_interrupt(), RunFolder(run).locked(), ExitStack() as held:
+    with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
         with writing_told(place):
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
             prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)

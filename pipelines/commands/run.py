@@ -5,17 +5,16 @@ import os
 from collections.abc import Sequence
 
 from groundtrace.config.settings import ConfigError
-from groundtrace.pipelines.running.budget import RunBudget
-from groundtrace.pipelines.running.dry_run import dry_run
-from groundtrace.pipelines.running.forecast import count_records, expected_calls, forecast_text
-from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
-from groundtrace.pipelines.running.job_check import check_job, is_dry_run
-from groundtrace.pipelines.running.kept_rows import why_no_rows
-from groundtrace.pipelines.running.plan import RunArguments, make_plan
+from groundtrace.pipelines.running.account.kept_rows import why_no_rows
+from groundtrace.pipelines.running.execute.dry_run import dry_run
+from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
+from groundtrace.pipelines.running.plan.budget import RunBudget
+from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
+from groundtrace.pipelines.running.plan.inputs import count_records
+from groundtrace.pipelines.running.plan.job_check import is_dry_run
+from groundtrace.pipelines.running.plan.local_run import local_path, real_path
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
-from groundtrace.pipelines.running.run_folder import local_path, real_path
-from groundtrace.pipelines.running.runner import pipeline_options
-from groundtrace.pipelines.running.worker_hours import workers_text
 from groundtrace.pipelines.shipping.ship import goes_elsewhere
 from groundtrace.publishing.figures import truncations
 from groundtrace.rewards.blindness import blind_text
@@ -34,12 +33,12 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
-    arguments = _run_arguments(parsed, beam_options, parsed.limit)
-    if is_dry_run(pipeline_options(beam_options)):
-        say(*dry_run(arguments))
-        return 0
     with stopped_like_an_interrupt():  # removes temporary folders and releases a folder in a store
-        summary = execute(arguments)
+        plan = make_plan(_run_arguments(parsed, beam_options, parsed.limit))
+        if is_dry_run(plan.options):
+            say(*dry_run(plan))
+            return 0
+        summary = execute(plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 
@@ -48,17 +47,14 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
-    options = pipeline_options(beam_options)
-    check_job(options)
-    arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
-    plan = make_plan(arguments)
+    plan = make_plan(_run_arguments(parsed, beam_options, parsed.records, measure=True))
     with stopped_like_an_interrupt():
-        summary = execute(arguments, plan)
+        summary = execute(plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     total = count_records(plan.context.sources)
     forecast = forecast_text(summary, total, plan.stages, plan.settings)
     say(*forecast.split("\n"))
-    if total and summary.counts.input and (parsed.workers or goes_elsewhere(options)):
+    if total and summary.counts.input and (parsed.workers or goes_elsewhere(plan.options)):
         say(workers_text(total, expected_calls(summary, total, plan.stages, plan.settings)))
     return 0
 

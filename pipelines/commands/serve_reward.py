@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from groundtrace.pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
+from groundtrace.pipelines.running.execute.interrupts import SAME_STOP_S, STOP_SIGNALS
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy

@@ -14,15 +14,12 @@ from groundtrace.inference.endpoints.official_client import official_client_note
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.models import Models
 from groundtrace.inference.runtime import runtime
-from groundtrace.pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
-from groundtrace.pipelines.running.columns import input_block, missing_fields
-from groundtrace.pipelines.running.forecast import count_records
-from groundtrace.pipelines.running.inputs import check_questions, seen_shape
-from groundtrace.pipelines.running.job_check import check_job
-from groundtrace.pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
-from groundtrace.pipelines.running.runner import pipeline_options
-from groundtrace.pipelines.running.sampling import sample_records
-from groundtrace.pipelines.running.workers import runner_line
+from groundtrace.pipelines.running.plan.capabilities import check_capabilities, check_judge, scan_answers, scan_media
+from groundtrace.pipelines.running.plan.columns import input_block, missing_fields
+from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, seen_shape
+from groundtrace.pipelines.running.plan.options import runner_line
+from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
+from groundtrace.pipelines.running.plan.sampling import sample_records
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.sources.shapes.base import Rows
@@ -32,15 +29,13 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print a description of the run and whether it is possible; returns the exit code."""
-    options = pipeline_options(beam_options)
-    check_job(options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
-    ends = check_wiring(plan).ends
+    ends = plan.wire().ends
     say(f"pipeline: {plan.recipe.name}")
-    say(runner_line(options))
+    say(runner_line(plan.options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan, total)

@@ -110,10 +110,11 @@ class Stage:
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
         """The end of a draft, or of a record of that id, with what its ``calls`` have cost.
 
-        Raises ValueError for a reason that is not declared.
+        Raises ValueError for a reason that is not declared, and ColumnError for a column that is not declared.
         """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
+        check_added(self, element, why.draft)
         worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
         draft = None if draft is None else replace(draft, calls=())
@@ -160,8 +161,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Raises ColumnError where a draft came out of the stage with a column set that it does not declare: no shard would
-    have a place for it.
+    """Raises ColumnError if the draft that leaves the stage, kept or rejected, has a column that the stage set and does
+    not declare: no shard would hold it.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:

@@ -26,7 +26,7 @@ from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.loading import load_recipe
+from groundtrace.pipelines.running.plan.loading import load_recipe
 from groundtrace.prompts import loader
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served

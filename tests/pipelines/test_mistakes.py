@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.run_folder import RunFolder
+from groundtrace.pipelines.running.plan.local_run import LocalRun
 
 from .far_server import LISTED, Handler, asking, said, serving
 
@@ -257,13 +257,13 @@ def test_a_mistake_about_an_endpoint_has_one_line(name: str) -> None:
 
 
 def test_two_runs_into_one_folder(home: Path) -> None:
-    with RunFolder(home / "run").locked():
+    with LocalRun(home / "run").locked():
         assert "another process is writing " in (answer := beam(RUN + "--input good"))
     assert "run: wait until it has ended, or choose another folder" in answer
 
 
 def test_the_output_of_another_input(home: Path) -> None:
-    RunFolder(home / "run").prepare("the first", "0" * 64, resume=True)
+    LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
     assert "run belongs to the input the first" in answer
     assert "choose another --output, or pass --resume never" in answer

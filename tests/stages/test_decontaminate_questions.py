@@ -19,7 +19,7 @@ from groundtrace.stages.decontaminate_questions import (
     DecontaminateSettings,
     ngrams,
 )
-from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.vision.media import MediaRoots
 
 LONG = "In the picture there are some squares of several colours in a row how many of them are red"
 NGRAMS = [

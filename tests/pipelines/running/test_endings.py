@@ -1,7 +1,6 @@
 import pytest
 
-from groundtrace.pipelines.running.endings import RunNote, ending_of, line_of
-from groundtrace.pipelines.running.errors import ConservationError, RunPaused
+from groundtrace.pipelines.running.endings import ConservationError, RunNote, RunPaused, ending_of, line_of
 from groundtrace.schemas.errors import UserError
 
 

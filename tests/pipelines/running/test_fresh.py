@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands.run import beside
-from groundtrace.pipelines.running.freshness import FRESH, FreshnessError, begin_fresh, fresh_since, is_unfinished_fresh
+from groundtrace.pipelines.running.plan.freshness import (
+    FRESH,
+    FreshnessError,
+    begin_fresh,
+    fresh_since,
+    is_unfinished_fresh,
+)
 
 from ..far_server import asking, right, said, serving
 

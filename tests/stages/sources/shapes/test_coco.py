@@ -91,7 +91,7 @@ def test_files_that_are_refused(parts: Any, said: str, records: Any, tmp_path: P
 
 
 def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
-    from groundtrace.pipelines.running.inputs import find_input
+    from groundtrace.pipelines.running.plan.inputs import find_input
     from groundtrace.stages.sources.base import InputError, RowSettings
 
     read(records, tmp_path, {})
