@@ -4,6 +4,7 @@ A scorer of one's own is such a value in a file of one's own; it runs where it i
 :func:`groundtrace.rewards.verifier.verify`. Those of this package are listed in :mod:`groundtrace.rewards.registry`.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,8 +51,23 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Score a case that meets the needs. Raises BudgetUsedUp."""
-        return await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
+        """Score a case that meets the needs.
+
+        Raises BudgetUsedUp, and ValueError for a result that is not a verdict of this scorer: it would count as another
+        scorer's, or move a score out of its range.
+        """
+        verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
+        if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
+            raise ValueError(
+                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict of its name, with a number up to "
+                "1 or None as its value"
+            )
+        return verdict
+
+
+def _is_value(value: object) -> bool:
+    """Whether a verdict can have this value. It may be below 0: wrong points cost more than silence."""
+    return value is None or (isinstance(value, int | float) and math.isfinite(value) and value <= 1)
 
 
 LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")
