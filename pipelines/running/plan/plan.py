@@ -32,8 +32,8 @@ class RunArguments:
     """The arguments of a run.
 
     ``fresh`` ignores replies that were requested before this command
-    (:mod:`groundtrace.pipelines.running.plan.freshness`). ``measure`` counts the calls and the cost of each record, for a
-    preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
+    (:mod:`groundtrace.pipelines.running.plan.freshness`). ``measure`` counts the calls and the cost of each record, for
+    a preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
     """
 
     pipeline: str
