@@ -23,7 +23,7 @@ from faults.planting import KINDS, Kind, Planted, asked_of, planned, script
 from faults.rendered import render
 from faults.right import Right, right_trace
 
-from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 
 PIPELINE = Path(__file__).resolve().parent.parent / "pipelines" / "grounded_cot.py"
@@ -80,7 +80,8 @@ class Runs:
             overrides += (kind, f"endpoints.scripted.model={path}", "roles.teacher=scripted")
         folder = self._work / name
         cache = str(self._work / "cache")
-        execute(RunArguments(str(PIPELINE), str(self._records), str(folder), overrides=overrides, cache=cache))
+        arguments = RunArguments(str(PIPELINE), str(self._records), str(folder), overrides=overrides, cache=cache)
+        execute(make_plan(arguments))
         found = {}
         for row in _rows(folder / "sft", ["id", "question", "messages", "scores"]):
             self.asked_as[row["id"]] = row["question"]
@@ -228,7 +229,7 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=50, help="how many of each kind of fault")
     parser.add_argument("--cleans", type=int, default=100, help="how many of each kind of clean variation")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--work", type=Path, help="where the runs and their replies are kept (a temporary folder)")
+    parser.add_argument("--work", type=Path, help="the folder of the runs and their replies (default: temporary)")
     parser.add_argument("--cases", type=Path, help="a file for every planted trace and its end, one JSON object a line")
     arguments = parser.parse_args()
     started = time.perf_counter()

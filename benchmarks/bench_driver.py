@@ -1,7 +1,7 @@
-"""What the driver does when a job has ended: join the ids that were read with those that were written, and sum funnel
-and ledger over what the ends tell. Beside it a loop in plain Python over the same files, with sets and dicts.
+"""The driver's work after a job, compared with a loop in plain Python (sets and dicts) over the same files.
 
-Prints seconds and peak memory of both, each in a process of its own, over an untimed warm-up of the imports.
+The driver joins the ids that were read with those that were written, and sums funnel and ledger over the tables of
+ends. Prints seconds and peak memory of both; each runs in its own process, after an untimed import.
 """
 
 import argparse
@@ -84,8 +84,8 @@ def end_of(number: int) -> dict[str, Any]:
 
 def driver(folder: Path) -> dict[str, Any]:
     """The figures, computed by the driver's own code."""
-    from groundtrace.pipelines.running.counts import figures_of
-    from groundtrace.pipelines.running.manifest import read_job
+    from groundtrace.pipelines.running.account.counts import figures_of
+    from groundtrace.pipelines.running.execute.job_folder import read_job
 
     figures = figures_of(read_job(folder), frozenset())
     calls, worth = (sum(getattr(each, name) for each in figures.asked.values()) for name in ("calls", "worth_usd"))
@@ -126,8 +126,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     arguments = parser.parse_args()
     if arguments.side:
-        import groundtrace.pipelines.running.counts
-        import groundtrace.pipelines.running.manifest  # noqa: F401 (neither import is timed)
+        import groundtrace.pipelines.running.account.counts
+        import groundtrace.pipelines.running.execute.job_folder  # noqa: F401 (neither import is timed)
 
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         figures = {"driver": driver, "loop": loop}[arguments.side](arguments.folder)
@@ -136,12 +136,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         write_job(Path(folder) / "job", arguments.records)
-        told = Path(folder) / "job/ends"
-        told_bytes = sum(path.stat().st_size for path in told.iterdir())
+        ends_bytes = sum(path.stat().st_size for path in (Path(folder) / "job/ends").iterdir())
         sides = {side: measured(side, Path(folder) / "job") for side in ("driver", "loop")}
     if sides["driver"]["figures"] != sides["loop"]["figures"]:
         raise SystemExit(f"the two disagree: {sides}")
-    print(f"{arguments.records} records of {CALLS} calls; {told_bytes / arguments.records:.0f} bytes told of each")
+    print(f"{arguments.records} records of {CALLS} calls; {ends_bytes / arguments.records:.0f} bytes of ends each")
     for side, found in sides.items():
         print(f"{side:6} {found['s']:7.2f} s  {found['mib']:7.0f} MiB more")
     ratio = sides["loop"]["s"] / sides["driver"]["s"]

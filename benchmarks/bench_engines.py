@@ -227,10 +227,12 @@ def main() -> None:
             raise SystemExit(f"bench_engines: {error}") from error
     load = os.getloadavg()[0]
     print(f"{few} and {many} records, {arguments.turns} turns, {os.cpu_count()} cores, load {load:.1f} at the end")
-    print(json.dumps(tell(runs, engines, sizes) | {"records": many, "load": round(load, 1)}))
+    print(json.dumps(print_table(runs, engines, sizes) | {"records": many, "load": round(load, 1)}))
 
 
-def tell(runs: Mapping[str, list[dict[int, Took]]], engines: Mapping[str, Started], sizes: tuple[int, int]) -> Line:
+def print_table(
+    runs: Mapping[str, list[dict[int, Took]]], engines: Mapping[str, Started], sizes: tuple[int, int]
+) -> Line:
     """Print the table; returns the JSON line."""
     wall, cpu = ratios(runs, sizes, "wall_s"), ratios(runs, sizes, "cpu_s")
     line: Line = {"name": "engines", "ratio": max(cpu.values()), "unit": "times local's CPU s a record, the costliest"}

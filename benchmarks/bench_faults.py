@@ -136,6 +136,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     templates = [json.dumps(text_body(p, temperature=1.0)) for p in (prompt, repair_prompt(prompt, "{}", "wrong"))]
 
     async def call(item: Item, session: aiohttp.ClientSession) -> bool:
+        """Whether all samples of an item arrived and can be parsed, after at most one repair."""
         url = f"{arguments.url}/chat/completions"
         for template in templates:
             body = body_of(item, template, arguments.folder)
@@ -228,8 +229,8 @@ def problems(items: list[Item], folder: Path, log: list[dict[str, Any]], ran: Ra
     found = []
     if sorted([*(row[0] for row in results), *(row["id"] for row in rejections)]) != sorted(item.id for item in items):
         found.append(f"{len(items)} calls, {len(results)} results, {len(rejections)} rejections")
-    if ran.said["sent"] != len(log):
-        found.append(f"the ledger has {ran.said['sent']} requests, the server {len(log)}")
+    if ran.printed["sent"] != len(log):
+        found.append(f"the ledger has {ran.printed['sent']} requests, the server {len(log)}")
     for name, texts in kept.items():
         good = {entities_reply(name, index) for index in range(SAMPLES)}
         if len(texts) != SAMPLES or not set(texts) <= good:
@@ -287,7 +288,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1, help="of the first turn; each further one adds 1")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first turn; each further turn adds 1")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     for name, kind in (("url", str), ("items", str), ("folder", Path)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)

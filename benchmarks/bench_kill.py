@@ -255,11 +255,15 @@ def main() -> None:
     """Kill and resume, print the table and the JSON line."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--records", type=int, default=350)
-    parser.add_argument("--kills", type=int, default=10, help="of each variant")
+    parser.add_argument("--kills", type=int, default=10, help="kills of each variant")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--window", type=int, default=32, help="requests under way at once, and what may be sent again")
+    parser.add_argument(
+        "--window", type=int, default=32, help="maximum requests in flight, all of which may be sent again"
+    )
     parser.add_argument("--rate", type=float, default=640.0, help="requests a second that the server answers")
-    parser.add_argument("--samples", type=int, default=16, help="samples of a request at most; 1: as some servers do")
+    parser.add_argument(
+        "--samples", type=int, default=16, help="maximum samples of a request (1: as with some servers)"
+    )
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=VARIANTS)
     parser.add_argument("--writer", metavar="CACHE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -181,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--records", type=int, default=1000, help="scenes of each size (default 1000)")
     parser.add_argument("--flat", action="store_true", help=f"{FLAT_RECORDS} small scenes too, for the memory")
-    parser.add_argument("--profile", action="store_true", help="where the pipeline's processor time goes")
+    parser.add_argument("--profile", action="store_true", help="profile the pipeline's processor time")
     arguments = parser.parse_args()
     flat: dict[str, int] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

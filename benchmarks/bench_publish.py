@@ -41,7 +41,7 @@ def main() -> None:
     """Measure both sizes and print a table; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--gb", type=float, default=1.0, help="the size of the large run")
-    parser.add_argument("--folder", type=Path, help="where the run and a copy stand meanwhile: twice the size")
+    parser.add_argument("--folder", type=Path, help="the folder for the run and a copy of it, twice the size")
     arguments = parser.parse_args()
     peaks: dict[str, dict[float, float]] = {}
     print(f"{'command':<20}{'GB':>8}{'peak MB':>10}{'seconds':>10}")

@@ -68,18 +68,18 @@ def figures_of(recipe: str, folder: Path, posed: Sequence[Posed]) -> Iterator[Fi
 def show(figures: Figures, is_all: bool) -> None:
     """Print one part: its hacks (all, or those that come closest), and its figures."""
     print(f"\n{figures.part}: {len(figures.tried)} questions, {len(figures.hacks)} hacks, ", end="")
-    print(f"honest {_said(figures.honest)} ({figures.honest_unscored} unscored)")
+    print(f"honest {_shown(figures.honest)} ({figures.honest_unscored} unscored)")
     rows = sorted(figures.rows, key=lambda row: -1.0 if row.earned is None else -row.earned - 1)
     print(f"  {'hack':44} {'knows':8} {'reward':>7} {'honest':>7} {'unscored':>8} {'within .1':>9}")
     for row in rows if is_all else rows[:8]:
-        means = f"{_said(row.earned):>7} {_said(row.honest):>7}"
+        means = f"{_shown(row.earned):>7} {_shown(row.honest):>7}"
         print(f"  {row.hack.name:44.44} {row.hack.knows:8} {means} {row.unscored:8} {row.reached:9.2f}")
     silent, usual = (figures.named(name) for name in _plain(figures.part))
     best = "none can be compared" if figures.best is None else figures.best.hack.name
-    print(f"  silent {_said(silent)}, usual answer {_said(usual)}, best hack: {best}")
+    print(f"  silent {_shown(silent)}, usual answer {_shown(usual)}, best hack: {best}")
     if figures.blind is not None:
         by = ", ".join(f"{kind}: {name}" for kind, name in figures.blind[1].items())
-        print(f"  best blind policy {figures.blind[0]:.3f}, {_said(figures.blind_share)} of honest ({by})")
+        print(f"  best blind policy {figures.blind[0]:.3f}, {_shown(figures.blind_share)} of honest ({by})")
     for fault in figures.faults:
         print(f"  {NOT_COUNTED.get(figures.part, 'FAULT')}: {fault}")
 
@@ -88,7 +88,7 @@ def _plain(part: str) -> tuple[str, str]:
     return PLAIN[part] if part in PLAIN else PLAIN[part.split()[0]]
 
 
-def _said(value: float | None) -> str:
+def _shown(value: float | None) -> str:
     return "unscored" if value is None else f"{value:.3f}"
 
 

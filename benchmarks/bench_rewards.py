@@ -232,7 +232,7 @@ def measure_chain(turns: int) -> dict[str, list[float]]:
 
 def main() -> None:
     """Measure, print the tables and the JSON line."""
-    parser = argparse.ArgumentParser(description="What scoring by rule costs.")
+    parser = argparse.ArgumentParser(description="The cost of rule-based scoring.")
     parser.add_argument("--turns", type=int, default=3)
     turns = parser.parse_args().turns
     rows = measure_boxes(turns)

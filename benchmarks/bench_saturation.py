@@ -76,7 +76,7 @@ class Side:
     @property
     def run_rate(self) -> float:
         """Calls per second of the run with its start-up, without imports."""
-        return self.calls / (self.ran.wall_s - self.ran.said["import_s"])
+        return self.calls / (self.ran.wall_s - self.ran.printed["import_s"])
 
     @property
     def whole_rate(self) -> float:
@@ -86,7 +86,7 @@ class Side:
     @property
     def cpu_s(self) -> float:
         """CPU seconds per 1,000 calls, without imports."""
-        return 1000 * (self.ran.cpu_s - self.ran.said["import_cpu_s"]) / self.calls
+        return 1000 * (self.ran.cpu_s - self.ran.printed["import_cpu_s"]) / self.calls
 
 
 async def ask(item: Item, session: Any) -> Any:
@@ -111,7 +111,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The tested stage in a Beam run."""
     # the first two imports are here so that the run's start-up includes no imports
     import groundtrace.inference.endpoints.openai_compatible
-    import groundtrace.pipelines.running.runner  # noqa: F401
+    import groundtrace.pipelines.running.execute.runner  # noqa: F401
     from groundtrace.inference.role_calls import Asks
     from groundtrace.inference.runtime import runtime
     from groundtrace.stages.plumbing.calling import CallModels
@@ -130,7 +130,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
     """The same Beam run without calls, to measure Beam's own cost."""
     import apache_beam as beam
 
-    import groundtrace.pipelines.running.runner  # noqa: F401
+    import groundtrace.pipelines.running.execute.runner  # noqa: F401
 
     imported = imports_done()
 
@@ -151,10 +151,12 @@ def bare_side(arguments: argparse.Namespace) -> dict[str, Any]:
     imported, refused = imports_done(), 0
 
     async def run() -> None:
+        """Send all calls over one session."""
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
 
             async def call(body: dict[str, Any]) -> None:
+                """Send one call, again after each refusal until the server answers."""
                 nonlocal refused
                 while True:
                     async with session.post(f"{arguments.url}/chat/completions", json=body) as response:
@@ -222,10 +224,10 @@ def start(case: Case, name: str, server: Server, items: Path, folder: Path, temp
     arguments = ("--url", server.base_url, "--items", items, "--folder", folder, "--template", template)
     ran = run_side(__file__, name, *arguments, "--in-flight", held)
     served = server.ask("figures")
-    refused, rejected = served["requests"] - served["answered"], ran.said.get("rejected", 0)
+    refused, rejected = served["requests"] - served["answered"], ran.printed.get("rejected", 0)
     expected = 0 if name == "idle" else case.calls
     if served["answered"] + rejected != expected or (refused and "--overload" not in case.server):
-        raise RuntimeError(f"{case.name}, {name}: {ran.said}, {served}")
+        raise RuntimeError(f"{case.name}, {name}: {ran.printed}, {served}")
     return Side(ran, served, case.calls)
 
 
@@ -247,13 +249,13 @@ def print_case(case: Case, turns: list[dict[str, Side]]) -> dict[str, Any]:
         line[f"{prefix}_calls_per_s"] = round(statistics.median(side.rate for side in sides), 1)
         line[f"{prefix}_cpu_s_per_1000"] = round(statistics.median(cpu_s), 2)
         if "--overload" in case.server:
-            rejected = sum(side.ran.said.get("rejected", 0) for side in sides)
+            rejected = sum(side.ran.printed.get("rejected", 0) for side in sides)
             line |= {f"{prefix}_refused": int(refused), f"{prefix}_rejected": rejected}
             print(f"{'':<7}refused {refused / case.calls:.1%} of the calls' number; calls given up: {rejected}")
     if "idle" in case.sides:
         beyond = statistics.median(turn["beam"].ran.rss_mib - turn["idle"].ran.rss_mib for turn in turns)
         idle_s = statistics.median(turn["idle"].ran.wall_s for turn in turns)
-        print(f"{'':<7}a Beam run that calls nothing takes {idle_s:.1f} s; peak memory beyond it: {beyond:.0f} MiB")
+        print(f"{'':<7}a Beam run without calls takes {idle_s:.1f} s; peak memory on top of it: {beyond:.0f} MiB")
         line[f"{case.name}_rss_mib_beyond_beam"] = round(beyond)
     return line
 
@@ -283,7 +285,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--calls", type=int, default=4000, help="text calls; half as many with pictures")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--overload", action="store_true", help=f"the server refuses what exceeds {OVERLOAD} at once")
+    parser.add_argument(
+        "--overload", action="store_true", help=f"the server refuses requests beyond {OVERLOAD} in flight"
+    )
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     for name, kind in (("url", str), ("items", str), ("folder", Path), ("template", str), ("in-flight", int)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)

@@ -85,10 +85,10 @@ def run_workers(server: Server, folder: Path, count: int, **fields: object) -> l
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    said = [process.communicate()[0] for process in processes]
+    outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode for process in processes):
         raise RuntimeError("a worker failed")
-    return [json.loads(each.splitlines()[-1]) for each in said]
+    return [json.loads(each.splitlines()[-1]) for each in outputs]
 
 
 def busiest_minute(begun_s: Sequence[float]) -> int:
@@ -105,13 +105,13 @@ def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
     """Measure the server's requests in the busiest minute, and its most requests at once."""
     with serving("--slots", "1000") as server:
         limits = {"at_once": AT_ONCE, "per_minute": PER_MINUTE, "calls": 10**5 - 1, "seconds": seconds}
-        said = run_workers(server, folder, workers, **limits)
+        by_worker = run_workers(server, folder, workers, **limits)
         begun_s = [asked["begin_s"] for asked in server.ask("log")]
         most_inside = server.ask("figures")["most_inside"]
     busiest = busiest_minute(begun_s)
     print(f"quota: {workers} workers, {PER_MINUTE} requests a minute, {AT_ONCE} at once")
     print(f"  busiest minute at the server {busiest} ({busiest / PER_MINUTE:.3f} of the quota)")
-    print(f"  most at once {most_inside}; by worker {[each['done'] for each in said]}")
+    print(f"  most at once {most_inside}; by worker {[each['done'] for each in by_worker]}")
     return {"quota_ratio": round(busiest / PER_MINUTE, 4), "most_at_once": most_inside, "at_once_limit": AT_ONCE}
 
 
@@ -119,11 +119,11 @@ def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
     """Calls per second of all workers together, their CPU seconds per 1,000 calls, and the most requests at once."""
     with serving("--slots", "1000", "--latency-s", "0.5") as server:
         limits = {"at_once": PER_WORKER * workers, "per_minute": 0, "calls": calls, "seconds": 0}
-        said = run_workers(server, folder, workers, **limits)
+        by_worker = run_workers(server, folder, workers, **limits)
         figures = server.ask("figures")
     if figures["answered"] != calls * workers or figures["most_inside"] > PER_WORKER * workers:
         raise RuntimeError(f"{calls * workers} calls: {figures}")
-    cpu_s = 1000 * sum(each["cpu_s"] for each in said) / (calls * workers)
+    cpu_s = 1000 * sum(each["cpu_s"] for each in by_worker) / (calls * workers)
     return figures["answered"] / figures["wall_s"], cpu_s, figures["most_inside"]
 
 
@@ -186,7 +186,7 @@ def processor(folder: Path, records: int) -> dict[str, Any]:
     share, most = statistics.median(shares), statistics.median(ceilings)
     print(f"\nprocessor: {records} records, embedded engine, whole runs, {TURNS} turns")
     print(f"  one worker {one_s:.1f} s, two {two_s:.1f} s: {share:.2f} times ({min(shares):.2f}-{max(shares):.2f})")
-    print(f"  two runs beside each other: {most:.2f} times one ({min(ceilings):.2f}-{max(ceilings):.2f})", end="")
+    print(f"  two runs at the same time: {most:.2f} times one ({min(ceilings):.2f}-{max(ceilings):.2f})", end="")
     print(f", of which the workers reach {share / most:.2f}")
     return {"processor_2": round(share, 3), "processor_ceiling": round(most, 3)}
 
@@ -195,9 +195,11 @@ def main() -> None:
     """Measure, print the results and the JSON line; with ``--side``, run one of the workers instead."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--quota-s", type=float, default=75.0, help="how long the quota is measured; 0: not at all")
-    parser.add_argument("--calls", type=int, default=600, help="of each worker of the scaling; 0: none")
-    parser.add_argument("--records", type=int, default=12000, help="of the runs that keep the processor busy; 0: none")
+    parser.add_argument("--quota-s", type=float, default=75.0, help="seconds of the quota measurement (0: none)")
+    parser.add_argument(
+        "--calls", type=int, default=600, help="calls of each worker in the scaling measurement (0: none)"
+    )
+    parser.add_argument("--records", type=int, default=12000, help="records of the processor measurement (0: none)")
     parser.add_argument("--side", choices=("worker",), help=argparse.SUPPRESS)
     hidden = (("url", str), ("folder", Path), ("first", int), ("at-once", int), ("per-minute", int), ("seconds", float))
     for name, kind in hidden:

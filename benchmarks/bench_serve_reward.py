@@ -127,6 +127,7 @@ async def asked(
     async with aiohttp.ClientSession(address, connector=connector) as session:
 
         async def client() -> None:
+            """Send requests one after another until all items are sent."""
             while starts:
                 start = starts.pop(0)
                 part = [{"reference": r.text(), "response": text} for r, text in items[start : start + per_request]]

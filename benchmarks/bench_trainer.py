@@ -80,7 +80,7 @@ class Bench:
         options |= {"warmup": WARMUP, "tokens": self.size.tokens, "micro": micro, "attention": attention}
         words = [word for key, value in options.items() for word in (f"--{key}", value)]
         ran = run_side(str(HERE / "trainer_sides.py"), name, *words, "--threads", self.arguments.threads)
-        return ran.said | {"rss_mib": ran.rss_mib}
+        return ran.printed | {"rss_mib": ran.rss_mib}
 
     def tune(self, task: str) -> None:
         """Try each of TRL's settings once, print the times, and keep the fastest. Settings that fail are left out."""
@@ -90,15 +90,16 @@ class Bench:
         for micro in dict.fromkeys((*self.size.micros, rows)):
             for attention in self.size.attentions:
                 try:
-                    said = self.side(
+                    figures = self.side(
                         f"trl-{task}", micro, attention, self.size.dtype, max(2, self.arguments.steps // 2)
                     )
                 except RuntimeError as error:
                     print(f"{micro:>6} {attention:<18} {str(error).strip().splitlines()[-1][:80]}", flush=True)
                     continue
-                found[micro, attention] = statistics.median(said["step_s"])
+                found[micro, attention] = statistics.median(figures["step_s"])
                 print(
-                    f"{micro:>6} {attention:<18} {found[micro, attention]:>7.3f} {said['peak_mib']:>8.0f}", flush=True
+                    f"{micro:>6} {attention:<18} {found[micro, attention]:>7.3f} {figures['peak_mib']:>8.0f}",
+                    flush=True,
                 )
         self.chosen[task] = min(found, key=lambda key: found[key])
 
@@ -156,7 +157,7 @@ def print_task(task: str, bench: Bench, turns: list[dict[str, dict[str, Any]]]) 
             line[f"{task}_ratio_without_data"] = round(statistics.median(faster[1]), 3)
     if not torch.cuda.is_available():
         beyond = [statistics.median(turn[name]["beyond_mib"] for turn in turns) for name in ("ours", "TRL")]
-        print(f"memory beyond what stood before the first step: {beyond[0]:.0f} MiB here, {beyond[1]:.0f} in TRL")
+        print(f"memory on top of that before the first step: {beyond[0]:.0f} MiB here, {beyond[1]:.0f} in TRL")
         line[f"{task}_beyond_mib"], line[f"{task}_trl_beyond_mib"] = map(round, beyond)
     return line
 
@@ -175,7 +176,7 @@ def main() -> None:
     parser.add_argument("--model", choices=SIZES, default="1b" if on_gpu else "tiny")
     parser.add_argument("--shrink", action="store_true", help="make the 1b model so small that it runs anywhere")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=8, help="timed, of each side in each turn")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps of each side in each turn")
     parser.add_argument("--threads", type=int, default=0 if on_gpu else 1, help="torch threads (0: as torch chooses)")
     parser.add_argument("--tune", action="store_true", default=on_gpu, help="find TRL's fastest settings first")
     arguments = parser.parse_args()

@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--list", choices=LISTS, default="first", help="which list of wordings")
     parser.add_argument("--per-clean", type=int, default=4, help="how many questions for each right wording")
     parser.add_argument("--per-fault", type=int, default=2, help="how many questions for each wrong wording")
-    parser.add_argument("--labels", type=int, default=2, help="how many traces for each true label, about")
+    parser.add_argument("--labels", type=int, default=2, help="the approximate number of traces for each true label")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--records", type=Path, default=SAMPLE, help="stranger: the folder with records.jsonl")
     parser.add_argument("--cases", type=Path, help="a file for every trace and its end, one JSON object a line")

@@ -150,7 +150,7 @@ def serving(*arguments: str) -> Iterator[Server]:
 class Ran:
     """The result of a side's process: its last line of output as JSON, its duration, CPU seconds and peak memory."""
 
-    said: dict[str, Any]
+    printed: dict[str, Any]
     wall_s: float
     cpu_s: float
     rss_mib: float
@@ -165,8 +165,8 @@ def run_side(script: str, side: str, *arguments: object) -> Ran:
     wall_s = time.monotonic() - started
     if process.returncode:
         raise RuntimeError(f"{side}: {err[-3000:]}")
-    said = json.loads(out.splitlines()[-1])
-    return Ran(said, wall_s, said.pop("cpu_s"), said.pop("rss_mib"))
+    printed = json.loads(out.splitlines()[-1])
+    return Ran(printed, wall_s, printed.pop("cpu_s"), printed.pop("rss_mib"))
 
 
 def own_figures() -> dict[str, float]:
@@ -273,7 +273,8 @@ def run_beam(items_path: str, do: Any, folder: Path) -> Any:
     """
     import apache_beam as beam
 
-    from groundtrace.pipelines.running.runner import choose_runner, pipeline_options
+    from groundtrace.pipelines.running.execute.runner import choose_runner
+    from groundtrace.pipelines.running.plan.options import pipeline_options
 
     options = pipeline_options([])
     pipeline = beam.Pipeline(runner=choose_runner(options), options=options)

@@ -303,11 +303,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--slots", type=int, default=64, help="requests served at once; the others queue")
     parser.add_argument("--latency-s", type=float, default=0.2, help="seconds a request holds its slot")
-    parser.add_argument("--heavy", type=int, metavar="SEED", help="latencies log-uniform from 50 ms to 5 s")
-    parser.add_argument("--overload", type=int, default=0, help="answer 503 beyond so many at once")
-    parser.add_argument("--faults", type=int, metavar="SEED", help="each of the faults at 2 %% of the requests")
+    parser.add_argument("--heavy", type=int, metavar="SEED", help="seed of log-uniform latencies from 50 ms to 5 s")
+    parser.add_argument("--overload", type=int, default=0, help="answer 503 if more requests are in flight (0: never)")
+    parser.add_argument("--faults", type=int, metavar="SEED", help="seed of the faults, each in 2 %% of the requests")
     outage = {"nargs": 2, "type": float, "metavar": ("REQUESTS", "SECONDS")}
-    parser.add_argument("--outage", **outage, help="after so many requests be away for so many seconds, once")
+    parser.add_argument("--outage", **outage, help="one outage: its start in requests, its length in seconds")
     parser.add_argument("--script", action="store_true", help="play every role of the main pipeline")
     asyncio.run(serve(parser.parse_args()))
 

@@ -38,7 +38,7 @@ OVERRIDES = (
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
     """One run of the pipeline: the times of import and run, the requests that were sent, and the numbers of rows."""
     started = time.perf_counter()
-    from groundtrace.pipelines.running.plan import RunArguments
+    from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
     from groundtrace.pipelines.running.run import execute  # imported here so that the import is timed
 
     imported, cpu_s = time.perf_counter(), time.process_time()
@@ -46,7 +46,7 @@ def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
     whole = limit is None  # a run over a part replaces the whole run that filled the cache
     run = RunArguments(str(PIPELINE), arguments.input, arguments.run, overrides=OVERRIDES, limit=limit, resume=whole)
     profile = arguments.profile_to
-    summary = profiled(lambda: execute(run), profile) if profile else execute(run)
+    summary = profiled(lambda: execute(make_plan(run)), profile) if profile else execute(make_plan(run))
     return {
         "import_s": imported - started,
         "wall_s": time.perf_counter() - imported,

@@ -13,13 +13,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from groundtrace.pipelines.running.worker_hours import CALL_S, RECORD_S
+from groundtrace.pipelines.running.plan.forecast import CALL_S, RECORD_S
 
 MEASURED = {
     "band": 0.38,  # the share of NLVR's questions within the difficulty band
     "record_s": RECORD_S[1],
     "call_s": CALL_S[1],
-    "told_bytes": 354,  # bench_driver.py
+    "ends_bytes": 354,  # bench_driver.py
     "driver_s_per_million": 31.7,  # bench_driver.py
     "rejected_bytes": 460,  # a rejected row of the sample
     "cache_bytes_per_reply": 600,  # besides the reply's own text, which the cache holds twice
@@ -52,8 +52,8 @@ def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str
     requests = 1 + traced * (2 + 3 * g["entities"] + g["traces"])
     replies = g["k"] + traced * (1 + 3 * g["entities"] + 2 * g["traces"])
     in_tokens = requests * (g["image_tokens"] + g["text_tokens"]) + traced * g["image_tokens"]
-    told = g["traces"] * (g["trace_tokens"] + g["judge_tokens"]) + (1 + 3 * g["entities"]) * g["short_tokens"]
-    out_tokens = g["k"] * g["attempt_tokens"] + traced * told
+    teacher_tokens = g["traces"] * (g["trace_tokens"] + g["judge_tokens"]) + (1 + 3 * g["entities"]) * g["short_tokens"]
+    out_tokens = g["k"] * g["attempt_tokens"] + traced * teacher_tokens
     per_second = questions * requests / (86_400 * days)
     rl_rows = g["band"] * (1 - g["sft_ratio"])
     cached = replies * g["cache_bytes_per_reply"] + 2 * out_tokens * g["bytes_per_token"]
@@ -74,7 +74,7 @@ def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str
         "worker cores": questions * (g["record_s"] + requests * g["call_s"]) / 86_400 / days,
         "shards, GB": questions * ((2 * g["yield"] + rl_rows) * g["image_bytes"] + g["rejected_bytes"]) / 1e9,
         "reply cache, GB": questions * cached / 1e9,
-        "what ends tell, GB": questions * g["told_bytes"] / 1e9,
+        "tables of ends, GB": questions * g["ends_bytes"] / 1e9,
         "driver's sums, minutes": questions / 1e6 * g["driver_s_per_million"] / 60,
     }
 

@@ -231,7 +231,7 @@ def main() -> None:
     parser.add_argument("--side", choices=SIDES, required=True)
     parser.add_argument("--inputs", type=Path, required=True)
     parser.add_argument("--dtype", required=True)
-    parser.add_argument("--attention", default="sdpa", help="TRL's")
+    parser.add_argument("--attention", default="sdpa", help="attention implementation of TRL")
     for name in ("rows", "steps", "warmup", "tokens", "micro", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)
     arguments = vars(parser.parse_args())

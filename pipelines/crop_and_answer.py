@@ -30,7 +30,7 @@ from groundtrace.vision.crops import CropSettings
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section a stage. The policy's endpoint says how it writes coordinates."""
+    """The config of this pipeline: one section for each stage. The policy's endpoint needs a family or a frame."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)

@@ -59,10 +59,10 @@ def _verifying() -> VerifySettings:
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section a stage, with the paper's numbers.
+    """The config of this pipeline: one section for each stage, with the paper's values.
 
-    ``attempt`` and ``difficulty`` keep general questions with one or two right answers of five, of the cold-start model
-    in the paper; ``attempt.as_trained`` asks such a one in the words of its rows.
+    ``attempt`` and ``difficulty`` keep general questions with one or two right answers of five; the paper samples them
+    from its cold-start model. ``attempt.as_trained`` asks such a model with the prompts of its training rows.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

@@ -41,13 +41,13 @@ from groundtrace.vision.clips import VideoSettings
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section a stage."""
+    """The config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
-    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = True
+    open_choices: Annotated[bool, "rewrite multiple choice as open questions if the answer allows it"] = True
     attempt: AttemptSettings = field(default_factory=AttemptSettings)
     difficulty: DifficultySettings = field(default_factory=DifficultySettings)
     split: SplitSettings = field(default_factory=SplitSettings)

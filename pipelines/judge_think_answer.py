@@ -63,7 +63,7 @@ section decides so. The last is a reward of the paper (§3.2); here it is a gate
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section a stage."""
+    """The config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
@@ -76,7 +76,7 @@ class Settings(RunSettings):
     leak: LeakSettings = field(default_factory=LeakSettings)
     redundancy: RedundancySettings = field(default_factory=RedundancySettings)
     balance: BalanceSettings = field(default_factory=BalanceSettings)
-    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = True
+    open_choices: Annotated[bool, "rewrite multiple choice as open questions if the answer allows it"] = True
     rewrite: RewriteSettings = field(default_factory=RewriteSettings)
     domain: DomainSettings = field(default_factory=DomainSettings)
     attempt: AttemptSettings = field(default_factory=AttemptSettings)
@@ -84,7 +84,7 @@ class Settings(RunSettings):
     quality: QualitySettings = field(default_factory=QualitySettings)
     alike: AlikeSettings = field(default_factory=AlikeSettings)
     rl: AnswerSettings = field(default_factory=AnswerSettings)
-    ratio: Annotated[Mapping[str, PositiveWeight], "weights of the domains among the RL rows"] = field(
+    ratio: Annotated[Mapping[str, PositiveWeight], "the weight of each domain in the mix of RL rows"] = field(
         default_factory=lambda: {STEM: 50.0, GENERAL: 20.0}, hash=False
     )
     judges: JudgeSampleSettings = field(default_factory=JudgeSampleSettings)

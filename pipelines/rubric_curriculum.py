@@ -40,16 +40,16 @@ from groundtrace.vision.clips import VideoSettings
 class OneAttempt(AttemptSettings):
     """The base policy's attempts: one at each question of the sample (RuCL §3.2).
 
-    More are worth their cost where ``attempt_all`` is set and ``difficulty`` has a band.
+    More attempts are useful if ``attempt_all`` is set and ``difficulty`` has a band.
     """
 
-    k: Annotated[PositiveInt, "attempts at each question"] = 1
+    k: Annotated[PositiveInt, "the number of attempts at each question"] = 1
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 1
 
 
 @settings
 class AnyDifficulty(DifficultySettings):
-    """The band of pass rates: by default every question stays, as the paper trains on its data set as it is (§4.1)."""
+    """The band of pass rates. By default every question is kept: the paper trains on its whole data set (§4.1)."""
 
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = True
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = True
@@ -59,23 +59,25 @@ class AnyDifficulty(DifficultySettings):
 class SampledRubrics(RubricSettings):
     """How rubrics are mined (RuCL §4.1): 20 candidates, measured on N = 2,000 questions, kept from η = 0.99 on.
 
-    The paper's Table 1 splits easy from hard at a pass rate that it does not name; 0.8 reproduces the table.
+    The paper does not state the pass rate that splits easy from hard rubrics; 0.8 reproduces its Table 1.
     """
 
-    sample: Annotated[PositiveInt, "questions that are attempted, and on which the rubrics are judged"] = 2000
+    sample: Annotated[PositiveInt, "the number of questions that are attempted and on which the rubrics are judged"] = (
+        2000
+    )
 
 
 @settings
 class Settings(RunSettings):
-    """The config of this pipeline: one section a stage."""
+    """The config of this pipeline: one section for each stage."""
 
     video: VideoSettings = field(default_factory=VideoSettings)
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
-    open_choices: Annotated[bool, "turn multiple choice into open questions where the answer allows it"] = False
+    open_choices: Annotated[bool, "rewrite multiple choice as open questions if the answer allows it"] = False
     attempt_all: Annotated[
-        bool, "attempt every question and not only the sample, so that rows have pass rates and difficulty can filter"
+        bool, "attempt every question, not only the sample: rows then have pass rates, by which difficulty can filter"
     ] = False
     attempt: OneAttempt = field(default_factory=OneAttempt)
     difficulty: AnyDifficulty = field(default_factory=AnyDifficulty)

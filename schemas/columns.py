@@ -10,6 +10,7 @@ are equal if their values are.
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -53,7 +54,9 @@ class Column(Generic[T]):
         if not self.name.isidentifier():
             raise ColumnError(f"the column {self.name!r}: its name must be a Python identifier, such as word_count")
         if not self.meaning.strip():
-            raise ColumnError(f"the column {self.name} has no meaning: say in one sentence what it holds")
+            raise ColumnError(f"the column {self.name} has no meaning: describe in one sentence what it holds")
+        if not isinstance(self.type, pa.DataType):
+            raise ColumnError(f"the column {self.name}: its type must be an Arrow type, got {excerpt(self.type)}")
         if not is_plain(self.type):
             raise ColumnError(
                 f"the column {self.name} is of type {self.type}: use texts, numbers, booleans, and lists and structs "
@@ -107,11 +110,12 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether values of the type are texts, numbers, booleans, and lists and structs of these."""
+    """Whether values of the type are texts, numbers, booleans, and lists and structs (with fields) of these."""
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)
     if pa.types.is_struct(kind):
-        return all(is_plain(field.type) for field in kind)
+        names = {field.name for field in kind}  # Parquet has no empty structs, and an object has each field once
+        return 0 < len(names) == kind.num_fields and all(is_plain(field.type) for field in kind)
     is_number = pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64())
     return is_number or kind in (pa.string(), pa.bool_())
 
@@ -143,9 +147,7 @@ def _plain(value: object, kind: pa.DataType, where: str) -> Any:
         return value
     if pa.types.is_integer(kind):
         return _integer(value, kind, where)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _unfit(value, "a number", where)
-    return float(value)
+    return _number(value, kind, where)
 
 
 def _struct(value: object, kind: pa.StructType, where: str) -> dict[str, Any]:
@@ -177,6 +179,18 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
     except (OverflowError, pa.ArrowInvalid) as error:
         raise _unfit(value, f"a whole number that {kind} holds", where) from error
     return int(value)
+
+
+def _number(value: object, kind: pa.DataType, where: str) -> float:
+    """The value as a finite float: JSON, which exports write, has no others."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unfit(value, "a number", where)
+    try:
+        if math.isfinite(pa.scalar(float(value), kind).as_py()):
+            return float(value)
+    except OverflowError:  # an int may be too large for a float
+        pass
+    raise _unfit(value, f"a finite number that {kind} holds", where)
 
 
 def _unfit(value: object, expected: str, where: str) -> _Unfit:

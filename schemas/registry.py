@@ -93,9 +93,13 @@ class Registry(Generic[T]):
         found = self._source(name)
         if not isinstance(found, str):
             return found
-        made = self._loaded(found)
+        try:
+            made = self._loaded(found)
+        except RegistryError as error:
+            package = next((f"{each.origin}: {self.kind}.{name} " for each in self._installed_as(name)), "")
+            raise RegistryError(f"{package}{error}") from error
         if (own := getattr(made, "name", name)) != name:
-            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that one")
+            raise RegistryError(f"{name!r} names the {self.what} {found}, whose own name is {own!r}: use that name")
         return made
 
     def named(self, name: str) -> T:
@@ -115,7 +119,7 @@ class Registry(Generic[T]):
 
     def _source(self, name: str) -> str | T:
         """Where the part of that name is. Raises RegistryError where two have the name."""
-        plugins = [*_installed().get(self.kind, {}).get(name, ())]
+        plugins = [*self._installed_as(name)]
         plugins += [_configured[self.kind][name]] if name in _configured.get(self.kind, ()) else []
         paths = dict.fromkeys(plugin.path for plugin in plugins)
         if name in self.ours and (not paths or [*paths] == [self.ours[name]]):
@@ -128,6 +132,9 @@ class Registry(Generic[T]):
                 f"{name!r} is the name of two parts of the kind {self.kind}: {both}; rename one of them"
             )
         return plugins[0].path
+
+    def _installed_as(self, name: str) -> tuple[Plugin, ...]:
+        return _installed().get(self.kind, {}).get(name, ())
 
     def _loaded(self, path: str) -> T:
         try:
@@ -149,13 +156,15 @@ class Registry(Generic[T]):
     def wrong(self, path: str, found: Any, wanted: str) -> str:
         """The message for an imported value that is no part of this kind."""
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
-        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')} and is {is_class}"
+        return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
 
     def _unknown(self, name: object, form: str) -> str:
         known = tuple(self)
         said = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
         ignored = [f"{plugin} as {key}" for key, plugin in _of_no_kind().items()]
-        return said + (f"; no kind of part is named by {ignored[0]}: begin with {self.kind}." if ignored else "")
+        return said + (
+            f"; {ignored[0]} names no kind of part: its name must begin with {self.kind}." if ignored else ""
+        )
 
 
 def near(word: str, known: Collection[str]) -> str:
@@ -184,9 +193,9 @@ def load(path: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
         said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
-        raise RegistryError(
-            f"{path}, which cannot be imported ({' '.join(said.split())}{line}): make it importable"
-        ) from error
+        is_pythons = module.partition(".")[0] in sys.stdlib_module_names
+        remedy = f"{module} is a module of Python's own: rename yours" if is_pythons else "make it importable"
+        raise RegistryError(f"{path}, which cannot be imported ({' '.join(said.split())}{line}): {remedy}") from error
 
 
 def _line_of(error: BaseException, module: str) -> str:

@@ -32,11 +32,11 @@ def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str],
 def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str:
     size_bytes = path.stat().st_size
     if size_bytes != entry.size_bytes:
-        return f"{name} has {size_bytes} bytes where run.json says {entry.size_bytes}"
+        return f"{name} has {size_bytes} bytes, but run.json lists {entry.size_bytes}"
     if digests:
         with path.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != entry.sha256:
-                return f"{name} is another file than the one that run.json names"
+                return f"{name} differs from the file that run.json lists"
     return ""
 
 

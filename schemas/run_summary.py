@@ -150,7 +150,7 @@ class BlindType:
 
 @dataclass(frozen=True)
 class BlindFigures:
-    """What the best policy that never looks earns on the RL rows (:mod:`groundtrace.rewards.blindness`).
+    """The rewards of the best policy that never looks, on the RL rows (:mod:`groundtrace.rewards.blindness`).
 
     Attributes:
         reward: the reward recipe that the rows are made for.

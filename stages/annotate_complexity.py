@@ -35,9 +35,9 @@ CANNOT = "cannot_judge"
 
 @settings
 class ComplexitySettings:
-    """How the judge is asked for the complexity."""
+    """The judge's replies on the complexity of questions."""
 
-    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_complexity(reply: Answered) -> tuple[str, str]:

@@ -39,9 +39,9 @@ _SCIENCE = re.compile(
 
 @settings
 class DomainSettings:
-    """The domains of sources that are known by name."""
+    """The domains of known sources."""
 
-    sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source"] = field(
+    sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source field"] = field(
         default_factory=dict, hash=False
     )
 

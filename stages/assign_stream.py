@@ -27,9 +27,9 @@ NO_BOXES = "no_boxes"
 class ColdStartSettings:
     """The ratio of the two streams among SFT rows."""
 
-    grounded: Annotated[PositiveWeight, "weight of traces with boxes"] = 32.0
-    textual: Annotated[PositiveWeight, "weight of traces in words alone"] = 3.0
-    seed: Annotated[int, "another seed is another assignment"] = 0
+    grounded: Annotated[PositiveWeight, "the weight of traces with boxes"] = 32.0
+    textual: Annotated[PositiveWeight, "the weight of traces without boxes"] = 3.0
+    seed: Annotated[int, "the seed of the assignment"] = 0
 
     @property
     def ratio(self) -> dict[str, float]:

@@ -39,11 +39,11 @@ PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 class AttemptSettings:
     """The policy's attempts at a question."""
 
-    k: Annotated[PositiveInt, "attempts at each question"] = 4
+    k: Annotated[PositiveInt, "the number of attempts at each question"] = 4
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
-    temperature: Annotated[Temperature, "of the policy"] = 1.0
-    max_tokens: Annotated[PositiveInt, "new tokens of an attempt"] = 2048
-    as_trained: Annotated[bool, "ask in the words of the shards' user turns, for a policy trained on them"] = False
+    temperature: Annotated[Temperature, "the policy's sampling temperature"] = 1.0
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of an attempt"] = 2048
+    as_trained: Annotated[bool, "ask with the user turns of the shards, for a policy that was trained on them"] = False
 
     def __post_init__(self) -> None:
         if self.k_min > self.k:

@@ -25,9 +25,9 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 @settings
 class BalanceSettings:
-    """The bins of lengths, and how much of the chains one of them may hold."""
+    """The length bins of chains of thought, and the maximum share of one bin."""
 
-    edges_words: Annotated[tuple[int, ...], "where a bin ends and the next one begins, in words of the thought"] = (
+    edges_words: Annotated[tuple[int, ...], "the bounds between the bins, in words of the thought"] = (
         32,
         64,
         128,
@@ -35,11 +35,13 @@ class BalanceSettings:
         512,
         1024,
     )
-    max_share: Annotated[float, Field(gt=0, le=1), "of all chains kept, in one bin; 1 turns the balance off"] = 0.5
+    max_share: Annotated[
+        float, Field(gt=0, le=1), "the maximum share of the kept chains in one bin; 1 turns the balance off"
+    ] = 0.5
 
     def __post_init__(self) -> None:
         if not self.edges_words or any(a >= b for a, b in zip((0, *self.edges_words), self.edges_words, strict=False)):
-            raise ValueError(f"edges_words must rise from above 0, got {list(self.edges_words)}")
+            raise ValueError(f"edges_words must be increasing numbers above 0, got {list(self.edges_words)}")
 
 
 def length_of(text: str) -> int:

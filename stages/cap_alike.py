@@ -30,7 +30,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 class AlikeSettings:
     """How many questions of one kind are kept."""
 
-    max_alike: Annotated[PositiveInt, "questions of one source, wording and answer"] = 10
+    max_alike: Annotated[PositiveInt, "the maximum number of questions with the same source, wording and answer"] = 10
 
 
 def template_of(text: str) -> str:

@@ -37,11 +37,13 @@ AnswerKey = tuple[str, str, bool]
 
 @settings
 class AnswerSettings:
-    """How many RL questions may be answered without a look; 1 turns a ceiling off."""
+    """The maximum shares of RL questions that a policy can answer without looking; 1 turns a limit off."""
 
-    max_absent: Annotated[Share, "of the rows, those that ask for what is not there"] = 0.1
+    max_absent: Annotated[Share, "the maximum share of rows that ask for something that is not in the image"] = 0.1
     max_same_answer: Annotated[
-        float, Field(ge=0.5, le=1), "of yes/no questions, of choices and of counts, those with one and the same answer"
+        float,
+        Field(ge=0.5, le=1),
+        "the maximum share of rows with the same answer, among yes/no questions, choices and counts separately",
     ] = 0.6
 
 

@@ -58,7 +58,7 @@ def clean_text(text: str, media_count: int = 1) -> str:
 
 @settings
 class CleanSettings:
-    """What a cleaned question may be."""
+    """The limits of a cleaned question."""
 
     max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 

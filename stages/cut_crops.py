@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from groundtrace.schemas.records import Draft, Overlay
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
 from groundtrace.vision.crops import Crop, CropSettings, crops_of, cut
 from groundtrace.vision.hashing import sha256_bytes
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 from groundtrace.vision.overlay import encode_png
 
 

@@ -15,10 +15,10 @@ from pydantic import NonNegativeInt, PositiveInt
 from groundtrace.config.settings import settings
 from groundtrace.schemas.json_lines import NotAnObject, parse_object, read_lines
 from groundtrace.schemas.records import Draft, MediaRef
-from groundtrace.stages.ingest_records import STAGE_CACHE_BYTES, UNSUPPORTED_MEDIA, MediaRoots, check_medium
+from groundtrace.stages.ingest_records import UNSUPPORTED_MEDIA, check_medium
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 from groundtrace.vision.hashing import hamming, same_image
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import STAGE_CACHE_BYTES, MediaRoots, MediaStore
 
 CONTAMINATED = "contaminated"
 _WORD = re.compile(r"\w+")
@@ -26,15 +26,17 @@ _WORD = re.compile(r"\w+")
 
 @settings
 class DecontaminateSettings:
-    """What the questions must not share with a benchmark."""
+    """How a question or image that is also in a benchmark is found."""
 
-    benchmark: Annotated[str, "the benchmark's folder with records.jsonl (empty: none)"] = ""
-    ngram: Annotated[PositiveInt, "words in a row that make an overlap"] = 13
-    max_distance: Annotated[NonNegativeInt, "bits by which the hashes of images that count as one may differ"] = 4
+    benchmark: Annotated[str, "the benchmark's folder, which holds records.jsonl (empty: none)"] = ""
+    ngram: Annotated[PositiveInt, "the number of shared words in a row that make an overlap"] = 13
+    max_distance: Annotated[
+        NonNegativeInt, "two images count as the same if their hashes differ in at most this number of bits"
+    ] = 4
 
     def __post_init__(self) -> None:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"benchmark: there is no {self.benchmark}/records.jsonl")
+            raise ValueError(f"benchmark: there is no file {self.benchmark}/records.jsonl")
         if self.benchmark:
             check_benchmark(self.benchmark)
 
@@ -65,7 +67,7 @@ def check_benchmark(folder: str) -> None:
             try:
                 kind = store.kind_of(uri)
             except OSError as error:
-                raise ValueError(f"{where}: {error}; put it there or take it out of media") from error
+                raise ValueError(f"{where}: {error}; add the file, or remove it from media") from error
             if kind is None:
                 raise ValueError(f"{where}: {uri} is neither an image nor a clip")
 

@@ -11,13 +11,12 @@ from functools import partial
 
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Draft, MediaRef, Overlay
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage import DraftStage, Stage, Work
 from groundtrace.vision.clips import encode_frame
 from groundtrace.vision.frame_overlay import draw_on_frames, stable_ids
 from groundtrace.vision.frames import Frame
 from groundtrace.vision.hashing import sha256_bytes
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 from groundtrace.vision.overlay import Mark, draw_overlay, encode_png
 from groundtrace.vision.samples import Pixels
 

@@ -31,20 +31,6 @@ from groundtrace.stages.plumbing.stage import (
 NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
-@dataclass(frozen=True)
-class Draw:
-    """The questions that one pass over the input draws.
-
-    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
-    rows (None: no target). ``last`` is False for a pass that is repeated with more questions if it gives fewer rows
-    than the target.
-    """
-
-    below: str = ""
-    target_sft: int | None = None
-    last: bool = True
-
-
 def is_drawn(question_id: str, below: str | None) -> bool:
     """Whether the id's hash is below the threshold; "" and None draw every question."""
     return not below or order_key(question_id) < below

@@ -18,15 +18,15 @@ TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 @settings
 class DifficultySettings:
-    """The band of pass rates; each end is left out unless it is included."""
+    """The band of pass rates to keep; its ends are excluded by default."""
 
-    low: Annotated[Share, "the lower end"] = 0.0
-    high: Annotated[Share, "the upper end"] = 1.0
+    low: Annotated[Share, "the lower end of the band"] = 0.0
+    high: Annotated[Share, "the upper end of the band"] = 1.0
     include_low: Annotated[bool, "keep a pass rate of exactly low"] = False
     include_high: Annotated[bool, "keep a pass rate of exactly high"] = False
     route: Annotated[
         tuple[Literal["too_easy", "too_hard"], ...],
-        "sides that leave by an output of their own, not rejected",
+        "the reasons whose records go to an output of their own instead of being rejected",
     ] = ()
 
     def __post_init__(self) -> None:

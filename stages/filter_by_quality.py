@@ -40,9 +40,9 @@ REASON_OF = {
 
 @settings
 class QualitySettings:
-    """How the judge is asked for the quality."""
+    """The judge's replies on the quality of questions."""
 
-    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_quality(reply: Answered) -> tuple[str, str]:

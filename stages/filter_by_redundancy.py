@@ -35,9 +35,9 @@ _EMPTY_WORDS = frozenset(
 
 @settings
 class RedundancySettings:
-    """How much of a thought may be its answer."""
+    """How much of a thought may repeat its answer."""
 
-    max_overlap: Annotated[Share, "share of the thought's words that may stand in the answer"] = 0.5
+    max_overlap: Annotated[Share, "the maximum share of the thought's words that are also in the answer"] = 0.5
 
 
 def content_words(text: str) -> frozenset[str]:

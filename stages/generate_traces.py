@@ -37,11 +37,11 @@ PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 @settings
 class TraceSettings:
-    """How the teacher's traces are sampled: the paper's values."""
+    """How the teacher's traces are sampled; the defaults are the paper's values."""
 
-    n: Annotated[PositiveInt, "traces of each question"] = 8
-    temperature: Annotated[Temperature, "of the teacher"] = 0.6
-    max_tokens: Annotated[PositiveInt, "new tokens of a trace"] = 6144
+    n: Annotated[PositiveInt, "the number of traces for each question"] = 8
+    temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a trace"] = 6144
 
     @property
     def sampling(self) -> Sampling:

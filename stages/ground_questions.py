@@ -33,10 +33,10 @@ PROMPT = "attempt_with_boxes.v1"
 
 @settings
 class GroundSettings:
-    """The policy's reasoning with boxes."""
+    """How the policy's reasoning with boxes is sampled."""
 
-    temperature: Annotated[Temperature, "of the policy"] = 0.0
-    max_tokens: Annotated[PositiveInt, "new tokens of the reasoning"] = 4096
+    temperature: Annotated[Temperature, "the policy's sampling temperature"] = 0.0
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of the reasoning"] = 4096
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:

@@ -33,19 +33,17 @@ from groundtrace.stages.plumbing.stage import (
 )
 from groundtrace.stages.sources.base import RowSettings, Source
 from groundtrace.stages.sources.registry import read_source
-from groundtrace.storage.places import STANDARD, StorageSettings
 from groundtrace.vision.clips import VideoSettings, clip_ref
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 from groundtrace.vision.frames import DEFAULT_VIDEO_LIMITS
 from groundtrace.vision.hashing import dhash, pixel_sha256, sha256_bytes
-from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaStore
+from groundtrace.vision.media import MediaMissing, MediaNotAllowed, MediaRoots, MediaStore
 
 DUPLICATE_ID, INVALID_BOXES = "duplicate_id", "invalid_boxes"
 MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"
 UNDECODABLE_MEDIA, UNSUPPORTED_MEDIA = "undecodable_media", "unsupported_media"
 CLIP_SHARE = 0.01
 MAX_CLIP_BYTES = DEFAULT_VIDEO_LIMITS.max_bytes
-STAGE_CACHE_BYTES = 32 * 2**20
 
 
 @record
@@ -75,19 +73,6 @@ class IngestPart:
     valid: InputRecord | None = None
     invalid: InvalidRow | None = None
     medium: CheckedMedium | None = None
-
-
-@dataclass(frozen=True)
-class MediaRoots:
-    """The roots of ``input:`` and ``run:`` media, and how remote ones are reached."""
-
-    input_root: str
-    run_root: str
-    storage: StorageSettings = STANDARD
-
-    def store(self) -> MediaStore:
-        """The store over these roots. A stage reads most images once, so its cache of decoded images is small."""
-        return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:

@@ -56,12 +56,12 @@ _EXACT = Sampling(max_tokens=16384)
 
 @settings
 class LocateSettings:
-    """What may become a pseudo-box."""
+    """The limits of pseudo-boxes; a question outside them gets no boxes."""
 
-    max_targets: Annotated[PositiveInt, "a question of which more kinds of things are named stays without any"] = 10
-    max_boxes: Annotated[PositiveInt, "and so does one with more boxes"] = 32
-    min_found: Annotated[Share, "the least share of the named kinds that the detector must find"] = 1.0
-    max_tokens: Annotated[PositiveInt, "new tokens of the teacher's reply"] = 2048
+    max_targets: Annotated[PositiveInt, "the maximum number of kinds of objects that the teacher names"] = 10
+    max_boxes: Annotated[PositiveInt, "the maximum number of boxes that the detector finds"] = 32
+    min_found: Annotated[Share, "the minimum share of the named kinds that the detector finds"] = 1.0
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of the teacher's reply"] = 2048
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:

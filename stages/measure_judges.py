@@ -45,9 +45,9 @@ CALLS_A_TRACE = 2 * len(ASPECTS)
 
 @settings
 class JudgeSampleSettings:
-    """On how many traces the judges are measured."""
+    """How many traces the judges are measured on."""
 
-    sample: Annotated[PositiveInt, "chains of thought; each takes six calls of the judge"] = 50
+    sample: Annotated[PositiveInt, "the number of chains of thought; each needs six calls to the judge"] = 50
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,12 @@ Streams = tuple[str, ...]
 
 @settings
 class BatchSettings:
-    """What a batch is made of."""
+    """The mix of questions in a batch."""
 
     dual_share: Annotated[
         float,
         Field(gt=0, lt=1),
-        "share of a batch's prompts for questions of two streams, both prompts counted",
+        "the share of a batch's prompts that belong to questions with two streams; both prompts count",
     ] = 0.9
 
 

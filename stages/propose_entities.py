@@ -35,10 +35,10 @@ ROUNDING_S = 0.05
 
 @settings
 class ProposeSettings:
-    """What the teacher may propose; the paper's bound is 10 entities."""
+    """The limits of the teacher's proposals; the paper allows 10 entities."""
 
-    max_entities: Annotated[PositiveInt, "entities of a question"] = 10
-    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+    max_entities: Annotated[PositiveInt, "the maximum number of entities of a question"] = 10
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:

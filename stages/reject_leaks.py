@@ -33,9 +33,11 @@ PROMPT = "judge_leak.v2"
 
 @settings
 class LeakSettings:
-    """Of which traces the judge is asked."""
+    """Which traces the judge checks for leaks."""
 
-    ask: Annotated[Literal["all", "none"], "the judge reads all traces that the phrases let pass, or none"] = "all"
+    ask: Annotated[
+        Literal["all", "none"], "whether the judge checks all traces in which no leaking phrase was found, or none"
+    ] = "all"
 
 
 def reasoning_of(text: str) -> str:

@@ -18,10 +18,10 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft, Question
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.metrics import count_in
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, kept_output, rejected_output
 from groundtrace.vision.hashing import hamming, same_image
+from groundtrace.vision.media import MediaRoots
 
 DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
 # Words whose upper case has no meaning. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep
@@ -37,7 +37,7 @@ class DedupSettings:
 
     near: Annotated[bool, "also reject near duplicates of an image"] = True
     max_distance: Annotated[
-        int, Field(ge=0, lt=len(BANDS)), "bits by which the hashes of near duplicates may differ"
+        int, Field(ge=0, lt=len(BANDS)), "the maximum number of bits by which the hashes of near duplicates differ"
     ] = 4
 
 

@@ -38,9 +38,9 @@ _LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answe
 
 @settings
 class RewriteSettings:
-    """How questions are rewritten."""
+    """The teacher's replies with rewritten questions."""
 
-    max_tokens: Annotated[PositiveInt, "new tokens of a reply"] = 2048
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def has_option_letters(text: str) -> bool:

@@ -30,7 +30,7 @@ class SplitSettings:
     """How the media groups are split between SFT and RL."""
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
-    seed: Annotated[int, "another seed is another split"] = 0
+    seed: Annotated[int, "the seed of the split"] = 0
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:

@@ -41,15 +41,13 @@ def _default_floors() -> dict[str, float]:
 
 @settings
 class VerifySettings:
-    """``min_score`` is the paper's 0.7; ``gate`` holds the weights and threshold of Eq. 9.
+    """The minimum scores of a trace that is kept, and the scorers that verify it.
 
-    ``floors`` are the least values of single verdicts by the scorer's name: of ``spatial`` what pointing earns
-    (:mod:`groundtrace.rewards.pointing_score`; 1 is all targets of a count, and no point off its object), of
-    ``counting`` the pairing of points and counted objects, of
-    ``temporal`` the share of what is said of a clip that its frames show. A scorer that is not listed has its own
-    floor. A verdict that is not applicable passes, and one that failed does not. ``planner``
-    chooses the scorers: ``rules``, or ``judge`` for a call of the judge per trace. ``synthetic_sources`` are sources
-    (the records' ``source``) of charts, maps and the like, whose objects the pointer looks for instead of the detector.
+    ``floors`` are minimum values of single verdicts, by the scorer's name. ``spatial`` is the score for pointing
+    (:mod:`groundtrace.rewards.pointing_score`; 1 if each target of a count has a point and each point is on its
+    object), ``counting`` the match of points and counted objects, and ``temporal`` the share of the statements about a
+    clip that its frames show. A scorer that is not listed uses its own floor. A verdict that is not applicable passes,
+    and a failed verdict does not. ``gate`` holds the weights and the threshold of Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -58,14 +56,16 @@ class VerifySettings:
         "min_temporal": "floors.temporal",
     }
 
-    min_score: Share = 0.7
+    min_score: Annotated[Share, "the minimum score of a trace; 0.7 is the paper's"] = 0.7
     floors: Mapping[str, Share] = field(default_factory=_default_floors, hash=False)
     gate: GateSettings = field(default_factory=GateSettings)
-    planner: Planner = "rules"
-    synthetic_sources: tuple[str, ...] = ()
+    planner: Annotated[Planner, "what chooses the scorers of a trace: rules, or one call to the judge"] = "rules"
+    synthetic_sources: Annotated[
+        tuple[str, ...], "sources of charts, maps and similar images, whose objects the pointer finds, not the detector"
+    ] = ()
     scorers: Annotated[
         ScorerArguments,
-        "arguments of scorers, by name or module:NAME; one that is not among the recipe's runs besides them",
+        "arguments of scorers, by name or module:NAME; a scorer that the recipe does not have is added to it",
     ] = field(default_factory=dict, hash=False)
 
     def floor_of(self, scorer: Scorer) -> float:
@@ -81,7 +81,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
-        raise ValueError(f"scorers need names of their own, and one named {outcome.NAME}; got {', '.join(names)}")
+        raise ValueError(f"scorers need different names, and one must be {outcome.NAME}; got {', '.join(names)}")
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)

@@ -46,10 +46,13 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """How the teacher's traces are sampled. The paper does not say; its training takes sequences of up to 20K."""
+    """How the teacher's traces are sampled.
 
-    temperature: Annotated[Temperature, "of the teacher"] = 0.6
-    max_tokens: Annotated[PositiveInt, "new tokens of a trace"] = 8192
+    The paper does not give these values; its training uses sequences of up to 20K tokens.
+    """
+
+    temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a trace"] = 8192
 
     @property
     def sampling(self) -> Sampling:

@@ -22,7 +22,6 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from groundtrace.config.settings import settings
 from groundtrace.schemas.ordering import order_key
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, EndData
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.stages.plumbing.packing import LEVEL, unpacked
@@ -39,7 +38,7 @@ from groundtrace.stages.plumbing.shard_files import (
 )
 from groundtrace.stages.plumbing.spill import read_spilled, spill, spool_folder
 from groundtrace.storage.places import Place, place
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 
 IMAGE_COLUMNS = ("images", "overlays")
 PLAN_BITS = 32
@@ -48,14 +47,14 @@ PART_BYTES = 8_000_000
 
 @settings
 class ShardSettings:
-    """The size of the shards, and what else their rows hold; the Hub's viewer refuses row groups above 286 MB."""
+    """The size of the shards, and optional contents of their rows. The Hub's viewer refuses row groups above 286 MB."""
 
-    shards: Annotated[NonNegativeInt, "how many there are (0: as many as shard_bytes needs)"] = 0
-    shard_bytes: Annotated[PositiveInt, "the size of a shard, on average, when shards is 0"] = 400_000_000
-    row_group_bytes: Annotated[PositiveInt, "the size of a row group"] = 100_000_000
-    max_group_rows: Annotated[PositiveInt, "rows of a row group"] = 1000
-    other_traces: Annotated[bool, "SFT rows hold the traces that were not chosen too, with their verdicts"] = False
-    rejected_images: Annotated[bool, "rejected rows hold the bytes of their images too, not references alone"] = False
+    shards: Annotated[NonNegativeInt, "the number of shards (0: as many as shard_bytes needs)"] = 0
+    shard_bytes: Annotated[PositiveInt, "the average size of a shard, if shards is 0"] = 400_000_000
+    row_group_bytes: Annotated[PositiveInt, "the maximum size of a row group"] = 100_000_000
+    max_group_rows: Annotated[PositiveInt, "the maximum number of rows in a row group"] = 1000
+    other_traces: Annotated[bool, "SFT rows also hold the traces that were not chosen, with their verdicts"] = False
+    rejected_images: Annotated[bool, "rejected rows hold the bytes of their images, not only references"] = False
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:

@@ -27,6 +27,11 @@ FLOORS = {
     "pipelines": 9,
 }
 """Of the packages of ``groundtrace``, whether their folder is in it or linked into it."""
+ROOMS = {
+    "groundtrace.stages": {"sources": 0, "plumbing": 1, "": 2},
+    "groundtrace.pipelines.running": {"endings": 0, "settings": 0, "plan": 1, "execute": 2, "account": 3, "": 4},
+}
+"""The floors inside a package, of its subfolders and files; "" are all that are not named."""
 ROOF = 10
 """Above all of them: the files of groundtrace/ itself."""
 FACES = {f"groundtrace.rewards.{name}" for name in ("easyr1", "swift", "trl", "verl")}
@@ -64,6 +69,14 @@ def place_of(module: str) -> tuple[str, int]:
     return parts[1], FLOORS[parts[1]]
 
 
+def room_of(module: str, package: str) -> tuple[str, int]:
+    """The part of a package of :data:`ROOMS` that a module belongs to, and its floor; a module of no part is below."""
+    if not is_in(module, package):
+        return module, -1
+    rooms, name = ROOMS[package], module.removeprefix(package).lstrip(".").partition(".")[0]
+    return (name, rooms[name]) if name in rooms else ("", rooms[""])
+
+
 def modules_named(node: ast.AST, package: str) -> list[str]:
     """The modules that a node imports; a relative import counts from the file's package."""
     if isinstance(node, ast.Import):
@@ -94,6 +107,12 @@ def is_in(module: str, package: str) -> bool:
     return f"{module}.".startswith(f"{package}.")
 
 
+def climbs(name: str, module: str) -> bool:
+    """Whether a module imports from a higher floor of its package, or from another part on its floor."""
+    parts = ((room_of(name, package), room_of(module, package)) for package in ROOMS)
+    return any(0 <= floor <= below and room != other for (room, floor), (other, below) in parts)
+
+
 def forbidden(root: Path) -> Iterator[str]:
     """The arrows that the house does not allow, as ``file:line module``."""
     for file in files_of(root):
@@ -102,7 +121,8 @@ def forbidden(root: Path) -> Iterator[str]:
         for node in ast.walk(ast.parse((root / file).read_bytes())):
             for module in modules_named(node, ".".join(file.parent.parts)):
                 other, below = place_of(module)
-                if (below >= floor and other != package) or other in GROUND or is_barred(name, node, module):
+                barred = is_barred(name, node, module) or climbs(name, module)
+                if (below >= floor and other != package) or other in GROUND or barred:
                     yield f"{file}:{node.lineno} {module}"  # type: ignore[attr-defined]
 
 
@@ -177,6 +197,19 @@ ARROWS = [
     ("rewards/verl.py", "from groundtrace.publishing.rewards.verl import compute_score", []),
     ("rewards/verifier.py", "from groundtrace.rewards import scorers", []),
     ("publishing/hub/x.py", "from groundtrace.publishing.hub import sources\nimport groundtrace.publishing.card", []),
+    (
+        "stages/plumbing/x.py",
+        "from groundtrace.stages.draw_questions import Draw",
+        [":1 groundtrace.stages.draw_questions"],
+    ),
+    ("stages/plumbing/x.py", "from groundtrace.stages import draw_questions", [":1 groundtrace.stages"]),
+    ("stages/sources/x.py", "import groundtrace.stages.plumbing.stage", [":1 groundtrace.stages.plumbing.stage"]),
+    ("pipelines/running/plan/x.py", "from ..execute import y", [":1 groundtrace.pipelines.running.execute"]),
+    ("pipelines/running/execute/x.py", "from ..account.y import z", [":1 groundtrace.pipelines.running.account.y"]),
+    ("pipelines/running/plan/x.py", "from ..run import execute", [":1 groundtrace.pipelines.running.run"]),
+    ("pipelines/running/account/x.py", "from ..plan.y import z\nfrom ..execute.y import z\nfrom . import y", []),
+    ("pipelines/running/run.py", "from groundtrace.pipelines.running.account.y import z", []),
+    ("stages/plumbing/x.py", "from groundtrace.stages.sources.base import Source\nimport groundtrace.vision", []),
     ("__main__.py", "from groundtrace.pipelines.commands.cli import main", []),
     ("stages/x.py", "from .rows import Row\nfrom . import rows\nfrom groundtrace.stages.plumbing.rows import Row", []),
     ("stages/x.py", "import json, numpy, apache_beam\nfrom groundtrace.rewards.rubrics import measure", []),

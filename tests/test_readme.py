@@ -9,8 +9,7 @@ import pytest
 from groundtrace.config.settings import load_config
 from groundtrace.pipelines.commands import cli
 from groundtrace.pipelines.grounded_cot import Settings
-from groundtrace.pipelines.running.endings import ending_of
-from groundtrace.pipelines.running.errors import ConservationError, RunPaused
+from groundtrace.pipelines.running.endings import ConservationError, RunPaused, ending_of
 from groundtrace.schemas.errors import UserError
 
 from .docs.pages import ROOT, blocks, commands

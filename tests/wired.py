@@ -1,11 +1,11 @@
 """The stages that a recipe wires with its settings' defaults, without an input."""
 
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.pipelines.running.wiring import stages_of
-from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.pipelines.running.plan.wiring import stages_of
 from groundtrace.stages.plumbing.recipe import Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
 from groundtrace.stages.sources.base import Source
+from groundtrace.vision.media import MediaRoots
 
 
 def default_stages(recipe: Recipe) -> StageList:

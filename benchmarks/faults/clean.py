@@ -38,6 +38,7 @@ def _after(form: str) -> Plant:
     """A right conclusion of a counting question behind the reasoning."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
+        """The response with the conclusion; None for other questions."""
         wrong = wrong_count(right, rng)
         if right.count is None or wrong is None:
             return None
@@ -54,7 +55,7 @@ def _after(form: str) -> Plant:
     return plant
 
 
-def _said(yes: str, no: str) -> Plant:
+def _verdict(yes: str, no: str) -> Plant:
     """A right conclusion of a question of yes or no."""
 
     def plant(right: Right, _rng: random.Random) -> str | None:
@@ -264,12 +265,12 @@ KINDS: dict[str, Plant] = {
     "conclusion: so there are N": _after("So there {is_are} {n} {noun}."),
     "conclusion: in total": _after("In total that makes {n}."),
     "conclusion: the answer": _either(
-        _after("The answer is {n}."), _said("So the answer is yes.", "So the answer is no.")
+        _after("The answer is {n}."), _verdict("So the answer is yes.", "So the answer is no.")
     ),
     "conclusion: spelled out": _after("I count {word} {noun}."),
     "conclusion: a sum": _after("{sum} = {n}."),
-    "conclusion: the statement": _said("It is therefore true.", "It is therefore not true."),
-    "conclusion: negated": _said("It is not false, it is true.", "It is not true, it is false."),
+    "conclusion: the statement": _verdict("It is therefore true.", "It is therefore not true."),
+    "conclusion: negated": _verdict("It is not false, it is true.", "It is not true, it is false."),
     "another number ruled out": _after("There are not {wrong} {noun}, there {is_are} {n}."),
     "another number supposed": _after("Had there been {wrong}, the answer would have been {wrong}."),
     "counts of parts with their sum": _by_region,
@@ -286,8 +287,10 @@ KINDS: dict[str, Plant] = {
         after=f" The image is {right.asked.width} pixels wide and has two sides, left and right."
     ),
     "the question repeated": lambda right, _: right.write(before=f"The question is: {right.asked.question} "),
-    "a verdict supposed": _said("If it did not hold, the answer would be no.", "If it held, the answer would be yes."),
-    "a verdict ruled out": _said(
+    "a verdict supposed": _verdict(
+        "If it did not hold, the answer would be no.", "If it held, the answer would be yes."
+    ),
+    "a verdict ruled out": _verdict(
         "One might think that the statement is false, but it is true.",
         "One might think that the statement is true, but it is false.",
     ),

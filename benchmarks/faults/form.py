@@ -50,7 +50,7 @@ def _xy(point: Point) -> tuple[str, str]:
 
 
 def _with(**attributes: str) -> Rewrite:
-    """A point whose tag has these attributes; X and Y stand for its coordinates."""
+    """A point whose tag has these attributes; X and Y are replaced by its coordinates."""
 
     def rewrite(point: Point) -> str:
         values = {"X": number(point.x), "Y": number(point.y)}

@@ -33,6 +33,7 @@ def _labelled(name: Name, every: bool = False) -> Plant:
     """One point, or every one, under another label."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
+        """The response with the other labels; None if a label would stay the same."""
         chosen = range(len(right.points)) if every else [rng.randrange(len(right.points))]
         points = list(right.points)
         for number in chosen:

@@ -86,7 +86,7 @@ class Right:
     def thought(
         self, points: Sequence[Point] | None = None, tags: Sequence[str] | None = None, reason: str | None = None
     ) -> str:
-        """What stands between the think tags."""
+        """The text between the think tags."""
         tags = [tag(point) for point in (self.points if points is None else points)] if tags is None else tags
         found = f"{self.opening} {', '.join(tags)}. " if tags else ""
         return found + (self.reason if reason is None else reason)

@@ -64,7 +64,7 @@ def executed(trajectories: Sequence[Sequence[str]], image: Pixels, boxes: Sequen
     """Each trajectory, given by the code of its calls, executed. ``boxes`` are of what the question asks about.
 
     Each image has a process and a folder of its own, in which all codes run in the same order, so that no code can
-    tell the images apart by what an earlier run left.
+    distinguish the images by files of an earlier run.
     """
     codes = list(dict.fromkeys(code for codes in trajectories for code in codes))
     groups = groups_of(boxes)
@@ -73,8 +73,8 @@ def executed(trajectories: Sequence[Sequence[str]], image: Pixels, boxes: Sequen
         folders = [Path(tempfile.mkdtemp(dir=name)) for _ in images]
         for folder, each in zip(folders, images, strict=True):
             _write(folder / "image.png", each)
-        command, told = [sys.executable, "-c", _RUNNER], json.dumps([codes, list(map(str, folders))]).encode()
-        subprocess.run(command, input=told, capture_output=True, timeout=TIMEOUT_S, check=True)
+        command, tasks = [sys.executable, "-c", _RUNNER], json.dumps([codes, list(map(str, folders))]).encode()
+        subprocess.run(command, input=tasks, capture_output=True, timeout=TIMEOUT_S, check=True)
         runs = dict(zip(codes, zip(*map(_outputs, folders), strict=True), strict=True))
     return [
         Trajectory((*_judged([runs[code] for code in each], image, groups), None), groups=len(groups))

@@ -88,15 +88,15 @@ def _honest_too(posed: Posed, group: Sequence[Written], hacks: Sequence[Hack]) -
     gold, scene = posed.asked.question.gold_boxes or (), posed.asked.scene
     asks_for_all = {box.centre for box in gold} == {box.centre for box in scene}
     return tuple(
-        _says_as(group[0], written) or (hack.knows == SCENE and asks_for_all)
+        _same_response(group[0], written) or (hack.knows == SCENE and asks_for_all)
         for hack, written in zip(hacks, group[1:], strict=True)
     )
 
 
-def _says_as(honest: Written, own: Written) -> bool:
+def _same_response(honest: Written, own: Written) -> bool:
     one, other = parse_response(honest.text), parse_response(own.text)
-    said = [((each.think or "").strip(), each.answer) for each in (one, other)]
-    return said[0] == said[1] and one.has_format == other.has_format and honest.code == own.code
+    texts = [((each.think or "").strip(), each.answer) for each in (one, other)]
+    return texts[0] == texts[1] and one.has_format == other.has_format and honest.code == own.code
 
 
 def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:

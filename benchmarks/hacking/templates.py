@@ -59,8 +59,8 @@ def _hack(entry: Mapping[str, Any]) -> Hack:
     def write(asked: Asked) -> Written:
         given = _given(asked, asked.usual if entry["knows"] == NOTHING else asked.question.answer)
         filled = [(kind, _template(text).render(given)) for kind, text in turns]
-        said = "\n".join(text for kind, text in filled if kind == "say")
-        return Written(said, tuple(text for kind, text in filled if kind == "code"))
+        response = "\n".join(text for kind, text in filled if kind == "say")
+        return Written(response, tuple(text for kind, text in filled if kind == "code"))
 
     return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""))
 

@@ -95,7 +95,7 @@ def swapped(right: Right, rng: random.Random) -> str | None:
 
 
 def missed(right: Right, rng: random.Random) -> str | None:
-    """One of several objects has no point; what is said of their number is unchanged."""
+    """One of several objects has no point; their stated number is unchanged."""
     points = list(right.points)
     if len(points) < 2:
         return None

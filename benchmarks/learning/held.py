@@ -2,8 +2,8 @@
 
 A figure is a ratio of sums over answers. The answers of several seeds are to the same questions; their figure is the
 mean of the seeds' ratios. An interval holds the middle 95 % of the figure over draws of the scenes with replacement, of
-one figure or of the difference of two over the same draws. It says how sure the figure is for scenes like these, and
-nothing of other seeds.
+one figure or of the difference of two over the same draws. It measures the uncertainty for scenes like these, and
+not for other seeds.
 """
 
 import json
@@ -103,7 +103,7 @@ def _counted(text: str, outcome: float | None, record: InputRecord) -> np.ndarra
 
 
 def _hit(point: Point, gold: Sequence[Box]) -> int | None:
-    """The gold box of the point's label that holds it; one at most, since each shape stands in a cell of its own."""
+    """The gold box of the point's label that holds it; one at most, since each shape is in a cell of its own."""
     held = (box.label == point.label and box.x1 <= point.x <= box.x2 and box.y1 <= point.y <= box.y2 for box in gold)
     return next((number for number, holds in enumerate(held) if holds), None)
 

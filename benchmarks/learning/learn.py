@@ -56,12 +56,14 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="three seeds, all arms and three shares of faults")
     parser.add_argument("--seeds", type=int, nargs="+", help="other seeds than 0, or with --full 0 1 2")
     parser.add_argument("--shares", type=float, nargs="+", help=f"other shares of faults than {SHARE}")
-    parser.add_argument("--jobs", type=int, default=2, help="trainings at once, each on one thread")
-    parser.add_argument("--scenes", type=int, default=TRAIN_SCENES, help="to learn from")
-    parser.add_argument("--rows", type=int, default=ROWS, help="that each arm trains on, but the whole pool")
-    parser.add_argument("--steps", type=int, default=STEPS, help="of supervised fine-tuning")
-    parser.add_argument("--set", action="append", default=[], dest="overrides", help="for every trainer command")
-    parser.add_argument("--report", action="store_true", help="train nothing")
+    parser.add_argument("--jobs", type=int, default=2, help="parallel trainings, each on one thread")
+    parser.add_argument("--scenes", type=int, default=TRAIN_SCENES, help="the number of training scenes")
+    parser.add_argument("--rows", type=int, default=ROWS, help="training rows of each arm except the whole pool")
+    parser.add_argument("--steps", type=int, default=STEPS, help="steps of supervised fine-tuning")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", help="a setting for every trainer command"
+    )
+    parser.add_argument("--report", action="store_true", help="write the report only, without training")
     arguments = parser.parse_args()
     output, started = arguments.output.resolve(), time.perf_counter()
     sizes = {name: getattr(arguments, name) for name in ("scenes", "rows", "steps", "overrides")}

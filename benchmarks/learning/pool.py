@@ -2,7 +2,7 @@
 
 The right traces are the SFT rows of a run of the pipeline over rendered scenes. Each also gets its fault
 (:mod:`benchmarks.learning.faults`), and both texts go through the pipeline's own verifier at its default settings, with
-the embedded engine as detector, segmenter and judge. Which text stands in the pool is decided by the share of faults.
+the embedded engine as detector, segmenter and judge. The share of faults decides which of the two is in the pool.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ COLUMNS = (
     "id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts",
     "entities", "pointable", "messages",
 )  # fmt: skip
-"""What the trainer reads of an SFT row. The rest of a row tells of its trace and would not be true of a faulty one."""
+"""The columns of an SFT row that the trainer reads. The others describe its trace, and would be wrong for a fault."""
 
 VERIFIED, RIGHT_ONLY, UNFILTERED = "verified", "right answers only", "unfiltered"
 WHOLE_POOL, MENDED = "whole pool", "unfiltered, without faults"
@@ -47,7 +47,7 @@ ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, MENDED)
 
 @dataclass(frozen=True)
 class Judged:
-    """A text of the pool and the verifier's word: its answer is right, it is kept, or why it is not."""
+    """A text of the pool, whether its answer is right, whether the verifier keeps it, and the reason."""
 
     text: str
     is_right: bool
@@ -66,11 +66,11 @@ class Entry:
     faulty: Judged
 
     def is_faulty(self, share: float) -> bool:
-        """Whether the faulty trace stands in a pool with this share of faults."""
+        """Whether a pool with this share of faults has the faulty trace."""
         return self.rank < share
 
     def at(self, share: float) -> Judged:
-        """The trace that stands in a pool with this share of faults."""
+        """The trace that a pool with this share of faults has."""
         return self.faulty if self.is_faulty(share) else self.right
 
 

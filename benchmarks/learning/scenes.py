@@ -3,7 +3,7 @@
     python benchmarks/learning/scenes.py OUT --scenes N --seed S [--prefix train] [--questions 3]
 
 OUT gets ``records.jsonl`` and ``images/``. The same arguments give the same files, and another seed other scenes. A
-shape stands within one cell of 64 px, which is one merged vision token of the tiny model once the image is shrunk to
+shape is within one cell of 64 px, which is one merged vision token of the tiny model once the image is shrunk to
 64x64 px. The gold boxes are exact: the outermost pixels of each shape that the question is about, and
 null where there is no such shape.
 """
@@ -205,7 +205,7 @@ def _be(amount: int) -> str:
 def write_scenes(folder: Path, scenes: int, seed: int, prefix: str, questions: int = QUESTIONS_PER_SCENE) -> Counter:
     """Write the input folder and return how often each answer occurs.
 
-    ``prefix`` starts the ids and the names of the images, so that folders can be told apart. Raises FileExistsError
+    ``prefix`` starts the ids and the names of the images, so that folders can be distinguished. Raises FileExistsError
     where there are records already.
     """
     records = folder / "records.jsonl"
@@ -245,10 +245,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line; prints how many records there are and the share of the best constant answer."""
     parser = argparse.ArgumentParser(description="Write rendered scenes with questions.")
     parser.add_argument("out", type=Path, help="the folder to write")
-    parser.add_argument("--scenes", type=int, required=True, help="how many pictures")
+    parser.add_argument("--scenes", type=int, required=True, help="the number of images")
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--prefix", default="train", help="what ids and pictures start with")
-    parser.add_argument("--questions", type=int, default=QUESTIONS_PER_SCENE, help="at most so many a picture")
+    parser.add_argument("--prefix", default="train", help="the prefix of ids and image names")
+    parser.add_argument(
+        "--questions", type=int, default=QUESTIONS_PER_SCENE, help="the maximum number of questions for each image"
+    )
     chosen = parser.parse_args(arguments)
     answers = write_scenes(chosen.out, chosen.scenes, chosen.seed, chosen.prefix, chosen.questions)
     total = answers.total()

@@ -47,7 +47,7 @@ ENVIRONMENT = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobi
 def main() -> int:
     """Run the three passes and print the histograms; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--learnt", type=Path, default=ROOT / "runs" / "learn", help="what learn.py left")
+    parser.add_argument("--learnt", type=Path, default=ROOT / "runs" / "learn", help="the output folder of learn.py")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--vllm", default=str(ROOT / ".venv-vllm" / "bin" / "vllm"))
     arguments = parser.parse_args()

@@ -33,7 +33,7 @@ class Model:
 
     @property
     def folder(self) -> str:
-        """Where it stands, in the output folder."""
+        """Its path in the output folder."""
         return f"share-{self.share:g}/seed-{self.seed}/{self.name.replace(',', '').replace(' ', '-').lower()}"
 
 

@@ -112,8 +112,8 @@ def _count(sample: Path, record: dict, rng: random.Random) -> Posed:
 
 
 def _statement(sample: Path, record: dict, rng: random.Random) -> Posed:
-    said, shapes = record["question"].split('"')[1], _shapes(record)
-    colours = [colour for colour in ("black", "blue", "yellow") if colour in said.lower()]
+    statement, shapes = record["question"].split('"')[1], _shapes(record)
+    colours = [colour for colour in ("black", "blue", "yellow") if colour in statement.lower()]
     named = [shape for shape in shapes if not colours or shape.name.split()[0] in colours] or list(shapes)
     things = tuple(dict.fromkeys(shape.name for shape in named))
     slots = {"each": _each(named, things[0], rng, specific=True)}
@@ -139,8 +139,8 @@ def _made(image: Path, shapes: Sequence[Shape], rng: random.Random) -> Iterator[
         for claimed, answer in ((number, "yes"), (number + rng.choice((1, 2)), "no")):
             slots = _slots(groups[name], name, rng) | {"claimed": str(claimed)}
             verb, many = "is" if claimed == 1 else "are", WORDS[claimed]
-            said = f"There {verb} exactly {many} {plural(name, claimed)}."
-            question = f'Is the following statement about the image true? "{said}" Answer yes or no.'
+            statement = f"There {verb} exactly {many} {plural(name, claimed)}."
+            question = f'Is the following statement about the image true? "{statement}" Answer yes or no.'
             yield Posed(f"exactly {answer}", image, question, answer, "bool", (name,), slots, tuple(groups[name]))
     for a in there:
         for b in there:

@@ -22,7 +22,7 @@ from apache_beam.pipeline import PipelineVisitor
 from PIL import Image
 
 import groundtrace as gt
-from groundtrace.pipelines.running.plan import RunArguments, make_plan, wire_plan
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ def graph(recipe: str) -> tuple[dict[str, str], list[Edge]]:
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan(RunArguments(recipe, str(SAMPLE), folder + "/run", None, ()))
         pipeline = beam.Pipeline()
-        ends = wire_plan(plan, pipeline, plan.context).ends
+        ends = plan.wire(pipeline).ends
         seen = _Stages()
         pipeline.visit(seen)
     nodes = {label: ", ".join(sorted({asks.role for asks in stage.asks})) for label, stage, _, _ in seen.found}

@@ -71,9 +71,9 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """The annotation of the name of a part (:mod:`groundtrace.schemas.registry`), or ``module:NAME`` of one's own.
+    """The annotation of a part's name in a registry (:mod:`groundtrace.schemas.registry`), or its ``module:NAME``.
 
-    ``or_empty`` lets "" stand for none.
+    ``or_empty`` also allows "", for no part.
     """
 
     registry: Registry[Any]

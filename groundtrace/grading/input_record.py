@@ -82,9 +82,25 @@ def parse_record(raw: RawRecord) -> InputRecord:
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """The paths in a media field; "" for an entry that is not a path."""
+    """The names of the media in a media field."""
     paths = media if isinstance(media, list) else [media]
-    return tuple(storable(path) if isinstance(path, str) else "" for path in paths if path is not None)
+    return tuple(medium_name(path) for path in paths if path is not None)
+
+
+def medium_name(path: object) -> str:
+    """The name of a medium by its path in the input; "" for data and for an entry that is not a path.
+
+    An absolute path or an address would reveal the machine that made the input, and a signed address is a key to the
+    file: the name is only the last part, without the query.
+    """
+    if not isinstance(path, str) or path.startswith("data:"):
+        return ""
+    slashed = path.replace("\\", "/")
+    if "://" in slashed:
+        slashed = re.split(r"[?#]", slashed, maxsplit=1)[0]
+    elif not slashed.startswith("/") and slashed[1:2] != ":":
+        return storable(path)
+    return storable(slashed.rstrip("/").rpartition("/")[2])
 
 
 def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:

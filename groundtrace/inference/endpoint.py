@@ -159,7 +159,7 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
             check_coordinates(role, name, endpoints[name])
         if kind_of(endpoints[name].kind).needs_url and not endpoints[name].base_url:
             raise ValueError(
-                f"endpoints.{name}.base_url is not set: say where the server answers, such as http://127.0.0.1:8000/v1"
+                f"endpoints.{name}.base_url is not set: set it to the server's URL, such as http://127.0.0.1:8000/v1"
             )
 
 
@@ -180,12 +180,12 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     if kind_of(settings.kind).own_form:
         if family.name != DEFAULT:
             raise ValueError(
-                f"endpoints.{name}.family: the kind {settings.kind} points and boxes in its own form: leave it out"
+                f"endpoints.{name}.family: the kind {settings.kind} has its own form of coordinates: remove the key"
             )
     elif not settings.family and settings.frame is None:
         raise ValueError(
-            f"endpoints.{name}.family: the {role} writes coordinates, so say how: one of {', '.join(sorted(FAMILIES))} "
-            f"(or endpoints.{name}.frame, for a model that is told our form)"
+            f"endpoints.{name}.family is not set, and the {role} writes coordinates: set it to one of "
+            f"{', '.join(sorted(FAMILIES))} (or set endpoints.{name}.frame, for a model that is prompted with our form)"
         )
     if not (family.box_prompt if role == "detector" else family.asked_to_point):
         able = "point" if family.point_prompt else "box"

@@ -64,8 +64,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and give its address"
-            raise NotServed(f"{described(name, roles, settings)}: {said} to the kind openai", can_wait=False)
+            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
+            raise NotServed(f"{described(name, roles, settings)}: {said} openai with its URL", can_wait=False)
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there
@@ -95,8 +95,8 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
         except CallError:  # the model cannot be loaded, which the endpoint's own check reports
             continue
         if answered is not None and not any(prompt.split(".")[0] in answered for prompt in prompts):
-            said = f"{described(name, (role,), endpoint)}: it cannot play the {role}, which is asked {prompts[0]}"
-            lines.append(f"{said}. Name another endpoint: {where}roles.{role}")
+            what = f"{described(name, (role,), endpoint)}: it cannot answer {prompts[0]}, a prompt of the {role}"
+            lines.append(f"{what}. Name another endpoint in {where}roles.{role}")
     return lines
 
 

@@ -7,6 +7,7 @@ limits, connections and the deduplication of calls in flight.
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import gc
 import os
 import sys
@@ -34,7 +35,7 @@ class Runtime:
         self._loop = asyncio.new_event_loop()
         self._models: dict[ModelsSettings, Models] = {}
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="models", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="models", daemon=True)
         self._thread.start()
 
     def models(self, settings: ModelsSettings) -> Models:
@@ -45,8 +46,14 @@ class Runtime:
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the loop from any other thread."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Start the coroutine on the loop from any other thread. A SystemExit of it is raised as a RuntimeError."""
+        return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
+
+    def _run(self) -> None:
+        """Run the loop for the life of the process. A task that exits ends ``run_forever``, and other tasks go on."""
+        while True:
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):  # the task has the exception, too
+                return self._loop.run_forever()
 
     def drain(self, settings: ModelsSettings, limit_s: float) -> int:
         """Send no more requests with these settings, and wait for the replies to those in flight
@@ -75,6 +82,13 @@ class Runtime:
         """Close all open models."""
         for settings in list(self._models):
             self.close(settings)
+
+
+async def _without_exit(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(f"code that a stage calls ends the process ({error!r}): raise an error instead") from error
 
 
 _lock = threading.Lock()

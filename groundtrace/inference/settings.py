@@ -28,7 +28,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 def _variable(name: str) -> str:
     """The name of an environment variable, or "". Raises ValueError for another text, without showing it."""
     if name and not _VARIABLE.fullmatch(name):
-        raise ValueError("must be the name of an environment variable such as MY_API_KEY; the key itself stands there")
+        raise ValueError("must be the name of an environment variable such as MY_API_KEY, which holds the key")
     return name
 
 
@@ -42,13 +42,13 @@ def _checked_url(url: str) -> str:
     except ValueError as error:
         raise ValueError(f"must be a URL such as http://127.0.0.1:8000/v1: {error}") from error
     if "@" in parts.netloc or parts.query:
-        raise ValueError("must not hold a user, password or query: keys come from api_key_env")
+        raise ValueError("must not hold a user, password or query: give the key with api_key_env")
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
         raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
     if parts.fragment:
-        raise ValueError("must not hold a # part: no server sees it")
+        raise ValueError("must not hold a # part, which is never sent to a server")
     if parts.path.rstrip("/").endswith(_METHOD):
-        raise ValueError(f"must end before {_METHOD}, which is added to it")
+        raise ValueError(f"must not end with {_METHOD}, which is added for each request")
     return url
 
 
@@ -59,68 +59,78 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @settings
 class EndpointSettings:
-    """One model endpoint: where it is, how it is asked, what it can do, and what it costs.
+    """One model endpoint: its address, its limits, what the model supports, and its prices.
 
-    The limits of flow hold for all worker processes together that use one reply cache
-    (:mod:`groundtrace.inference.flow.quota`), ``max_bytes_in_flight`` for each. An API key never stands in a config.
-    Prices are in US dollars per million tokens.
+    All worker processes that use the same reply cache share the limits on concurrency and rates
+    (:mod:`groundtrace.inference.flow.quota`); ``max_bytes_in_flight`` applies to each process. A config never holds an
+    API key. Prices are in US dollars per million tokens.
     """
 
-    kind: Annotated[NonEmpty, "classical, gemini, openai (any compatible server), transformers, or vllm (started here)"]
+    kind: Annotated[
+        NonEmpty,
+        "classical, gemini, openai (any compatible server), transformers, or vllm (the run starts the server)",
+    ]
     model: Annotated[NonEmpty, "the model's name at the endpoint"]
-    revision: Annotated[str, "which version of the model it is; replies of another are not reused"] = ""
-    base_url: Annotated[str, AfterValidator(_checked_url), "where the server answers, up to /v1"] = ""
+    revision: Annotated[str, "the version of the model; cached replies of another version are not reused"] = ""
+    base_url: Annotated[str, AfterValidator(_checked_url), "the URL of the server, up to /v1"] = ""
     api_key_env: Annotated[str, AfterValidator(_variable), "the environment variable that holds the API key"] = ""
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
     family: Annotated[
         str,
         Named(FAMILIES, or_empty=True),
-        "how the model points, boxes and is read; "
-        "a pointer or a detector needs one, or a frame, but for the kinds classical and transformers",
+        "the model family: how the model is asked for points and boxes, and how its replies are read; a pointer or a "
+        "detector needs a family or a frame, unless its kind is classical or transformers",
     ] = ""
     frame: Annotated[
         FrameName | None,
-        "the coordinate frame that the model speaks; left out: that of its family (plain: px)",
+        "the coordinate frame of the model's replies; left out: the frame of its family (plain: px)",
     ] = None
-    max_concurrency: Annotated[PositiveInt, Field(le=MAX_CONCURRENCY), "requests at once"] = 64
+    max_concurrency: Annotated[PositiveInt, Field(le=MAX_CONCURRENCY), "maximum number of requests in flight"] = 64
     adaptive: Annotated[bool, "lower the concurrency while the server is overloaded"] = True
-    requests_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
-    tokens_per_minute: Annotated[NonNegativeInt, "at most so many (0: no limit)"] = 0
-    max_bytes_in_flight: Annotated[PositiveInt, "bytes of request bodies at once"] = 256_000_000
-    connect_timeout_s: Annotated[PositiveFloat, "for a connection to open"] = 10.0
-    read_timeout_s: Annotated[PositiveFloat, "for the silence within a request"] = 300.0
-    timeout_s: Annotated[PositiveFloat, "for a request as a whole"] = 600.0
-    hedge_after_s: Annotated[NonNegativeFloat, "send a second copy of a request unanswered so long (0: never)"] = 0.0
-    max_retries: Annotated[NonNegativeInt, "how often a failed request is sent again"] = 8
+    requests_per_minute: Annotated[NonNegativeInt, "the rate limit in requests (0: no limit)"] = 0
+    tokens_per_minute: Annotated[NonNegativeInt, "the rate limit in tokens (0: no limit)"] = 0
+    max_bytes_in_flight: Annotated[PositiveInt, "maximum bytes of request bodies in flight"] = 256_000_000
+    connect_timeout_s: Annotated[PositiveFloat, "timeout for opening a connection"] = 10.0
+    read_timeout_s: Annotated[PositiveFloat, "timeout for the next data of a reply"] = 300.0
+    timeout_s: Annotated[PositiveFloat, "timeout for a whole request"] = 600.0
+    hedge_after_s: Annotated[
+        NonNegativeFloat, "send a second copy of a request that is unanswered after this time (0: never)"
+    ] = 0.0
+    max_retries: Annotated[NonNegativeInt, "the number of retries of a failed request"] = 8
     outage_timeout_s: Annotated[
         NonNegativeFloat,
-        "how long a run waits for a server that went away or asks to be left alone before it stops (0: its calls fail)",
+        "how long a run waits for a server that is down or asks clients to wait, before the run stops (0: its calls "
+        "fail at once)",
     ] = 600.0
-    check_model: Annotated[bool, "openai: the model must be one that the server lists"] = True
-    repair_attempts: Annotated[NonNegativeInt, "how often a reply of the wrong form is asked for again"] = 1
+    check_model: Annotated[bool, "openai: check that the server lists the model"] = True
+    repair_attempts: Annotated[NonNegativeInt, "how often a reply in the wrong format is requested again"] = 1
     max_tokens_limit: Annotated[
         NonNegativeInt,
-        "any reply cut short is asked for again with twice the budget, up to this one (0: only replies that have to be "
-        "read, such as judgements and boxes, up to 16384)",
+        "a reply that was cut off is requested again with twice its max_tokens, up to this limit (0: only replies that "
+        "are parsed, such as judgements and boxes, up to 16384)",
     ] = 0
-    samples_per_request: Annotated[PositiveInt, "the largest n of one request"] = 16
+    samples_per_request: Annotated[PositiveInt, "the maximum number of samples in one request"] = 16
     seed: Annotated[
         int | None,
-        "openai and vllm: each sample is asked for by itself, with this plus its number as its seed",
+        "openai and vllm: send one request for each sample, with this number plus the sample's index as its seed",
     ] = None
-    multi_image: Annotated[bool, "takes several images in one request"] = True
-    video: Annotated[bool, "takes clips"] = False
-    structured_output: Annotated[bool, "takes reply schemas"] = True
-    logprobs: Annotated[bool, "gives the log-probabilities of a given continuation"] = False
-    strength: Annotated[float, "classical: how coarse and jittered its view of an image is (0: exact)"] = 0.0
-    threshold: Annotated[Share, "detectors of transformers: boxes that score no higher are left out"] = 0.3
+    multi_image: Annotated[bool, "the model accepts several images in one request"] = True
+    video: Annotated[bool, "the model accepts clips"] = False
+    structured_output: Annotated[bool, "the server accepts reply schemas"] = True
+    logprobs: Annotated[bool, "the server returns the log-probabilities of a given continuation"] = False
+    strength: Annotated[
+        float, "classical: how much the engine coarsens and jitters its view of an image (0: not at all)"
+    ] = 0.0
+    threshold: Annotated[Share, "detectors of transformers: boxes with this score or a lower one are dropped"] = 0.3
     serve_args: Annotated[tuple[str, ...], "vllm: further arguments of vllm serve"] = ()
     usd_per_million_tokens_in: Annotated[
-        Price | None, "the price of input tokens (0: free); left out: nobody knows, and costs count as nothing"
+        Price | None, "the price of input tokens (0: free); left out: unknown, and their cost counts as 0"
     ] = None
-    usd_per_million_tokens_out: Annotated[Price | None, "the price of output tokens, likewise"] = None
+    usd_per_million_tokens_out: Annotated[
+        Price | None, "the price of output tokens (0: free); left out: unknown, and their cost counts as 0"
+    ] = None
     usd_per_million_tokens_cached: Annotated[
-        Price | None, "the price of input tokens that the server had cached; left out: that of the others"
+        Price | None, "the price of input tokens that the server had cached; left out: the price of input tokens"
     ] = None
 
     def __post_init__(self) -> None:
@@ -202,7 +212,7 @@ class ModelsSettings:
         for key, endpoint in self.endpoints:
             if key == name:
                 return endpoint
-        raise ValueError(f"roles.{role} names the endpoint {name!r}, which endpoints does not define")
+        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]")
 
     def has_role(self, role: str) -> bool:
         """Whether the config has an endpoint for ``role``."""

@@ -128,7 +128,7 @@ def _contradiction(summary: RunSummary) -> str:
         rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
         counted = summary.counts.rejected_records if name == "rejected" else summary.counts.rows(name)
         if rows and None not in rows and sum(row or 0 for row in rows) != counted:
-            return f"it counts {counted} records of {name}, and names shards of {sum(row or 0 for row in rows)}"
+            return f"it counts {counted} records of {name}, but its shards have {sum(row or 0 for row in rows)}"
     return ""
 
 
@@ -146,7 +146,7 @@ def check_files(
     except OSError as error:
         raise InspectError(f"cannot read {error.filename or run}: {error.strerror or error}") from error
     if problem:
-        raise InspectError(f"{run} is not as its run left it: {problem}: repeat the run")
+        raise InspectError(f"{run} has changed since its run ended: {problem}: repeat the run")
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
@@ -167,7 +167,7 @@ def read_config(run: Path) -> Mapping[str, Any]:
         wrong = " ".join(str(error).split())
     except RecursionError:
         wrong = "nested too deeply"
-    raise InspectError(f"{file} is damaged ({wrong}): move it away, and the same `beam run` again writes it")
+    raise InspectError(f"{file} is damaged ({wrong}): move it away, and repeat the `beam run` to write it again")
 
 
 def read_rubrics(run: Path) -> Any:

@@ -23,8 +23,8 @@ from groundtrace.schemas.records import Verdict
 class GateSettings:
     """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
 
-    Weights are by the name of the scorer; a scorer without a weight has no part in the score. ``temporal`` takes the
-    weight of ``spatial`` unless it has its own: both are the grounding, of an image and of a clip.
+    A scorer without a weight does not count in the score. ``temporal`` uses the weight of ``spatial`` unless it has its
+    own: both measure grounding, in clips and in images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -33,12 +33,12 @@ class GateSettings:
         "reasoning_weight": "weights.reasoning",
     }
 
-    weights: Annotated[Mapping[str, Weight], "by the name of the scorer; that of outcome is more than 0"] = field(
+    weights: Annotated[Mapping[str, Weight], "the weight of each scorer, by its name; outcome's is above 0"] = field(
         default_factory=lambda: dict(_EQUAL), hash=False
     )
-    tau: Annotated[float, Field(gt=0, le=1), "the outcome alone counts below this"] = 1.0
-    pointing: Annotated[PointingSettings, "what pointing earns"] = field(default_factory=PointingSettings)
-    skip: Annotated[tuple[str, ...], "scorers that are left out, by name; what they check is then not checked"] = ()
+    tau: Annotated[float, Field(gt=0, le=1), "below this outcome, the score is the outcome alone"] = 1.0
+    pointing: Annotated[PointingSettings, "the score for pointing"] = field(default_factory=PointingSettings)
+    skip: Annotated[tuple[str, ...], "the names of scorers that do not run"] = ()
 
     def __post_init__(self) -> None:
         if not self.weights.get("outcome"):
@@ -72,9 +72,9 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
 @settings
 class CascadeSettings:
-    """SAIL-RL Eq. 1."""
+    """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
 
-    alpha: Annotated[float, Field(gt=0, le=1), "the share of the product; the rest is the format's"] = 0.9
+    alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
@@ -99,7 +99,7 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
 @settings
 class AdditiveSettings:
-    """Weights of the additive form; equal ones are the baseline of SAIL-RL §4.5, which leaves the format out."""
+    """Weights of the additive form. The default is the baseline of SAIL-RL §4.5: equal weights, without the format."""
 
     judging_weight: Weight = 1.0
     thinking_weight: Weight = 1.0
@@ -123,7 +123,7 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 
 @settings
 class StreamSettings:
-    """Weights of the terms of iVGR's two streams; the paper adds them as they are."""
+    """Weights of the terms of iVGR's two streams; the paper adds the terms without weights."""
 
     format_weight: Weight = 1.0
     outcome_weight: PositiveWeight = 1.0

@@ -46,10 +46,12 @@ class CurriculumSettings:
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
     alpha: Annotated[Share, "α"] = 0.7
-    window: Annotated[PositiveInt, "w: steps whose easy rubrics must hold before the hard ones begin"] = 20
-    tau: Annotated[Share, "τ: the proficiency from which an easy rubric holds"] = 0.9
+    window: Annotated[
+        PositiveInt, "w: the number of steps in a row whose easy rubrics must reach tau before the hard ones begin"
+    ] = 20
+    tau: Annotated[Share, "τ: the mean share of easy rubrics that the responses of a step must satisfy"] = 0.9
     lambda_max: Annotated[Share, "the weight of the hard rubrics at the ramp's end"] = 1.0
-    lambda_base: Annotated[Share, "their weight at its beginning"] = 0.0
+    lambda_base: Annotated[Share, "the weight of the hard rubrics at the ramp's start"] = 0.0
     growth: Annotated[str, OneOf(GROWTH), "φ of Eq. 8"] = "sigmoid"
 
     def __post_init__(self) -> None:

@@ -18,12 +18,13 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """How :func:`pointing_score` weighs what is found, what is missed, and what is wrong."""
+    """How :func:`pointing_score` weighs targets found, targets missed, and wrong points."""
 
-    first_share: Annotated[Share, "what one target of many earns of the whole; 1 is Argos Eq. 3, 0 counts targets"] = (
-        0.5
-    )
-    wrong_cost: Annotated[Share, "what wrong points alone cost at most, where silence earns 0"] = 0.1
+    first_share: Annotated[
+        Share,
+        "s: the score for one found target of many; 1 is Argos Eq. 3, 0 scores the share of targets found",
+    ] = 0.5
+    wrong_cost: Annotated[Share, "the maximum penalty for only wrong points; a response without points scores 0"] = 0.1
 
 
 DEFAULT_POINTING = PointingSettings()

@@ -47,19 +47,21 @@ RUBRICS = Column[tuple[Rubric, ...]](
 class RubricSettings:
     """How rubrics are mined (RuCL).
 
-    The paper's τ_app is 0.99. Its Table 1 splits easy from hard at a pass rate that it does not name; 0.8 reproduces
-    the table.
+    The paper's τ_app is 0.99. The paper does not state the pass rate that splits easy from hard rubrics; 0.8
+    reproduces its Table 1.
     """
 
     pool: Annotated[
         Literal["teacher", "default"],
-        "where the candidates come from: the teacher, or the default ones (groundtrace/rewards/rubric_pool.yaml), "
-        "which are also taken where roles.teacher is empty",
+        "the source of the candidates: the teacher, or the default rubrics (groundtrace/rewards/rubric_pool.yaml), "
+        "which are also used if roles.teacher is empty",
     ] = "teacher"
-    max_rubrics: Annotated[PositiveInt, "candidates, at most"] = 20
-    examples: Annotated[PositiveInt, "questions that the teacher sees"] = 4
-    sample: Annotated[PositiveInt, "questions on which the rubrics are judged"] = 200
-    min_applicability: Annotated[Share, "a rubric that applies to fewer of them is dropped"] = 0.99
+    max_rubrics: Annotated[PositiveInt, "the maximum number of candidates"] = 20
+    examples: Annotated[PositiveInt, "the number of questions that the teacher sees"] = 4
+    sample: Annotated[PositiveInt, "the number of questions on which the rubrics are judged"] = 200
+    min_applicability: Annotated[
+        Share, "a rubric that applies to a smaller share of the sample's questions is dropped"
+    ] = 0.99
     easy_pass_rate: Annotated[Share, "a rubric is easy at this pass rate or above, else hard"] = 0.8
 
 

@@ -4,6 +4,7 @@ A scorer of one's own is such a value in a file of one's own; it runs where it i
 :func:`groundtrace.rewards.verifier.verify`. Those of this package are listed in :mod:`groundtrace.rewards.registry`.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,19 +23,20 @@ class Scorer:
     """One scorer.
 
     Attributes:
-        name: of its verdicts, and of its weight and floor in a config.
-        why: why it runs, where it does.
-        score: from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; a model that fails
-            gives a failed verdict.
-        needs: what a case must have, or the scorer is not applicable; the verdict names the first that fails.
-        means: what it takes to score a case that has all this, or the verdict has failed.
-        asks: the roles that it asks, with its prompts; where a required one has no endpoint, the verdict has failed.
-        floor: the least value at which a trace is kept, unless a config says otherwise; None is no floor.
-        is_grounding: whether a low value means that what is said is not in the media.
-        is_gate: whether nothing else counts, and the score is 0, where its value is 0.
-        arguments: what a config may set of it: a value of a class made by
-            :func:`groundtrace.config.settings.settings`, with the defaults. ``score`` gets it behind the case; None for
-            a scorer whose ``score`` takes the case alone.
+        name: the name of its verdicts, and of its weight and floor in a config.
+        why: the reason why it runs, if it runs.
+        score: a function from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; if a model
+            fails, the verdict has failed.
+        needs: tests of the case; if one is false, the scorer is not applicable, and the verdict has the reason of the
+            first such test.
+        means: tests of what is needed to score such a case; if one is false, the verdict has failed.
+        asks: the roles that it calls, with its prompts; if a required role has no endpoint, the verdict has failed.
+        floor: the minimum value of a kept trace, unless a config sets another; None for no floor.
+        is_grounding: whether a low value means that the media do not show what the response states.
+        is_gate: whether a value of 0 makes the whole score 0.
+        arguments: the settings that a config may change, with their defaults: a value of a class made by
+            :func:`groundtrace.config.settings.settings`, which ``score`` takes as its second argument; None if
+            ``score`` takes only the case.
     """
 
     name: str
@@ -49,8 +51,23 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Score a case that meets the needs. Raises BudgetUsedUp."""
-        return await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
+        """Score a case that meets the needs.
+
+        Raises BudgetUsedUp, and ValueError for a result that is not a verdict of this scorer: it would count as another
+        scorer's, or move a score out of its range.
+        """
+        verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
+        if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
+            raise ValueError(
+                f"the scorer {self.name} returned {verdict!r:.200}: return a Verdict of its name, with a number up to "
+                "1 or None as its value"
+            )
+        return verdict
+
+
+def _is_value(value: object) -> bool:
+    """Whether a verdict can have this value. It may be below 0: wrong points cost more than silence."""
+    return value is None or (isinstance(value, int | float) and math.isfinite(value) and value <= 1)
 
 
 LOCATABLE: Need = (lambda case: case.locatable, "no endpoint is configured that finds objects")
@@ -75,7 +92,7 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
     unserved |= {} if finds_objects else dict.fromkeys(blind, "detector")
     if unserved:
         role, names = next(iter(unserved.values())), ", ".join(f'"{name}"' for name in unserved)
-        raise ConfigError(f"roles.{role} must name an endpoint: scorers ask it; or leave them out: {key} = [{names}]")
+        raise ConfigError(f"roles.{role} must name an endpoint for these scorers; or skip them: {key} = [{names}]")
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
@@ -83,4 +100,4 @@ def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> No
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
-        raise ConfigError(f"{key}.{unknown}: there is no such scorer; there are {', '.join(known)}")
+        raise ConfigError(f"{key}.{unknown}: unknown scorer; the scorers are {', '.join(known)}")

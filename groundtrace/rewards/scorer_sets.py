@@ -40,6 +40,8 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
             scorer = found[name] if name in found else SCORERS.named(name)
         except RegistryError as error:
             raise ConfigError(f"{where} {error}") from error
+        if name != scorer.name and found.get(scorer.name, scorer) != scorer:
+            raise ConfigError(f"{where} is a second scorer that is named {scorer.name}: rename it")
         found[scorer.name] = with_arguments(scorer, arguments, where)
     return tuple(found.values())
 

@@ -78,15 +78,13 @@ def typed(error: Exception, url: str) -> Exception:
     if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
         return StorageError(f"{url}: access denied ({said}): give these credentials the right to read and write there")
     if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
-        return StorageError(f"{url}: {bucket!r} is no name of a bucket: correct it")
+        return StorageError(f"{url}: {bucket!r} is not the name of a bucket: correct it")
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
         return StoreUnavailable(errno.EIO, f"the store does not serve requests ({said})", url)
     if status == 416:
         return BeyondItsEnd(url)
     if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):
-        return StorageError(
-            f"{url}: {scheme}:// is not set up as it can be used ({said}): correct its variables or files"
-        )
+        return StorageError(f"{url}: {scheme}:// is not set up correctly ({said}): correct its variables or files")
     if isinstance(error, OSError) or status:
         return OSError(getattr(error, "errno", None) or errno.EIO, said, url)
     return error

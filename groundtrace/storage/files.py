@@ -63,7 +63,9 @@ def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise refusal(f"another process is writing {folder}: wait for its end, or choose another folder") from error
+        raise refusal(
+            f"another process is writing {folder}: wait until it has ended, or choose another folder"
+        ) from error
     except OSError as error:
         raise refusal(f"cannot write {folder}: {error.strerror or error}: choose another folder") from error
     try:

@@ -56,8 +56,8 @@ class Lease:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
             raise Lost(
-                f"{self._folder} may be written by another process, since this one did not reach the store for "
-                f"{self._lasts_s:g} s, or was stopped, or its lease is gone: run the same command again"
+                f"another process may be writing {self._folder}, since this one did not reach the store for "
+                f"{self._lasts_s:g} s, was suspended, or lost its lease: run the same command again"
             )
 
     def release(self) -> None:
@@ -75,8 +75,8 @@ class Lease:
             raise self._held({})
         if self._object(newest + 1).create(self._text(until_s=0.0)):
             raise StorageError(
-                f"{self._folder}: the store ignores the condition that an object be absent (If-None-Match: *), so that "
-                "nothing keeps two writers apart: choose an --output on a disk or in another store"
+                f"{self._folder}: the store ignores the condition that an object is new (If-None-Match: *), so two "
+                "processes could write at once: choose an --output on a disk or in another store"
             )
         for number in range(max(1, newest - 1), newest + 1):
             self._object(number).unlink(missing_ok=True)
@@ -99,7 +99,7 @@ class Lease:
         who = f" (process {told.get('pid')} on {told.get('host')})" if told else ""
         return Held(
             f"another process{who} is writing {self._folder}: wait for its end, or choose another --output; "
-            f"the folder of a process that died is free {self._lasts_s:g} s later"
+            f"the lease of a process that died expires after {self._lasts_s:g} s"
         )
 
     def _renew(self) -> None:

@@ -51,7 +51,7 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     except OSError as error:
         why = f"{error.strerror or error}: {error.filename or root}"
         raise StorageError(f"{folder} cannot be copied to this machine ({why}): correct that and try again") from error
-    raise StorageError(f"{folder} changes all the time: wait until its run has ended")
+    raise StorageError(f"{folder} keeps changing: wait until its run has ended")
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:

@@ -35,7 +35,7 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 def _variable(name: str) -> str:
     if name and not _VARIABLE.fullmatch(name):  # the message does not show it: it may be the key itself
-        raise ValueError("must be the name of an environment variable such as MY_KEY; the key itself stands there")
+        raise ValueError("must be the name of an environment variable such as MY_KEY, which holds the key")
     return name
 
 
@@ -44,30 +44,30 @@ def _endpoint(url: str) -> str:
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise ValueError("must be a URL such as https://minio.example:9000")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("must hold no user, password, query or # part: keys come from environment variables")
+        raise ValueError("must not hold a user, password, query or # part: give keys in environment variables")
     return url
 
 
 @settings
 class StorageSettings:
-    """How ``s3://`` and ``gs://`` are reached, here and on workers.
+    """How this machine and the workers connect to ``s3://`` and ``gs://``.
 
-    Without any of these the stores' own variables and files hold, such as AWS_ACCESS_KEY_ID, AWS_PROFILE,
-    AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST, on each machine its own. A key never
-    stands in a config: the variables that are named here are read where the client is made.
+    If none of these is set, each machine uses the stores' own variables and files, such as AWS_ACCESS_KEY_ID,
+    AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config never holds a key:
+    each process reads the variables that are named here when it connects.
     """
 
-    endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: where the store answers (empty: AWS)"] = ""
-    gs_endpoint_url: Annotated[str, AfterValidator(_endpoint), "gs://: where the store answers (empty: Google)"] = ""
+    endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: the URL of the store (empty: AWS)"] = ""
+    gs_endpoint_url: Annotated[str, AfterValidator(_endpoint), "gs://: the URL of the store (empty: Google)"] = ""
     region: Annotated[str, "s3://: the region of the bucket"] = ""
-    anonymous: Annotated[bool, "send no credentials: for public data"] = False
+    anonymous: Annotated[bool, "send no credentials, for public data"] = False
     access_key_id_env: Annotated[
         str, AfterValidator(_variable), "s3://: the environment variable that holds the access key's id"
     ] = ""
     secret_access_key_env: Annotated[
         str, AfterValidator(_variable), "s3://: the environment variable that holds the secret access key"
     ] = ""
-    retry_s: Annotated[PositiveFloat, "how long a request is repeated while the store is away"] = 30.0
+    retry_s: Annotated[PositiveFloat, "how long a request is retried while the store is unreachable"] = 30.0
 
     def __post_init__(self) -> None:
         if bool(self.access_key_id_env) != bool(self.secret_access_key_env):
@@ -125,7 +125,7 @@ def _check_endpoint(scheme: str, url: str) -> None:
         _endpoint(url)
     except ValueError as error:
         variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
-        raise StorageError(f"{variables}, where {scheme}:// is to answer: {error}") from None
+        raise StorageError(f"{variables}, the URL of {scheme}://: {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:

@@ -49,7 +49,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     parts = [part for part in rest.split("/") if part not in ("", ".")]
     if "@" in rest.partition("/")[0]:
         raise StorageError(
-            f"{without_password(name)}: a URL must hold no key or password: keys come from environment variables or "
+            f"{without_password(name)}: a URL must hold no key or password: give keys in environment variables or "
             f"the store's own files"
         )
     if scheme not in SCHEMES:
@@ -58,7 +58,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     if not parts or rest.startswith("/"):
         raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
     if ".." in parts or not name.isprintable():
-        raise StorageError(f"{name}: a URL must not hold .. or signs that cannot be seen")
+        raise StorageError(f"{name}: a URL must not hold .. or invisible characters")
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
 
 

@@ -87,7 +87,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     except Exception as error:  # torch raises many types on a damaged file
         raise CheckpointError(f"{path} cannot be read: {' '.join(str(error).split())[:160]}") from error
     if not isinstance(state, dict) or not {"progress", "identity", "optimiser"} <= state.keys():
-        raise CheckpointError(f"{path} cannot be read: it is of another version of the trainer")
+        raise CheckpointError(f"{path} cannot be read: another version of the trainer wrote it")
     return state
 
 
@@ -100,7 +100,9 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)
     if differs is not None:
-        raise CheckpointError(f"{path} is of another run, {differs}: set it back, or choose another --output")
+        raise CheckpointError(
+            f"{path} belongs to a run with other settings, {differs}: set it back, or choose another --output"
+        )
     try:
         optimiser.load_state_dict(state["optimiser"])
     except (ValueError, RuntimeError) as error:
@@ -119,7 +121,7 @@ def export(checkpoint: Path, out: Path) -> Path:
     ModelError, and UserError if ``out`` is not empty.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} is there already: choose another OUT")
+        raise UserError(f"{out} already exists: choose another OUT")
     state = read_checkpoint(checkpoint)
     named = {k.removeprefix(_SECTION): v for k, v in state["identity"].items() if k.startswith(_SECTION)}
     vlm = load_model(build(ModelSettings, named), device="cpu")

@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
-        said = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, and the trainer is one process on one GPU: start it without"
-        print(f"trainer: {said} torchrun and the like", file=sys.stderr)
+        said = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer is one process on one GPU: start it without"
+        print(f"trainer: {said} torchrun and similar launchers", file=sys.stderr)
         return 2
     try:
         require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")
@@ -53,7 +53,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--verbose", action="store_true", help="show what the libraries log, and tracebacks")
+    parser.add_argument("--verbose", action="store_true", help="show the logs of the libraries, and tracebacks")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, does in (
         ("sft", "supervised fine-tuning on a run's sft/ shards"),
@@ -65,7 +65,9 @@ def make_parser() -> argparse.ArgumentParser:
             "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr or rucl"
         )
         command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
-        command.add_argument("--output", required=True, type=Path, metavar="OUT", help="made if missing, else resumed")
+        command.add_argument(
+            "--output", required=True, type=Path, metavar="OUT", help="created if missing, else resumed"
+        )
         command.add_argument(
             "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key"
         )
@@ -75,11 +77,11 @@ def make_parser() -> argparse.ArgumentParser:
                 action="append_const",
                 const="eval.crops=true",
                 dest="overrides",
-                help="answer with crops of what the model boxes in a first pass, and without",
+                help="answer twice: with crops of the boxes from a first pass, and without",
             )
-    command = commands.add_parser("export", help="make a plain model folder of a checkpoint", allow_abbrev=False)
+    command = commands.add_parser("export", help="turn a checkpoint into a plain model folder", allow_abbrev=False)
     command.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="a step's folder in OUT/checkpoints")
-    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder, which must not hold anything yet")
+    command.add_argument("out", type=Path, metavar="OUT", help="the model's folder; it must be empty or missing")
     return parser
 
 

@@ -24,8 +24,8 @@ from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
 
-AGAIN = "the last whole step is in {}, run the same command again to go on from there"
-ANEW = "the last good step is in {}: `trainer export` makes a model of it, to start from with other settings"
+AGAIN = "the last complete step is in {}, run the same command again to continue from it"
+ANEW = "the last good step is in {}: `trainer export` turns it into a model, from which you can start a new run"
 
 
 def dispatch(parsed: argparse.Namespace) -> int:
@@ -69,7 +69,7 @@ def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str 
     parts = [said or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)
-        parts.append(how.format(found[-1]) if found else "no step was done, so none is saved")
+        parts.append(how.format(found[-1]) if found else "no step was completed, so none is saved")
     return "; ".join(parts)
 
 

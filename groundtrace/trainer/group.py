@@ -59,10 +59,10 @@ def idle_because(metrics: Mapping[str, float | None]) -> str:
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:
-        return "no group has answers that differ in what they earn"
+        return "no group has answers with different rewards"
     if metrics["loss"] is None:
-        return "every rollout that could teach was cut off at rollout.max_new_tokens or not scored"
-    return "the rewards within each group are alike"
+        return "every rollout of the groups kept was cut off at rollout.max_new_tokens or not scored"
+    return "the rewards within each group are nearly equal"
 
 
 def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:

@@ -127,7 +127,7 @@ def available_bytes() -> int:
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise OSError("/proc/meminfo does not say how much memory is available")
+    raise OSError("/proc/meminfo does not list the available memory")
 
 
 def refuse_if_too_large(found: Estimate, available: int) -> None:
@@ -136,7 +136,7 @@ def refuse_if_too_large(found: Estimate, available: int) -> None:
         return
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
     raise DoesNotFit(
-        f"{sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are there: lower batch.tokens, "
+        f"{sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are free: lower batch.tokens, "
         "model.max_pixels or rollout.prompts_at_once, set model.gradient_checkpointing, model.freeze_vision or "
         "model.lora_rank, or take a smaller model"
     )

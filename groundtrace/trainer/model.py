@@ -138,7 +138,7 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
 def _family(config: Any, settings: ModelSettings) -> Family:
     families = trainable_families()
     if config.model_type not in families:
-        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer knows {', '.join(families)}")
+        raise ModelError(f"{settings.path} is a {config.model_type!r}; the trainer supports {', '.join(families)}")
     return families[config.model_type]
 
 

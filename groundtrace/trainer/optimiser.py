@@ -129,7 +129,7 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of :meth:`state_dict`. Raises ValueError if it has other weight names."""
         if set(state["masters"]) != set(self.masters):
-            raise ValueError("the checkpoint trains other weights than this config does")
+            raise ValueError("the checkpoint holds other trained weights than this config")
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])
         for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):

@@ -75,7 +75,9 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
         return _parts(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, RecursionError) as error:
         said = " ".join(str(error).split())[:200]
-        raise ShardError(f"{path} is no batch plan: {said}; remove it to draw all rows alike") from error
+        raise ShardError(
+            f"{path} is not a batch plan: {said}; remove it to draw all rows with the same probability"
+        ) from error
 
 
 def _parts(plan: Any) -> tuple[PlannedPart, ...]:
@@ -126,7 +128,7 @@ def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, .
     empty = [part for part in plan if part not in held]
     notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]
     if others:
-        notes.append(f"{FILE}: {counted(others, 'row')} with other streams not drawn")
+        notes.append(f"{FILE}: {counted(others, 'row')} with other streams are not drawn")
     parts = (Part(rows[frozenset(part.streams)], part.share / total, len(part.streams), _named(part)) for part in held)
     return tuple(parts), tuple(notes)
 

@@ -15,32 +15,36 @@ from groundtrace.vision.crops import CropSettings
 
 @settings
 class ModelSettings:
-    """The model to train. Its master weights are float32 whatever it computes in."""
+    """The model to train. Its master weights are float32 for each ``dtype``."""
 
     path: Annotated[str, "a local folder or a Hub id"]
-    revision: Annotated[str, "of the Hub's repository"] = "main"
-    frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
-    decimals: Annotated[int | None, "the decimals of a coordinate; left out: as its family has them"] = None
+    revision: Annotated[str, "the revision of the Hub repository"] = "main"
+    frame: Annotated[FrameName | None, "the coordinate frame of the model; left out: the frame of its family"] = None
+    decimals: Annotated[int | None, "the decimals of a coordinate; left out: the family's"] = None
     max_pixels: Annotated[
         PositiveInt | None,
-        "a larger image is shrunk to so many, in training, in rollouts and by the saved model; left out: as the "
-        "model's processor has it",
+        "larger images are shrunk to this number of pixels in training, in rollouts and by the saved model; left out: "
+        "the maximum of the model's processor",
     ] = None
-    dtype: Annotated[Literal["bfloat16", "float32"], "what it computes in"] = "bfloat16"
-    freeze_vision: Annotated[bool, "leave the vision tower as it is"] = False
+    dtype: Annotated[Literal["bfloat16", "float32"], "the type of the computation"] = "bfloat16"
+    freeze_vision: Annotated[bool, "do not train the vision tower"] = False
     lora_rank: Annotated[
         NonNegativeInt, "above 0: train adapters of this rank on the language model's linear layers, not the weights"
     ] = 0
-    lora_alpha: Annotated[PositiveFloat, "scales the adapters, over their rank"] = 32.0
-    gradient_checkpointing: Annotated[bool, "compute activations again instead of keeping them"] = False
+    lora_alpha: Annotated[PositiveFloat, "the adapters are scaled by this over their rank"] = 32.0
+    gradient_checkpointing: Annotated[bool, "recompute activations in the backward pass instead of storing them"] = (
+        False
+    )
 
 
 @settings
 class BatchSettings:
     """The size of one forward pass. A row that is too long is left out and counted, never cut."""
 
-    max_tokens: Annotated[int, Field(ge=2), "tokens of one row, image tokens included"] = 8192
-    tokens: Annotated[int, Field(ge=2), "tokens of a forward pass, which takes as many rows as fit"] = 16384
+    max_tokens: Annotated[int, Field(ge=2), "the maximum tokens of one row, image tokens included"] = 8192
+    tokens: Annotated[
+        int, Field(ge=2), "the maximum tokens of a forward pass, which is filled with as many rows as fit"
+    ] = 16384
 
     def __post_init__(self) -> None:
         if self.max_tokens > self.tokens:
@@ -55,24 +59,26 @@ class OptimiserSettings:
     muon_lr: Annotated[NonNegativeFloat, "the learning rate of Muon (0: AdamW alone)"] = 0.0
     beta1: Annotated[float, "AdamW's decay of the mean of gradients"] = 0.9
     beta2: Annotated[float, "AdamW's decay of the mean of their squares"] = 0.999
-    weight_decay: Annotated[float, "of both optimisers"] = 0.0
-    warmup_steps: Annotated[NonNegativeInt, "steps over which the learning rate rises"] = 0
+    weight_decay: Annotated[float, "the weight decay of both optimisers"] = 0.0
+    warmup_steps: Annotated[NonNegativeInt, "the number of steps over which the learning rate rises"] = 0
     schedule: Annotated[
         Literal["constant", "cosine", "linear"],
-        "what the learning rate does then: it stays, or falls along a half cosine or a line",
+        "the learning rate after the warm-up: constant, or falling along a half cosine or a line",
     ] = "constant"
-    final_share: Annotated[Share, "the share of the learning rate that is left at the last step"] = 0.0
-    max_grad_norm: Annotated[PositiveFloat, "longer gradients are scaled down to this norm"] = 1.0
+    final_share: Annotated[Share, "the learning rate of the last step, as a share of the full one"] = 0.0
+    max_grad_norm: Annotated[PositiveFloat, "gradients with a larger norm are scaled down to this norm"] = 1.0
 
 
 @settings
 class SftSettings:
-    """Supervised fine-tuning; the rows are shuffled anew each epoch. ``steps`` or ``epochs`` is set; of both, what
-    ends first."""
+    """Supervised fine-tuning; the rows are shuffled again for each epoch.
 
-    steps: Annotated[PositiveInt | None, "optimiser steps"] = None
-    epochs: Annotated[PositiveFloat | None, "passes over the rows, rounded up to whole steps"] = None
-    samples_per_step: Annotated[PositiveInt, "rows of a step"] = 32
+    Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
+    """
+
+    steps: Annotated[PositiveInt | None, "the number of optimiser steps"] = None
+    epochs: Annotated[PositiveFloat | None, "the number of passes over the rows, rounded up to whole steps"] = None
+    samples_per_step: Annotated[PositiveInt, "the number of rows in a step"] = 32
 
     def steps_for(self, rows: int) -> int:
         """The number of optimiser steps for ``rows`` rows. Raises ConfigError if neither ``steps`` nor ``epochs`` is
@@ -83,44 +89,52 @@ class SftSettings:
 
 @settings
 class GrpoSettings:
-    """GRPO with the options of DAPO. ``steps`` or ``epochs`` is set; of both, what ends first."""
+    """GRPO with the options of DAPO.
 
-    steps: Annotated[PositiveInt | None, "rounds of rollouts"] = None
+    Set ``steps`` or ``epochs``; if both are set, the training ends at the first of the two.
+    """
+
+    steps: Annotated[PositiveInt | None, "the number of rollout rounds"] = None
     epochs: Annotated[
         PositiveFloat | None,
-        "passes over the rows' prompts at prompts_per_step a round, rounded up to whole rounds; what dynamic_sampling "
-        "draws besides is not counted",
+        "the number of passes over the rows' prompts with prompts_per_step in a round, rounded up to whole rounds; "
+        "the questions that dynamic_sampling adds are not counted",
     ] = None
     prompts_per_step: Annotated[
-        PositiveInt, "questions of a step; one that is asked in several streams counts once for each"
+        PositiveInt, "the number of questions in a step; a question counts once for each stream in which it is asked"
     ] = 16
-    group_size: Annotated[int, Field(ge=2), "rollouts of each question"] = 8
-    clip_low: Annotated[float, Field(ge=0, lt=1), "the ratio is clipped below 1 minus this"] = 0.2
-    clip_high: Annotated[NonNegativeFloat, "the ratio is clipped above 1 plus this"] = 0.28
-    clip_high_end: Annotated[float | None, "clip_high moves to this over the run; left out: it stays"] = None
+    group_size: Annotated[int, Field(ge=2), "the number of rollouts for each question"] = 8
+    clip_low: Annotated[float, Field(ge=0, lt=1), "the importance ratio is clipped below 1 minus this"] = 0.2
+    clip_high: Annotated[NonNegativeFloat, "the importance ratio is clipped above 1 plus this"] = 0.28
+    clip_high_end: Annotated[
+        float | None, "clip_high moves linearly to this value over the run; left out: it stays the same"
+    ] = None
     advantage_scale: Annotated[
         Literal["std", "none", "fixed"],
-        "what divides the reward minus the group's mean: the group's deviation (GRPO), nothing, or advantage_unit",
+        "what divides the reward minus the group's mean: the group's standard deviation (GRPO), nothing, or "
+        "advantage_unit",
     ] = "std"
-    advantage_unit: Annotated[PositiveFloat, "the divisor of advantage_scale fixed"] = 0.4
-    advantage_epsilon: Annotated[NonNegativeFloat, "added to the deviation, for groups whose rewards hardly differ"] = (
-        1e-4
-    )
+    advantage_unit: Annotated[PositiveFloat, "the divisor if advantage_scale is fixed"] = 0.4
+    advantage_epsilon: Annotated[
+        NonNegativeFloat, "added to the standard deviation, for groups whose rewards hardly differ"
+    ] = 1e-4
     kl_beta: Annotated[NonNegativeFloat, "the weight of the KL term (0: no reference model is needed)"] = 0.0
-    dynamic_sampling: Annotated[bool, "replace groups that teach nothing by other questions"] = True
-    max_draws: Annotated[PositiveInt, "how often a step may draw questions for dynamic_sampling"] = 3
+    dynamic_sampling: Annotated[bool, "replace groups without a learning signal by other questions"] = True
+    max_draws: Annotated[PositiveInt, "the maximum number of draws in a step with dynamic_sampling"] = 3
     overlong: Annotated[
         Literal["mask", "keep", "soft"],
-        "rollouts that were cut off: left out of the loss, kept, or kept with a lower reward",
+        "what happens to rollouts that were cut off: left out of the loss, kept, or kept with a lower reward",
     ] = "mask"
     overlong_buffer: Annotated[
-        PositiveInt, "soft: the reward falls linearly by up to 1 over the last so many tokens"
+        PositiveInt, "soft: over this number of last tokens, the reward falls linearly by up to 1"
     ] = 256
-    updates_per_rollout: Annotated[PositiveInt, "optimiser steps that share the rollouts of a step"] = 1
+    updates_per_rollout: Annotated[PositiveInt, "the number of optimiser steps on the rollouts of one step"] = 1
     importance_cap: Annotated[
-        PositiveFloat, "bounds the correction for a sampler whose log-probabilities differ from the trainer's"
+        PositiveFloat,
+        "the upper bound of the importance weight that corrects for a sampler whose log-probabilities differ from the "
+        "trainer's",
     ] = 2.0
-    shuffle_advantages: Annotated[bool, "the control: breaks the tie between rollouts and rewards"] = False
+    shuffle_advantages: Annotated[bool, "a control experiment: assign the advantages to the rollouts at random"] = False
 
     def steps_for(self, prompts: int) -> int:
         """The number of rounds for ``prompts`` prompts. Raises ConfigError if neither ``steps`` nor ``epochs`` is
@@ -140,35 +154,35 @@ def _steps(section: SftSettings | GrpoSettings, name: str, rows: int, rows_per_s
 
 @settings
 class RolloutSettings:
-    """How answers are sampled; :mod:`groundtrace.trainer.vllm_rollouts` says how a vLLM server must be started for
-    it.
-    """
+    """How answers are sampled; :mod:`groundtrace.trainer.vllm_rollouts` has the command that starts a vLLM server."""
 
-    kind: Annotated[Literal["transformers", "vllm"], "what samples"] = "transformers"
-    temperature: Annotated[PositiveFloat, "of the sampling"] = 1.0
-    max_new_tokens: Annotated[PositiveInt, "tokens of an answer"] = 1024
-    prompts_at_once: Annotated[PositiveInt, "prompts of one generate call, or requests at once to a server"] = 64
-    base_url: Annotated[str, "vllm: where the server answers, up to /v1"] = "http://127.0.0.1:8000/v1"
-    served_name: Annotated[str, "vllm: the model's name, where the server has several"] = ""
-    timeout_s: Annotated[PositiveFloat, "vllm: for a request as a whole"] = 600.0
+    kind: Annotated[Literal["transformers", "vllm"], "the engine that samples"] = "transformers"
+    temperature: Annotated[PositiveFloat, "the sampling temperature"] = 1.0
+    max_new_tokens: Annotated[PositiveInt, "the maximum tokens of an answer"] = 1024
+    prompts_at_once: Annotated[
+        PositiveInt, "the number of prompts in one generate call, or of requests in flight to a server"
+    ] = 64
+    base_url: Annotated[str, "vllm: the URL of the server, up to /v1"] = "http://127.0.0.1:8000/v1"
+    served_name: Annotated[str, "vllm: the model's name, if the server has several models"] = ""
+    timeout_s: Annotated[PositiveFloat, "vllm: timeout for a whole request"] = 600.0
 
 
 @settings
 class EvalSettings:
-    """Answers that are sampled, as ``rollout`` says, and scored."""
+    """The evaluation: answers are sampled with the settings of ``rollout`` and scored."""
 
-    samples: Annotated[PositiveInt, "answers to each question"] = 4
-    questions: Annotated[NonNegativeInt, "how many of the first questions (0: all)"] = 0
-    k: Annotated[tuple[PositiveInt, ...], "each k of pass@k, at most samples"] = (1, 4)
-    form: Annotated[str, OneOf(tuple(INSTRUCTIONS)), "in which form the questions of a folder of records are asked"] = (
-        POINTS
-    )
+    samples: Annotated[PositiveInt, "the number of answers to each question"] = 4
+    questions: Annotated[NonNegativeInt, "use only this number of first questions (0: all)"] = 0
+    k: Annotated[tuple[PositiveInt, ...], "the values of k for pass@k, each at most samples"] = (1, 4)
+    form: Annotated[
+        str, OneOf(tuple(INSTRUCTIONS)), "the response form that questions from a folder of records ask for"
+    ] = POINTS
     streams: Annotated[
-        tuple[str, ...], "in which streams to ask rows that have some, such as textual (empty: in each of theirs)"
+        tuple[str, ...], "the streams in which rows with streams are asked, such as textual (empty: all of the row's)"
     ] = ()
     crops: Annotated[
         bool,
-        "answer in words with crops of what the model boxes in a first pass, and without; the same as --crops",
+        "answer in words twice: with crops of the boxes from a first pass, and without; the same as --crops",
     ] = False
     crop: CropSettings = field(default_factory=CropSettings)
 
@@ -179,29 +193,29 @@ class EvalSettings:
 
 @settings
 class LogSettings:
-    """What a run writes while it trains."""
+    """What a training run writes, and how often."""
 
     save_every_s: Annotated[
         NonNegativeFloat,
-        "time from checkpoint to checkpoint; there is one at the end whatever ends the run (0: only then)",
+        "the time between checkpoints; each run also writes one when it ends, whatever the cause (0: only then)",
     ] = 900.0
-    save_every: Annotated[NonNegativeInt, "also one every so many steps (0: by time alone)"] = 0
-    keep: Annotated[PositiveInt, "checkpoints that stay, the latest"] = 2
+    save_every: Annotated[NonNegativeInt, "also write a checkpoint after each so many steps (0: by time alone)"] = 0
+    keep: Annotated[PositiveInt, "the number of latest checkpoints to keep"] = 2
     rollouts_every: Annotated[
-        NonNegativeInt, "steps from one sample of rollouts with overlays to the next (0: none)"
+        NonNegativeInt, "the number of steps between written samples of rollouts with overlays (0: none)"
     ] = 20
     tensorboard: Annotated[bool, "also write the metrics for TensorBoard"] = False
 
 
 @settings
 class TrainerSettings:
-    """A whole config."""
+    """The whole config of the trainer."""
 
     model: ModelSettings
-    seed: Annotated[int, "of sampling and shuffling"] = 0
-    threads: Annotated[NonNegativeInt, "threads of torch on a processor (0: as torch chooses)"] = 0
+    seed: Annotated[int, "the seed of sampling and shuffling"] = 0
+    threads: Annotated[NonNegativeInt, "the number of CPU threads of torch (0: torch's default)"] = 0
     max_idle_steps: Annotated[
-        NonNegativeInt, "so many steps in a row without a gradient end the training with an error (0: never)"
+        NonNegativeInt, "stop with an error after this number of steps in a row without a gradient (0: never)"
     ] = 10
     batch: BatchSettings = field(default_factory=BatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)

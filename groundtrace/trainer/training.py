@@ -114,7 +114,9 @@ class Training:
         found = checkpoints(self._folder)
         self.progress = load_checkpoint(found[-1], optimiser, self._identity) if found else Progress()
         if self.progress.step > steps:
-            raise CheckpointError(f"{found[-1]} is beyond the {steps} steps of this run: choose another --output")
+            raise CheckpointError(
+                f"{found[-1]} is beyond the {steps} steps of this run: raise the steps, or choose another --output"
+            )
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
         self._idle_steps = 0
@@ -182,7 +184,7 @@ class Training:
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
-            raise NotFinite(f"step {self.progress.step - 1}: it left weights that are not numbers")
+            raise NotFinite(f"step {self.progress.step - 1}: its update left weights that are not finite")
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 

@@ -121,7 +121,9 @@ class VllmSampler:
                 load = {"method": "reload_weights", "kwargs": {"weights_path": str(self._folder)}}
                 await self._ask(session, "/collective_rpc", load)
             except SamplerError as error:
-                hint = f"it must read {self._folder}, and be started again, for it may hold half of the weights"
+                hint = (
+                    f"make {self._folder} readable for it, and restart it, since it may hold only part of the weights"
+                )
                 raise SamplerError(f"{error}; {hint}") from error
             finally:
                 await self._ask(session, "/resume")
@@ -177,12 +179,12 @@ class VllmSampler:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise self._error(path, f"no JSON: {_line(str(error))}") from error
+            raise self._error(path, f"not JSON: {_line(str(error))}") from error
 
     def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
-                raise self._error(GENERATE, "it answered another prompt than it was given")
+                raise self._error(GENERATE, "the reply is to another prompt than the request")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._rollout(choice) for choice in choices]
         except (KeyError, TypeError) as error:
@@ -200,7 +202,9 @@ class VllmSampler:
         if not ids or ids != tuple(token["token_id"] for token in drawn):
             raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
         if reason == "stop" and ids[-1] not in self._vlm.end_ids:
-            raise self._error(GENERATE, f"an answer stopped at token {ids[-1]}, which does not end one of this model")
+            raise self._error(
+                GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token of this model"
+            )
         if min(logprobs) <= NOT_A_NUMBER:
             raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
         return Rollout(ids, reason == "length", logprobs)

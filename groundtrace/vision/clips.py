@@ -22,10 +22,10 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """How clips are looked at; 32 frames are those of Argos §4."""
+    """How many frames of a clip the models see; Argos §4 samples 32."""
 
-    max_frames: Annotated[int, Field(ge=1, le=32), "frames that are sampled from a clip"] = 32
-    pointed_frames: Annotated[PositiveInt, "how many of them the pointer looks at"] = 8
+    max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
+    pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:

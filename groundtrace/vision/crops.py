@@ -29,11 +29,13 @@ Corners = tuple[float, float, float, float]
 
 @settings
 class CropSettings:
-    """How the boxes of a response become crops."""
+    """How the boxes of a response are cropped."""
 
-    margin: Annotated[float, Field(ge=0, allow_inf_nan=False), "of a box's width and height, added on each side"] = 0.1
-    min_side_px: Annotated[PositiveInt, "smaller crops are widened to this, as far as the image goes"] = 56
-    max_boxes: Annotated[PositiveInt, "boxes of an image that get a crop of their own"] = 8
+    margin: Annotated[
+        float, Field(ge=0, allow_inf_nan=False), "the margin on each side, as a share of the box's width and height"
+    ] = 0.1
+    min_side_px: Annotated[PositiveInt, "smaller crops are widened to this side, as far as the image allows"] = 56
+    max_boxes: Annotated[PositiveInt, "the maximum number of boxes of an image that are cropped one by one"] = 8
 
 
 @dataclass(frozen=True)

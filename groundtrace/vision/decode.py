@@ -20,7 +20,7 @@ from typing import Literal
 
 import cv2
 import numpy as np
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from groundtrace.vision.samples import Pixels, Samples, to_rgb, upright
 
@@ -193,6 +193,7 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
             pixels = _by_opencv(data, cv2.IMREAD_COLOR_RGB)
             if pixels is not None and pixels.shape[1::-1] == image.size:
                 return upright(pixels.astype(np.uint8, copy=False), orientation), orientation, name
+        ImageFile.LOAD_TRUNCATED_IMAGES = False  # molmo_utils sets it when it is imported: half an image would pass
         image.load()
         _check_size(*image.size, _pixel_bytes(image), limits)
         # Pillow rotates some TIFFs itself and then removes the tag: apply only the remaining orientation.

@@ -87,7 +87,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
     marks: list[list[Mark]] = [[] for _ in frames]
     for point, number in zip(points, ids, strict=True):
         if point.frame not in places:
-            raise ValueError(f"a point of {point.label!r} stands on frame {point.frame}, which is not to be drawn")
+            raise ValueError(f"a point of {point.label!r} is on frame {point.frame}, which is not drawn")
         marks[places[point.frame]].append(Mark(number, point.label, point.x, point.y))
     drawn = [draw_overlay(frame.pixels, found) for frame, found in zip(frames, marks, strict=True)]
     scales = [after.shape[0] // frame.pixels.shape[0] for after, frame in zip(drawn, frames, strict=True)]

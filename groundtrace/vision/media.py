@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,6 +23,8 @@ from groundtrace.vision.samples import Pixels
 
 HEAD_BYTES: Final = 512
 """The number of leading bytes that :func:`sniff_kind` needs."""
+STAGE_CACHE_BYTES: Final = 32 * 2**20
+"""The cache of decoded images of a stage, which reads most images once."""
 
 _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
@@ -174,6 +177,19 @@ class MediaStore:
                 f"not a path inside the data folder: {uri!r} ({remedy}give the path from the folder of the records)"
             )
         return place(self.input_root, self.storage), relative
+
+
+@dataclass(frozen=True)
+class MediaRoots:
+    """The roots of ``input:`` and ``run:`` media, and how remote ones are reached."""
+
+    input_root: str
+    run_root: str
+    storage: StorageSettings = STANDARD
+
+    def store(self) -> MediaStore:
+        """The store over these roots. Its cache has :data:`STAGE_CACHE_BYTES`."""
+        return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
 def _missing(uri: str) -> MediaMissing:

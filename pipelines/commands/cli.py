@@ -26,15 +26,14 @@ from groundtrace.pipelines.commands.export import add_export_parser
 from groundtrace.pipelines.commands.publish import add_publish_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
 from groundtrace.pipelines.commands.streams import written_out
-from groundtrace.pipelines.running.endings import ending_of, line_of
-from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.schemas.text import printable, say
 
 NAMESAKES = ("beam", "beam-client")
-VERBOSE = "show what Beam and the stages log, and where an error came from"
+VERBOSE = "show the log of Beam and the stages, and the traceback of an error"
 DATA = "a .csv, .jsonl, .json or .parquet file, a folder with records.jsonl, or a data set id"
 _NO_OPTIONS = (
-    "no option follows `--`: leave it out to run on this machine; if $(…) is to give the options, its command has "
+    "no option follows `--`: leave out `--` to run on this machine; if $(…) should give the options, its command "
     "failed or printed none"
 )
 _EXAMPLES = """examples:
@@ -132,7 +131,7 @@ def _advice(message: str) -> str:
     if message.startswith("unrecognized arguments: "):
         first = message.split()[2]
         if not first.startswith("-"):
-            return ": a value is joined to its key, as in --set trace.n=4, and an input is named by --input"
+            return ": write a setting as key=value, as in --set trace.n=4, and give the input with --input"
         return ": options of Beam come last, behind ` -- `" if first.startswith("--") else ""
     if message == "argument --set: expected one argument":
         return " of the form key=value, such as --set trace.n=4"
@@ -157,14 +156,17 @@ def make_parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
     run.add_argument(
-        "--output", required=True, metavar="RUN", help="the run folder; made if missing, resumed if it is this input's"
+        "--output",
+        required=True,
+        metavar="RUN",
+        help="the run folder; created if missing, resumed if it belongs to this input",
     )
     run.add_argument("--limit", type=int, metavar="N", help="read only the first N records")
     run.add_argument(
         "--target-sft",
         type=int,
         metavar="N",
-        help="draw questions in waves, in the order of a hash of their ids, until N SFT rows are kept; exactly N",
+        help="draw questions in waves, ordered by a hash of their ids, until exactly N SFT rows are kept",
     )
     _add_budget(run)
     _add_replies(run)
@@ -179,14 +181,14 @@ def make_parser() -> argparse.ArgumentParser:
         "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
     )
     _add_pipeline(preview)
-    preview.add_argument("--output", required=True, metavar="RUN", help="where to put the previewed run")
+    preview.add_argument("--output", required=True, metavar="RUN", help="the run folder of the preview")
     preview.add_argument(
         "--records", type=int, default=10, metavar="N", help="how many records to preview (default 10)"
     )
     preview.add_argument(
         "--workers",
         action="store_true",
-        help="forecast hours of workers too; without it for workers elsewhere only",
+        help="also forecast the hours of workers; by default only for remote workers",
     )
     _add_budget(preview)
     _add_replies(preview)
@@ -202,8 +204,10 @@ def make_parser() -> argparse.ArgumentParser:
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
     written = inspect.add_mutually_exclusive_group()
-    written.add_argument("--json", action="store_true", help="for programs: all figures, or a query's rows, one a line")
-    written.add_argument("--csv", action="store_true", help="for programs: the rows of --sql, whole")
+    written.add_argument(
+        "--json", action="store_true", help="for programs: all figures, or the rows of a query, one per line"
+    )
+    written.add_argument("--csv", action="store_true", help="for programs: the rows of --sql as CSV, not shortened")
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
     diff.add_argument("first", metavar="RUN", help="a run folder")
     diff.add_argument("second", metavar="RUN", help="another one")
@@ -222,7 +226,7 @@ def _add_replace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace",
         action="store_true",
-        help="let a run that keeps no rows take the place of a finished one that has some (kept in RUN/previous)",
+        help="let a run that keeps no rows replace a finished run that has rows (which moves to RUN/previous)",
     )
 
 
@@ -234,7 +238,7 @@ def _add_budget(parser: argparse.ArgumentParser) -> None:
         help="stop calling models when X US dollars are spent",
     )
     parser.add_argument(
-        "--budget-tokens", type=int, metavar="N", help="stop calling models when N tokens, in and out, are used"
+        "--budget-tokens", type=int, metavar="N", help="stop calling models when N tokens (input and output) are used"
     )
 
 
@@ -243,7 +247,7 @@ def _add_replies(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="use no reply from before this command, of this run or another; if it does not finish, it goes on",
+        help="ignore all replies from before this command; if the run does not finish, repeat the command to continue",
     )
 
 
@@ -257,9 +261,7 @@ def _add_pipeline_name(parser: argparse.ArgumentParser, **settings: Any) -> None
 def _add_pipeline(parser: argparse.ArgumentParser) -> None:
     _add_pipeline_name(parser)
     parser.add_argument("--input", required=True, metavar="DATA", help=DATA)
-    parser.add_argument(
-        "--config", metavar="FILE", help="a TOML config; without one the embedded engine plays every role"
-    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML config; without it the embedded engine has every role")
     parser.add_argument(
         "--set", action="append", default=[], metavar="a.b=c", dest="overrides", help="override one key of the config"
     )

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from groundtrace.config.reference import commented_defaults
-from groundtrace.pipelines.running.loading import load_recipe
+from groundtrace.pipelines.running.plan.loading import load_recipe
 
 
 def print_config(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:

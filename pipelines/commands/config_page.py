@@ -13,9 +13,9 @@ _INTRODUCTION = """\
 
 # Configs
 
-A config is a TOML file, given with `--config FILE`; what it leaves out keeps its default. `--set a.b=c` overrides one
-key, such as `--set difficulty.high=0.8`. An entry that stands in the defaults, such as `[endpoints.coarse]`, is changed
-key by key. A key that is *left out* by default has no value until it is given one.
+A config is a TOML file, given with `--config FILE`; keys that are not in it keep their defaults. `--set a.b=c`
+overrides one key, such as `--set difficulty.high=0.8`. If an entry is in the defaults, such as `[endpoints.coarse]`,
+a config changes only the keys that it sets. A key whose default is *left out* has no value unless it is set.
 
 - [A pipeline's config](#a-pipelines-config): `beam run`, `beam preview` and `beam validate`
 - [A trainer's config](#a-trainers-config): `trainer sft`, `trainer grpo` and `trainer eval`
@@ -29,12 +29,12 @@ def config_page() -> str:
         [
             _INTRODUCTION,
             "## A pipeline's config\n",
-            "Of `pipelines/grounded_cot.py`; another pipeline has the sections of its own stages.\n",
+            "This is the config of `pipelines/grounded_cot.py`; another pipeline has the sections of its own stages.\n",
             config_reference(Settings, level=3),
             "## A trainer's config\n",
             config_reference(TrainerSettings, level=3),
             "## A reward's config\n",
-            "`[reward]` is that of a trainer's config, which may stand here as a whole.\n",
+            "It has the same section `[reward]` as a trainer's config.\n",
             config_reference(RemoteRewardSettings, level=3, without="reward"),
         ]
     )

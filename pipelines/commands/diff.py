@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from groundtrace.pipelines.commands.tables import Figures, print_table
-from groundtrace.pipelines.running.changes import flat
+from groundtrace.pipelines.running.account.changes import flat
 from groundtrace.publishing.figures import funnel, read_config, read_summary, role_costs
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable

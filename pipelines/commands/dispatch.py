@@ -6,8 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from groundtrace.pipelines.commands.streams import end_if_nobody_reads
-from groundtrace.pipelines.running.endings import ending_of, line_of
-from groundtrace.pipelines.running.interrupts import is_interrupt
+from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
 from groundtrace.schemas.text import say
 
 

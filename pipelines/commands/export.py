@@ -22,28 +22,28 @@ def add_export_parser(commands: Any) -> None:
         "--family",
         default="",
         metavar="NAME",
-        help="the family of the model to be trained, in whose frame coordinates are written, such as qwen3-vl; needed "
-        "where rows hold any",
+        help="the family of the model to train, such as qwen3-vl: coordinates are written in its frame; required if "
+        "rows hold coordinates",
     )
     export.add_argument(
         "--run-at",
         default="",
         metavar="PATH",
-        help="where the run folder will stand when a reward reads it (default: where it stands now)",
+        help="the path of the run folder at the time a reward reads it (default: its path now)",
     )
     for bound, what in (("max", "largest"), ("min", "smallest")):
         export.add_argument(
             f"--{bound}-pixels",
             type=int,
             metavar="N",
-            help=f"the {what} image of the training, for families that write pixels of the resized image",
+            help=f"pixels of the {what} image in training, for families that write pixels of the resized image",
         )
-    export.add_argument("--replace", action="store_true", help="replace the export that stands in FOLDER")
+    export.add_argument("--replace", action="store_true", help="replace the export in FOLDER")
 
 
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and print what was written; returns the exit code. Raises ExportError and InspectError."""
-    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
+    from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.publishing.exports.export import Request, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT
 
@@ -63,6 +63,6 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         asked = "" if count.prompts == count.written else f", as {count.prompts} prompts: one for each stream"
         say(f"{side}: {count.written} of {counted(count.read, 'row')} written{asked}")
         for reason, rows in count.left_out.most_common():
-            say(f"  left out: {rows} for {reason} ({LEFT_OUT} names them)")
+            say(f"  left out: {rows} for {reason} ({LEFT_OUT} lists them)")
     say(f"{done.folder}: {', '.join(done.files)}")
     return 0

@@ -7,18 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from groundtrace.pipelines.running.columns import guess_columns, input_block, missing_fields
-from groundtrace.pipelines.running.forecast import count_records
-from groundtrace.pipelines.running.inputs import check_questions, find_input, first_rows
+from groundtrace.pipelines.running.plan.columns import guess_columns, input_block, missing_fields
+from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, find_input, first_rows
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable
 from groundtrace.stages.sources.base import Input, RowSettings
 from groundtrace.stages.sources.shapes.base import Row, Rows, Shape
 from groundtrace.stages.sources.shapes.registry import shape_of
 
-_MODELS = """# Which model plays which role. Without this part the embedded engine plays all of them: it reads drawn
+_MODELS = """# The model of each role. Without these sections the embedded engine has all roles: it reads drawn
 # shapes, not photographs. To use a model, remove the first "# " of each line below and name your server's model.
-# `beam config` prints every setting; docs/models.md has the families.
+# `beam config` prints every setting; docs/models.md lists the families.
 #
 # [endpoints.qwen]
 # kind = "openai"                        # any server that speaks OpenAI's chat API, such as vLLM
@@ -28,12 +27,12 @@ _MODELS = """# Which model plays which role. Without this part the embedded engi
 # # api_key_env = "MY_KEY"               # the environment variable that holds the key
 #
 # [roles]
-# policy = "qwen"      # answers the questions, which tells how difficult they are
+# policy = "qwen"      # answers the questions: its pass rate is their difficulty
 # teacher = "qwen"     # names what to point at and writes the traces
 # pointer = "qwen"     # finds the points
 # detector = "qwen"    # checks them: better another model than the pointer's
 # judge = "qwen"       # reads the reasoning: better another model than the teacher's
-# segmenter = ""       # none: boxes stand for masks"""
+# segmenter = ""       # none: boxes replace masks"""
 
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
@@ -50,7 +49,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         with Path(parsed.output).open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
-        raise UserError(f"{parsed.output} is there already: name another file, or remove it") from error
+        raise UserError(f"{parsed.output} already exists: name another file, or remove it") from error
     except OSError as error:
         raise UserError(f"cannot write {parsed.output}: {error.strerror or error}") from error
     fill_in = f"fill in {', '.join(left)}" if (left := re.findall(_LEFT_OPEN, text)) else "look through it"
@@ -96,7 +95,7 @@ def _block(found: Input) -> list[str]:
 
 
 def _shape_lines(found: Input, shape: Shape, first: Sequence[Row]) -> list[str]:
-    lines = [f"# It looks like {shape.title}: docs/inputs.md says how these are read.", "[input]"]
+    lines = [f"# It looks like {shape.title}: docs/inputs.md describes how it is read.", "[input]"]
     return [*lines, f'shape = "{shape.name}"', *shape.template(found.columns, first, found.folder), ""]
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from groundtrace.pipelines.commands.tables import Figures, print_table, value_text
-from groundtrace.pipelines.running.spending import Spending
+from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
 from groundtrace.publishing.figures import (
@@ -130,7 +130,9 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
 def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
     """Write all figures or rows for programs. Raises InspectError."""
     if as_csv and sql is None:
-        raise InspectError("--csv writes the rows of one query: give it with --sql, or take --json for all figures")
+        raise InspectError(
+            "--csv writes the rows of one query: add --sql with the query, or use --json for all figures"
+        )
     summary = read_summary(run, digests=True)
     with open_tables(run, summary) as connection:
         try:
@@ -190,7 +192,7 @@ def _query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], 
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:
         found = ", ".join(kinds) or "nothing"
-        raise InspectError(f"--sql takes one query that only reads (SELECT, DESCRIBE), got {found}")
+        raise InspectError(f"--sql takes one read-only query (SELECT or DESCRIBE), got {found}")
     result = connection.execute(statements[0])
     return [column[0] for column in result.description or ()], _fetched(result)
 

@@ -22,25 +22,27 @@ def add_publish_parser(commands: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
     parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
-    parser.add_argument("--public", action="store_true", help="for all to see; without it the repository is private")
-    parser.add_argument("--replace", action="store_true", help="take the place of another set; its tag stays")
+    parser.add_argument("--public", action="store_true", help="make a new repository public (default: private)")
+    parser.add_argument(
+        "--replace", action="store_true", help="replace another data set in the repository; its tag stays"
+    )
     parser.add_argument(
         "--with",
         action="append",
         default=[],
         dest="extras",
         choices=("rejected", "rubrics"),
-        help="also these, as a config of their own",
+        help="also publish these, each as a config of its own",
     )
     parser.add_argument(
         "--include-source",
         action="append",
         default=[],
         metavar="NAME",
-        help="publish this source's rows though their licence does not state that they may be passed on",
+        help="publish the rows of this source although their licence does not say that they may be shared",
     )
     parser.add_argument(
-        "--staging", metavar="FOLDER", help="where copies stand meanwhile (default: the temporary folder)"
+        "--staging", metavar="FOLDER", help="the folder for temporary copies (default: the system's temporary folder)"
     )
 
 
@@ -50,8 +52,8 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
     and :class:`groundtrace.publishing.figures.InspectError`.
     """
-    from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
-    from groundtrace.pipelines.running.run_folder import RunFolder
+    from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
+    from groundtrace.pipelines.running.plan.local_run import LocalRun
     from groundtrace.publishing.figures import read_summary
     from groundtrace.publishing.hub.prepare import prepare
     from groundtrace.publishing.hub.upload import check_name, send
@@ -60,7 +62,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     run = local_copy(parsed.run)
     read_summary(run)
     place = parsed.staging or tempfile.gettempdir()
-    with stopped_like_an_interrupt(), RunFolder(run).locked(), ExitStack() as held:
+    with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
         with writing_told(place):
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
             prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
@@ -69,7 +71,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
             say(f"dry run: nothing was sent to {parsed.repo}")
             return 0
         sent = send(prepared, parsed.repo, public=parsed.public, replace=parsed.replace, tell=say)
-    verb = "published" if sent.is_new else "is published already, and nothing was sent:"
+    verb = "published" if sent.is_new else "already published, nothing was sent:"
     say(f"{verb} {sent.url} at the tag {sent.tag}")
     return 0
 
@@ -93,10 +95,10 @@ def told(prepared: "Prepared") -> list[str]:
 
     lines = []
     for use in prepared.uses:
-        how = "goes out" if use.is_published else "left out"
-        why = "asked for" if use.asked and not use.terms.may_be_published else use.terms.said
+        how = "published" if use.is_published else "left out"
+        why = "requested" if use.asked and not use.terms.may_be_published else use.terms.said
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
-        remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them all the same"
+        remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")
     lines += [f"  {name}  {mb(prepared.size_bytes(name))}" for name in prepared.files]
     total = mb(sum(map(prepared.size_bytes, prepared.files)))

@@ -5,17 +5,16 @@ import os
 from collections.abc import Sequence
 
 from groundtrace.config.settings import ConfigError
-from groundtrace.pipelines.running.budget import RunBudget
-from groundtrace.pipelines.running.dry_run import dry_run
-from groundtrace.pipelines.running.forecast import count_records, expected_calls, forecast_text
-from groundtrace.pipelines.running.interrupts import stopped_like_an_interrupt
-from groundtrace.pipelines.running.job_check import check_job, is_dry_run
-from groundtrace.pipelines.running.kept_rows import why_no_rows
-from groundtrace.pipelines.running.plan import RunArguments, make_plan
+from groundtrace.pipelines.running.account.kept_rows import why_no_rows
+from groundtrace.pipelines.running.execute.dry_run import dry_run
+from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
+from groundtrace.pipelines.running.plan.budget import RunBudget
+from groundtrace.pipelines.running.plan.forecast import expected_calls, forecast_text, workers_text
+from groundtrace.pipelines.running.plan.inputs import count_records
+from groundtrace.pipelines.running.plan.job_check import is_dry_run
+from groundtrace.pipelines.running.plan.local_run import local_path, real_path
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
-from groundtrace.pipelines.running.run_folder import local_path, real_path
-from groundtrace.pipelines.running.runner import pipeline_options
-from groundtrace.pipelines.running.worker_hours import workers_text
 from groundtrace.pipelines.shipping.ship import goes_elsewhere
 from groundtrace.publishing.figures import truncations
 from groundtrace.rewards.blindness import blind_text
@@ -34,12 +33,12 @@ def run(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
         raise ConfigError(f"--limit must be at least 1, got {parsed.limit}")
     if parsed.target_sft is not None and parsed.target_sft < 1:
         raise ConfigError(f"--target-sft must be at least 1, got {parsed.target_sft}")
-    arguments = _run_arguments(parsed, beam_options, parsed.limit)
-    if is_dry_run(pipeline_options(beam_options)):
-        say(*dry_run(arguments))
-        return 0
     with stopped_like_an_interrupt():  # removes temporary folders and releases a folder in a store
-        summary = execute(arguments)
+        plan = make_plan(_run_arguments(parsed, beam_options, parsed.limit))
+        if is_dry_run(plan.options):
+            say(*dry_run(plan))
+            return 0
+        summary = execute(plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     return 0
 
@@ -48,17 +47,14 @@ def preview(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the first records end to end and print the forecast for all; returns the exit code."""
     if parsed.records < 1:
         raise ConfigError(f"--records must be at least 1, got {parsed.records}")
-    options = pipeline_options(beam_options)
-    check_job(options)
-    arguments = _run_arguments(parsed, beam_options, parsed.records, measure=True)
-    plan = make_plan(arguments)
+    plan = make_plan(_run_arguments(parsed, beam_options, parsed.records, measure=True))
     with stopped_like_an_interrupt():
-        summary = execute(arguments, plan)
+        summary = execute(plan)
     say(*summary_text(summary, parsed.output).split("\n"))
     total = count_records(plan.context.sources)
     forecast = forecast_text(summary, total, plan.stages, plan.settings)
     say(*forecast.split("\n"))
-    if total and summary.counts.input and (parsed.workers or goes_elsewhere(options)):
+    if total and summary.counts.input and (parsed.workers or goes_elsewhere(plan.options)):
         say(workers_text(total, expected_calls(summary, total, plan.stages, plan.settings)))
     return 0
 
@@ -125,16 +121,16 @@ def _no_rows(summary: RunSummary) -> list[str]:
 def _nothing_from(summary: RunSummary) -> list[str]:
     """A line for each stage that looks at a sample and got no result from its calls."""
     return [
-        f"{name}: none of its {counted(told.read, 'call')} gave anything; the run's files say why"
-        for name, told in summary.stages.items()
-        if told.is_sample and told.read and not told.kept
+        f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
+        for name, counts in summary.stages.items()
+        if counts.is_sample and counts.read and not counts.kept
     ]
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
     """A line for each run from which replies were taken over, and one if earlier replies do not count."""
     lines = [
-        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh takes over none)"
+        f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
         for name, replies in summary.taken_over.items()
     ]
     since = summary.fresh_since
@@ -157,8 +153,8 @@ def _answered(summary: RunSummary) -> list[str]:
         ]
         left = len(figures.answered) - len(named)
         others = f", and {left} more" if left else ""
-        said = f"{name} was asked for {figures.asked}, and answered as {', '.join(named)}{others}"
-        lines.append(f"note: {printable(said)}")
+        note = f"{name} was asked for {figures.asked}, but its replies name {', '.join(named)}{others}"
+        lines.append(f"note: {printable(note)}")
     return lines
 
 
@@ -192,9 +188,9 @@ def _ended_by(summary: RunSummary) -> list[str]:
     used_up = budget is not None and budget.used_up
     if budget is not None and used_up:
         lines.append(
-            f"the budget ended the run after ${budget.spent_usd:.2f} and {budget.spent_tokens} tokens: "
-            f"{counted(budget.left, 'record')} left as budget; "
-            "the same command with a larger one goes on from the cache"
+            f"the budget was used up after ${budget.spent_usd:.2f} and {budget.spent_tokens} tokens: "
+            f"{counted(budget.left, 'record')} rejected as budget; "
+            "the same command with a larger budget continues from the cache"
         )
     if target is not None and not target.reached:
         why = "budget" if used_up else "input"

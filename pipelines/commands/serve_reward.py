@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from groundtrace.pipelines.running.interrupts import SAME_STOP_S, STOP_SIGNALS
+from groundtrace.pipelines.running.execute.interrupts import SAME_STOP_S, STOP_SIGNALS
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, say
 from groundtrace.storage.mirror import local_copy
@@ -43,25 +43,27 @@ def add_serve_reward_parser(commands: Any) -> None:
     )
     parser.add_argument("--config", default="", metavar="FILE", help="a reward's or a trainer's config, or argos, …")
     parser.add_argument(
-        "--data", nargs="+", required=True, metavar="RUN", help="runs, also NAME=RUN; no other is read, whoever asks"
+        "--data", nargs="+", required=True, metavar="RUN", help="the runs that requests may use, as RUN or NAME=RUN"
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8500, metavar="N", help="the port (default 8500; 0: any)")
-    parser.add_argument(
-        "--allow-remote", action="store_true", help=f"listen beyond this machine without a {TOKEN_VARIABLE}"
-    )
+    parser.add_argument("--allow-remote", action="store_true", help=f"accept other machines without {TOKEN_VARIABLE}")
     parser.add_argument(
         "--allow-unready",
         action="store_true",
-        help="start although a judge does not answer yet; /health is 503 till then",
-    )
-    parser.add_argument("--max-batch", type=_positive, default=4096, metavar="N", help="responses of one request")
-    parser.add_argument("--max-scoring", type=_positive, default=64, metavar="N", help="requests scored at once")
-    parser.add_argument(
-        "--max-waiting", type=_not_negative, default=256, metavar="N", help="requests that wait for these"
+        help="start even if a judge does not answer yet; /health returns 503 until it does",
     )
     parser.add_argument(
-        "--timeout-s", type=_seconds, default=150.0, metavar="X", help="how long a request may take (default 150)"
+        "--max-batch", type=_positive, default=4096, metavar="N", help="maximum responses in one request"
+    )
+    parser.add_argument(
+        "--max-scoring", type=_positive, default=64, metavar="N", help="maximum requests scored at once"
+    )
+    parser.add_argument(
+        "--max-waiting", type=_not_negative, default=256, metavar="N", help="maximum requests in the queue"
+    )
+    parser.add_argument(
+        "--timeout-s", type=_seconds, default=150.0, metavar="X", help="timeout for a request (default 150)"
     )
 
 
@@ -151,8 +153,8 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
             return
     if host != "localhost" and not has_token and not allows_remote:
         raise ServeError(
-            f"--host {host} is reached from other machines: set {TOKEN_VARIABLE}, which clients then bear, or add "
-            "--allow-remote where the network keeps others out"
+            f"--host {host} accepts requests from other machines: set {TOKEN_VARIABLE} and give it to the clients, or "
+            "add --allow-remote if the network is closed to others"
         )
 
 

@@ -14,15 +14,12 @@ from groundtrace.inference.endpoints.official_client import official_client_note
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.models import Models
 from groundtrace.inference.runtime import runtime
-from groundtrace.pipelines.running.capabilities import check_capabilities, check_judge, scan_answers, scan_media
-from groundtrace.pipelines.running.columns import input_block, missing_fields
-from groundtrace.pipelines.running.forecast import count_records
-from groundtrace.pipelines.running.inputs import check_questions, seen_shape
-from groundtrace.pipelines.running.job_check import check_job
-from groundtrace.pipelines.running.plan import Plan, RunArguments, check_wiring, make_plan
-from groundtrace.pipelines.running.runner import pipeline_options
-from groundtrace.pipelines.running.sampling import sample_records
-from groundtrace.pipelines.running.workers import runner_line
+from groundtrace.pipelines.running.plan.capabilities import check_capabilities, check_judge, scan_answers, scan_media
+from groundtrace.pipelines.running.plan.columns import input_block, missing_fields
+from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, seen_shape
+from groundtrace.pipelines.running.plan.options import runner_line
+from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
+from groundtrace.pipelines.running.plan.sampling import sample_records
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.text import counted, say
 from groundtrace.stages.sources.shapes.base import Rows
@@ -32,15 +29,13 @@ MAX_PROBLEMS = 8
 
 def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Print a description of the run and whether it is possible; returns the exit code."""
-    options = pipeline_options(beam_options)
-    check_job(options)
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
     check_questions(plan.input, plan.settings.input)
-    ends = check_wiring(plan).ends
+    ends = plan.wire().ends
     say(f"pipeline: {plan.recipe.name}")
-    say(runner_line(options))
+    say(runner_line(plan.options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
     usable = _look_at_records(plan, total)
@@ -65,7 +60,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     for line in [*(f"NOT POSSIBLE: {problem}" for problem in problems), *(f"note: {note}" for note in notes)]:
         say(line)
     if all(is_embedded(plan.models.endpoint(role)) for role in plan.roles):
-        say("note: no model is named: the embedded engine plays all roles, and it reads drawn shapes, not photographs")
+        say("note: no model is set: the embedded engine has all roles, and it reads drawn shapes, not photographs")
     if plan.models.self_judging:
         say("note: the judge is the teacher's endpoint")
     if plan.models_asked.self_checking:
@@ -84,7 +79,7 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
     sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
-    of = "records, of an unknown number" if total is None else f"of {counted(total, 'record')}"
+    of = "of an unknown number of records" if total is None else f"of {counted(total, 'record')}"
     say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
         where = f"the first is number {problem.first_number}"
@@ -98,13 +93,13 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
         if rows.shape == Rows.name and shape.name != Rows.name:
             command = f"beam init {shlex.quote(plan.input.name)}"
             say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
-        say(f"NOT THERE: {', '.join(missing)}; in the config:")
+        say(f"MISSING: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name):
             say(f"  {line}")
     if sample.drafts:
         question = sample.drafts[0].question
         for form in plan.recipe.forms:
-            say(f"one record as its row asks it ({question.id}, gold answer {question.answer}):")
+            say(f"the prompt of one record, as in its row ({question.id}, gold answer {question.answer}):")
             for line in user_text(question, form).splitlines():
                 say(f"  {line}")
     return bool(sample.drafts)

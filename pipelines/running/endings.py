@@ -1,4 +1,4 @@
-"""How a command that fails or is stopped ends: the user's line, the exit code and the remedy.
+"""The errors of a run, and how a command that fails or is stopped ends: the user's line, exit code and remedy.
 
 This module imports no slow module, because every command needs it.
 """
@@ -8,8 +8,6 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from groundtrace.pipelines.running.errors import ConservationError, JobIncomplete, RunPaused
-from groundtrace.pipelines.running.interrupts import is_interrupt
 from groundtrace.schemas.errors import UserError, causes
 from groundtrace.schemas.text import without_password
 
@@ -18,7 +16,19 @@ _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\
 """A stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
 """Messages of Python, SQLite and the engines (whose errors are text) for a full disk."""
-_AGAIN = "The replies that came are kept: they are not asked for, nor paid for, again."
+_AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
+
+
+class ConservationError(Exception):
+    """Records were lost or invented; the outputs were not put in place."""
+
+
+class RunPaused(Exception):
+    """The run stopped before its end, and the same command resumes it; the outputs were not put in place."""
+
+
+class JobIncomplete(Exception):
+    """The runner reports a job as done, but its files are incomplete; the outputs were not put in place."""
 
 
 class RunNote(str):
@@ -50,7 +60,7 @@ def ending_of(error: BaseException) -> Ending:
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
     if mistake := _user_error(error):
-        remedy = f"Change what the line above names, then run the command again. {_AGAIN}"
+        remedy = f"Correct the problem that the line above names, then run the command again. {_AGAIN}"
         return Ending(2, without_password(mistake), "This run failed", remedy)
     if isinstance(error, ConservationError):
         remedy = (
@@ -60,8 +70,8 @@ def ending_of(error: BaseException) -> Ending:
         return Ending(1, f"conservation violated: {error}", "This run failed", remedy)
     if isinstance(error, JobIncomplete):
         remedy = (
-            "Look in the runner's own log for what became of the job: workers that cannot reach or write the run "
-            f"folder are the usual cause. Then run the command again. {_AGAIN}"
+            "Look in the runner's own log for the failure of the job; the usual cause is that its workers cannot "
+            f"reach or write the run folder. Then run the command again. {_AGAIN}"
         )
         return Ending(1, str(error), "This run failed", remedy)
     if isinstance(error, RunPaused):
@@ -77,6 +87,18 @@ def ending_of(error: BaseException) -> Ending:
     return Ending(
         1, f"{without_password(_root_cause(error))} (--verbose shows where)", "This run failed", remedy, is_defect=True
     )
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether the error is a KeyboardInterrupt or was raised because of one.
+
+    Beam replaces one in a stage by a RuntimeError, and a module that is being loaded by an ImportError.
+    """
+    seen: set[int] = set()  # a chain of causes may be a cycle
+    while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return isinstance(error, KeyboardInterrupt)
 
 
 def line_of(error: BaseException) -> str:

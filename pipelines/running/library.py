@@ -16,7 +16,7 @@ from groundtrace.inference.endpoint import check_access
 from groundtrace.inference.runtime import runtime
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
-from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.publishing.opened import OpenedRun, open_run
 from groundtrace.rewards.aggregate import GateSettings
@@ -37,14 +37,14 @@ PREVIEWED_RECORDS = 10
 def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     """Run a pipeline, as ``beam run`` does, and open the run.
 
-    ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.RunArguments`, such as ``config``,
+    ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`, such as ``config``,
     ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
     ``beam_options``. Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, for an endpoint that
     does not serve, and for a run that would replace a finished one's rows by none if ``replace`` is not set,
-    :class:`groundtrace.pipelines.running.errors.RunPaused` if a server is unreachable (the same call resumes the run),
-    and :class:`groundtrace.pipelines.running.errors.ConservationError` if records were lost or invented.
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
+    and :class:`groundtrace.pipelines.running.endings.ConservationError` if records were lost or invented.
     """
-    execute(RunArguments(pipeline, input, output, **arguments))
+    execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
     return open_run(output)
 
 

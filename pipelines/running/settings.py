@@ -17,26 +17,25 @@ from groundtrace.storage.places import StorageSettings
 class RunSettings:
     """Settings shared by all pipelines; each pipeline's own class adds its stages' sections.
 
-    Self-judging is allowed by default since the embedded engine, which plays every role, judges by arithmetic on pixels
-    and text; the lineage marks such rows either way.
+    Self-judging is allowed by default because the embedded engine has every role and judges by arithmetic on pixels and
+    text. The lineage marks rows that were judged by their teacher in any case.
     """
 
     input: RowSettings = field(default_factory=RowSettings)
-    endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
+    endpoints: Annotated[Mapping[str, EndpointSettings], "the models, by names that you choose"] = field(
         default_factory=embedded_endpoints
     )
-    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
+    roles: Annotated[Mapping[Role, str], "the endpoint of each role (empty: the role is not used)"] = field(
         default_factory=embedded_roles
     )
-    allow_self_judging: Annotated[bool, "the judge may be the teacher's endpoint"] = True
+    allow_self_judging: Annotated[bool, "allow the same endpoint as teacher and judge"] = True
     allow_embedded: Annotated[
-        bool, "the embedded engine may point, detect and segment beside real models: the images are drawn shapes"
+        bool,
+        "allow the embedded engine as pointer, detector or segmenter beside real models, for images of drawn shapes",
     ] = False
     write: ShardSettings = field(default_factory=ShardSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
-    max_failed: Annotated[
-        Share, "a run fails where a stage could not do its work for a larger share of its records"
-    ] = 0.25
+    max_failed: Annotated[Share, "the run fails if a stage could not process a larger share of its records"] = 0.25
     plugins: Plugins = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -45,4 +44,4 @@ class RunSettings:
         if judge and judge == self.roles.get("teacher") and not self.allow_self_judging:
             raise ValueError("roles.judge is the teacher's endpoint: choose another or set allow_self_judging = true")
         if judge and self.roles.get("second_judge") == judge:
-            raise ValueError("roles.second_judge is the judge's endpoint: it would only repeat itself")
+            raise ValueError("roles.second_judge is the judge's endpoint: choose another, or leave it empty")

@@ -1,7 +1,7 @@
 """The wheel of a user's own code: a recipe with the modules and prompts beside it, and the plug-ins of the config.
 
 It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. Importing it does
-on a worker what the command line did here (:func:`groundtrace.pipelines.running.loading.adopt_file`,
+on a worker what the command line did here (:func:`groundtrace.pipelines.running.plan.loading.adopt_file`,
 :func:`groundtrace.schemas.registry.use_plugins`), so that all names are the same as here. Their folder is the last on
 the path: their ``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these
 packages must be installed on the workers.
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from groundtrace.pipelines.running.loading import PipelineError, is_bundled
+from groundtrace.pipelines.running.plan.loading import PipelineError, is_bundled
 from groundtrace.pipelines.shipping.wheels import digest_of, write_wheel
 from groundtrace.schemas.coding import RECORD_MODULES
 from groundtrace.schemas.registry import configured_plugins
@@ -24,7 +24,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from groundtrace.pipelines.running.loading import adopt_file
+from groundtrace.pipelines.running.plan.loading import adopt_file
 from groundtrace.schemas.registry import use_plugins
 
 files = Path(__file__).resolve().parent / "files"
@@ -42,7 +42,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     bundled recipe without plug-ins.
 
     Returns its path, and the module that a worker has to import. Raises
-    :class:`groundtrace.pipelines.running.loading.PipelineError` if the files beside the recipe are too large.
+    :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files beside the recipe are too large.
     """
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
     if not is_own and not plugins:
@@ -53,7 +53,7 @@ def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
     size = sum(path.stat().st_size for path in found.values())
     if size > MAX_BYTES:
         raise PipelineError(
-            f"{recipe}: modules of {size / 1e6:.0f} MB stand beside it, and all would be sent to each worker "
+            f"{recipe}: the modules beside it, {size / 1e6:.0f} MB, would all be sent to each worker "
             f"(at most {MAX_BYTES / 1e6:.0f} MB): move the recipe into a folder of its own"
         )
     modules = _record_modules({*folders, *((recipe.parent,) if is_own else ())})

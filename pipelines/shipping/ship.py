@@ -7,8 +7,8 @@ from pathlib import Path
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions, SetupOptions, WorkerOptions
 
-from groundtrace.pipelines.running.loading import is_bundled
-from groundtrace.pipelines.running.workers import is_local
+from groundtrace.pipelines.running.plan.loading import is_bundled
+from groundtrace.pipelines.running.plan.options import is_local
 from groundtrace.pipelines.shipping.own_code import NAME, write_own_wheel
 from groundtrace.pipelines.shipping.recipe_code import belongs_to, write_recipe_wheel
 

@@ -1,5 +1,6 @@
 """Beam options that cache their views."""
 
+import copy
 from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -21,6 +22,10 @@ class Options(PipelineOptions):
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
+
+    def copied(self) -> "Options":
+        """The options, for a runner that changes them."""
+        return Options(list(self._flags or ()), **copy.deepcopy(self._all_options))
 
     def __getstate__(self) -> dict[str, Any]:
         # Views are created anew after unpickling: copies of them would have values of their own.

@@ -1,7 +1,7 @@
 """A recipe: a name, the class of its settings, and the function that wires its stages.
 
 Each recipe is a value in a file of its own, in ``pipelines/`` or in any folder of its author. The list of its stages
-and their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.wiring`).
+and their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
@@ -13,17 +13,30 @@ from apache_beam.pvalue import PCollection
 
 from groundtrace.grading.question_text import POINTS
 from groundtrace.inference.settings import ModelsSettings
-from groundtrace.stages.draw_questions import Draw
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage_list import RecipeError
 from groundtrace.stages.sources.base import Source
+from groundtrace.vision.media import MediaRoots
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The questions that one pass over the input draws.
+
+    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
+    rows (None: no target). ``last`` is False for a pass that is repeated with more questions if it gives fewer rows
+    than the target.
+    """
+
+    below: str = ""
+    target_sft: int | None = None
+    last: bool = True
 
 
 @dataclass(frozen=True)
 class RunContext:
     """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
 
-    ``draw`` says which questions this pass draws; a DAG that can end with an exact number of rows heeds it by
+    ``draw`` selects the questions of this pass. A DAG that can end with an exact number of rows applies it with
     DrawQuestions before its first model call and CutToTarget at its ends.
     """
 

@@ -18,9 +18,8 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 class RowContext:
     """The data that all rows of a run share.
 
-    ``added`` holds, by set (``sft``, ``rl``, ``rejected``), the columns beside the core ones; ``declared`` the names of
-    all columns that the recipe's stages declare; ``other_traces`` is whether SFT rows have that column,
-    ``rejected_images`` whether rejections hold the bytes of their images.
+    ``added`` holds, by set (``sft``, ``rl``, ``rejected``), the columns beside the core ones; ``other_traces`` is
+    whether SFT rows have that column, ``rejected_images`` whether rejections hold the bytes of their images.
     """
 
     recipe: str
@@ -30,18 +29,9 @@ class RowContext:
     other_traces: bool = False
     rejected_images: bool = False
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
-    declared: frozenset[str] = frozenset()
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """The values of a row of that set in its added columns, null if the record has none.
-
-        Raises ValueError for a value in a column that no stage of the recipe declares.
-        """
-        if unknown := next((each.column for each in values if each.column not in self.declared), ""):
-            raise ValueError(
-                f"a stage sets the column {unknown}, and no stage of the recipe {self.recipe} declares it: "
-                "add it to adds in the description of the stage"
-            )
+        """The values of a row of that set in its added columns, null if the record has none."""
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 

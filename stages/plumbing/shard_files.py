@@ -2,7 +2,7 @@
 
 A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt has files of its own, an
 entry is made only for complete files, and the driver gives the files of the entries that reached it their final names
-(:mod:`groundtrace.pipelines.running.manifest`).
+(:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
 import hashlib

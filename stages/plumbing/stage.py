@@ -37,10 +37,10 @@ CALL_REASONS = {
 
 
 class Reject(Exception):
-    """Raised by a stage's work: the draft ends here, for one of the reasons that the stage declares.
+    """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
 
-    ``key`` is the cache key of the reply that the decision rests on; ``draft`` what the work had made of the draft by
-    then, where that is more than it was given.
+    ``key`` is the cache key of the reply that led to the decision. ``draft`` is the draft with the work's additions so
+    far; None if there are none.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -50,24 +50,25 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage says of itself. Funnel, card, report, forecast, progress and validation read it from here.
+    """The description of a stage, which funnel, card, report, forecast, progress and validation read.
 
     Attributes:
-        name: as it stands in ``rejected/``, the ledger and the funnel.
-        does: what it does, in one sentence for the data card.
-        reasons: why it rejects, with the meaning of each reason; those of failed calls come by themselves.
-        asks: what it asks of which roles.
-        settings: the class of its settings, by which its section of a config is found; None where it has none.
-        max_calls: for a stage that looks at a sample of the records and passes none on: the most calls that a run
-            makes, given its settings, however many records there are. None for a stage that records pass.
-        max_kept: for a stage that draws a sample of the records: the most that it keeps, given its settings. What the
-            stages behind it ask does not grow beyond that; those that leave it otherwise are asked nothing.
-        joins: it takes records of several stages, so that what the one before it keeps is not the number it will see.
-        for_target: it does something only in a run that is to end with an exact number of rows.
-        adds: the columns that it adds to the rows: it sets them with ``draft.with_added``.
-        failures: those of its reasons that say that it could not do its work. Where they are many, the run has failed.
-        unchecked: what it did not look for in the records that it kept, given its settings, the models and their
-            number: a sentence for people, or nothing.
+        name: its name in ``rejected/``, the ledger and the funnel.
+        does: its work, in one sentence for the data card.
+        reasons: its reasons to reject, each with its meaning; the reasons of failed calls are added automatically.
+        asks: the roles that it calls, with the prompts.
+        settings: the class of its settings, which identifies its section of a config; None if it has no settings.
+        max_calls: for a stage that reads a sample of the records and passes none on: a function from its settings to
+            the maximum number of calls in a run of any size. None for a stage that passes records on.
+        max_kept: for a stage that draws a sample of the records: a function from its settings to the maximum number
+            that it keeps, which also bounds the calls of the stages behind it. Records that leave by another output
+            need no calls.
+        joins: whether it takes records of several stages; it then reads more than the stage before it keeps.
+        for_target: whether it has an effect only in a run that ends with an exact number of rows.
+        adds: the columns that it adds to the rows with ``draft.with_added``.
+        failures: those of its reasons that mean that it could not do its work. If there are many, the run fails.
+        unchecked: a function from its settings, the models and the number of kept records to a sentence about what it
+            did not check in them, or to "".
     """
 
     name: str
@@ -109,10 +110,11 @@ class Stage:
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
         """The end of a draft, or of a record of that id, with what its ``calls`` have cost.
 
-        Raises ValueError for a reason that is not declared.
+        Raises ValueError for a reason that is not declared, and ColumnError for a column that is not declared.
         """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
+        check_added(self, element, why.draft)
         worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)
         draft = None if draft is None else replace(draft, calls=())
@@ -159,8 +161,8 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Raises ColumnError where a draft came out of the stage with a column set that it does not declare: no shard would
-    have a place for it.
+    """Raises ColumnError if the draft that leaves the stage, kept or rejected, has a column that the stage set and does
+    not declare: no shard would hold it.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -169,7 +171,7 @@ def check_added(stage: Stage, before: object, after: object) -> None:
     for value in result.values:
         if value not in known and all(value.column != column.name for column in stage.adds):
             raise ColumnError(
-                f"the stage {stage.name} sets the column {value.column} and does not declare it: add it to adds in its "
+                f"the stage {stage.name} sets the column {value.column} but does not declare it: add it to adds in its "
                 "description"
             )
 

@@ -7,10 +7,16 @@ from typing import Any
 from groundtrace.inference.role_calls import PROMPT as REPAIR_PROMPT
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rubrics import RUBRICS
+from groundtrace.rewards.streams import STREAM_PROMPTS, STREAMS
 from groundtrace.schemas.arrow import CORE
 from groundtrace.schemas.columns import Column
 from groundtrace.schemas.errors import UserError
 from groundtrace.stages.plumbing.stage import Stage
+
+READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PROMPTS)
+"""Columns of our stages that trainer, report and exports read by their names; a stage of yours may add them, too."""
 
 
 class RecipeError(UserError):
@@ -101,15 +107,17 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 
     Names that differ in capitals alone count as one: SQL takes them for one.
     """
-    taken: dict[str, Column[Any]] = {name.casefold(): column for name, column in CORE.items()}
+    ours = (*CORE.values(), *READ_BY_NAME)
+    taken: dict[str, Column[Any]] = {column.name.casefold(): column for column in ours}
     for stage in stages:
         for column in stage.adds:
             other = taken.setdefault(column.name.casefold(), column)
             if other != column:
-                owner = "the rows have" if other is CORE.get(other.name) else "another stage declares"
+                stage_or_us = "Groundtrace declares" if other in READ_BY_NAME else "another stage declares"
+                owner = "every row has" if other is CORE.get(other.name) else stage_or_us
                 raise RecipeError(
-                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, and {owner} "
-                    "another of that name: rename it"
+                    f"the recipe {recipe}: the stage {stage.name} adds the column {column.name}, but {owner} "
+                    "another column of that name: rename it"
                 )
 
 

@@ -85,20 +85,22 @@ class Input:
 class RowSettings(ShapeSettings):
     """How the rows of an input become records.
 
-    Rows of Parquet and of data sets without an id column have the id ``row-<number>``. The shapes stand in
-    ``docs/inputs.md``.
+    Rows of Parquet and of data sets without an id column get the id ``row-<number>``. ``docs/inputs.md`` describes the
+    shapes.
     """
 
-    shape: Annotated[str, Named(SHAPES), "how a row is laid out; rows: one record, its fields in columns"] = "rows"
-    columns: Annotated[Mapping[FieldName, str], "which of the input's columns, or keys, holds which field"] = field(
+    shape: Annotated[str, Named(SHAPES), "the layout of a row; rows: one record, with its fields in columns"] = "rows"
+    columns: Annotated[Mapping[FieldName, str], "the input's column, or key, for each field"] = field(
         default_factory=dict
     )
-    constants: Annotated[Mapping[FieldName, str], "values of fields that the input lacks"] = field(default_factory=dict)
+    constants: Annotated[Mapping[FieldName, str], "the value of each field that the input lacks"] = field(
+        default_factory=dict
+    )
     keep: Annotated[
-        tuple[str, ...], "columns, or keys, of the input that travel into every row, rejected ones too, as text"
+        tuple[str, ...], "columns, or keys, of the input to copy into every row as text, also into rejected rows"
     ] = ()
-    split: Annotated[str, "the split of a data set"] = "train"
-    name: Annotated[str, "the configuration of a data set"] = ""
+    split: Annotated[str, "the split of a Hugging Face data set"] = "train"
+    name: Annotated[str, "the configuration of a Hugging Face data set"] = ""
 
     def __post_init__(self) -> None:
         try:
@@ -106,16 +108,16 @@ class RowSettings(ShapeSettings):
         except RegistryError as error:
             raise ValueError(f"shape {error}") from error
         if self.number_ids and self.file_ids:
-            raise ValueError("number_ids and file_ids both make the ids: choose one")
+            raise ValueError("number_ids and file_ids are both set: choose one")
         for name in self.keep:
             if not name.strip() or "." in name:
                 raise ValueError(
-                    f"keep: {name!r} cannot name a column of Parquet: rename it in the input, without dots"
+                    f"keep: {name!r} cannot be the name of a Parquet column: rename it in the input, without dots"
                 )
         if twice := next(
             (name for name in self.keep if [*map(str.casefold, self.keep)].count(name.casefold()) > 1), ""
         ):
-            raise ValueError(f"keep names {twice!r} twice: columns are told apart without regard to capitals")
+            raise ValueError(f"keep names {twice!r} twice: names of columns that differ only in case count as the same")
 
 
 class Format(abc.ABC):

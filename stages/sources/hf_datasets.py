@@ -142,7 +142,7 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
         if Path(name).is_absolute():
             raise NothingHere(f"no data set: {reason}") from error
         raise InputError(
-            f"{name} is neither a file or folder here nor a data set that can be reached: correct --input ({reason})"
+            f"{name} is neither a file or folder here nor a reachable data set: correct --input ({reason})"
         ) from error
 
 

@@ -34,10 +34,12 @@ def hub_set(name: str) -> HubSet:
     """The set that a name with ``hf://`` means. Raises InputError for one of another form."""
     found = _NAME.fullmatch(name)
     if found is None:
-        raise InputError(f"{name} is no name of a set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG")
+        raise InputError(
+            f"{name} is not the name of a set: write hf://ORG/NAME, hf://ORG/NAME/rl or hf://ORG/NAME/rl@TAG"
+        )
     if Path(found["id"]).exists():  # `datasets` would read the folder of that name, and not the Hub
         raise InputError(
-            f"{name}: there is a folder {found['id']} here: start from another one, or name it by its path"
+            f"{name}: the folder {found['id']} here has the same name: run in another folder, or give its path as input"
         )
     return HubSet(**found.groupdict(default=""))
 

@@ -22,7 +22,7 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
         raise text.wrong("no array")
     yield from _entries(text)
     if text.next_sign():
-        raise text.wrong("more text stands behind the array")
+        raise text.wrong("more text after the array")
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,7 +38,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
     while text.next_sign() == '"':
         name = text.next_value()
         if text.next_sign() != ":":
-            raise text.wrong("no : stands behind a name")
+            raise text.wrong("no : after a name")
         text.pass_sign()
         if name in names and text.next_sign() == "[":
             yield from ((name, entry) for entry in _entries(text))
@@ -48,13 +48,13 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
         if text.next_sign() == "}":
             break
         if text.next_sign() != ",":
-            raise text.wrong("neither a comma nor } stands behind a value")
+            raise text.wrong("neither a comma nor } after a value")
         text.pass_sign()
     if text.next_sign() != "}":
         raise text.wrong("no name in double quotes")
     text.pass_sign()
     if text.next_sign():
-        raise text.wrong("more text stands behind the object")
+        raise text.wrong("more text after the object")
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
         if text.next_sign() == "]":
             break
         if text.next_sign() != ",":
-            raise text.wrong("neither a comma nor ] stands behind it")
+            raise text.wrong("neither a comma nor ] after it")
         text.pass_sign()
         if text.next_sign() == "]":
             text.next_object()  # an object must follow a comma

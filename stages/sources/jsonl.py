@@ -146,9 +146,9 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
         if head.startswith(magic):
-            raise InputError(f"{path} is {what}, and {expected} in UTF-8 is expected: {remedy}")
+            raise InputError(f"{path} is {what}, but {expected} in UTF-8 is expected: {remedy}")
     if b"\0" in head:  # half of each character of JSON, or more, in the encodings with wider units
-        raise InputError(f"{path} is {_UTF_16[0]}, and {expected} in UTF-8 is expected: {_UTF_16[1]}")
+        raise InputError(f"{path} is {_UTF_16[0]}, but {expected} in UTF-8 is expected: {_UTF_16[1]}")
 
 
 def is_array(path: Place) -> bool:
@@ -163,9 +163,9 @@ def _refuse_documents(path: Place) -> None:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
         remedy = "name a file of questions with image_id, and this one as input.coco_instances (docs/inputs.md)"
-        raise InputError(f"{path} is a COCO file of boxes, and holds no questions: {remedy}")
+        raise InputError(f"{path} is a COCO file of boxes without questions: {remedy}")
     if is_array(path):
-        raise InputError(f"{path} is a JSON array, and its name promises one object a line: rename it to .json")
+        raise InputError(f"{path} is a JSON array, but by its name it has one object per line: rename it to .json")
     if _first_line(path) == b"{":
         remedy = "make it JSON Lines, one object a line, or an array in a .json file"
         raise InputError(f"{path} is one JSON object over many lines: {remedy}")

@@ -48,7 +48,7 @@ class Parquet(Format):
         not Parquet.
         """
         if is_run_folder(path):
-            raise InputError(f"{name} is a run folder: name what the run read, or a folder of its shards")
+            raise InputError(f"{name} is a run folder: name the input of the run, or a folder of its shards")
         files, root = _files(path)
         if not files:
             raise NothingHere("no .parquet file")

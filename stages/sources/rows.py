@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from groundtrace.grading.input_record import medium_name
 from groundtrace.schemas.columns import Column, Value, as_json
 from groundtrace.schemas.records import Origin, RawRecord
 from groundtrace.schemas.text import excerpt, storable
@@ -55,7 +56,8 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
         try:
             yield from list(read(row))
         except BadRow as error:
-            yield {id_column: row.get(id_column), _PROBLEM: str(error)}
+            kept = {name: row[name] for name in rows.keep if name in row}
+            yield kept | {id_column: row.get(id_column), _PROBLEM: str(error)}
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
@@ -84,8 +86,8 @@ def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
 
 
 def _kept_text(value: object) -> str:
-    is_text = isinstance(value, str | bytes)
-    return storable(_as_text(value) if is_text else json.dumps(value, ensure_ascii=False, default=_as_text))
+    is_json = isinstance(value, Mapping | list | tuple | bool | int | float)  # not dates and decimals: they are texts
+    return storable(json.dumps(value, ensure_ascii=False, default=_as_text) if is_json else _as_text(value))
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
@@ -155,17 +157,10 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
 
 
 def _name_of(medium: object) -> str:
-    """The name of a medium in the input, "" if it has none.
-
-    For an absolute path or an address, which would reveal the machine that made the input, it is only the last part.
-    """
+    """The name of a medium in the input, "" if it has none."""
     if isinstance(medium, Mapping):
         medium = medium.get("path") or medium.get("name") or medium.get("same_as")
-    if not isinstance(medium, str) or medium.startswith("data:"):
-        return ""
-    path = medium.replace("\\", "/")
-    is_of_machine = "://" in path or path.startswith("/") or path[1:2] == ":"
-    return storable(path.rstrip("/").rpartition("/")[2] if is_of_machine else medium)
+    return medium_name(medium)
 
 
 def _as_text(value: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from groundtrace.pipelines.commands import cli
 from groundtrace.pipelines.commands.dispatch import COMMANDS
-from groundtrace.pipelines.running.loading import bundled_names
+from groundtrace.pipelines.running.plan.loading import bundled_names
 from groundtrace.trainer.cli import make_parser as make_trainer_parser
 
 from .pages import PAGES, ROOT, commands, name_of

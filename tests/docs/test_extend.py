@@ -26,7 +26,7 @@ from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.session import Session
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.loading import load_recipe
+from groundtrace.pipelines.running.plan.loading import load_recipe
 from groundtrace.prompts import loader
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, Served
@@ -249,7 +249,7 @@ def test_an_argument_of_a_scorer_decides(folder: Path) -> None:
 def test_a_scorer_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     refused = _run("beam validate short_traces.py --input questions/ --set verify.floors.brevty=0.5")
     assert refused.code == 2
-    assert "verify.floors.brevty: there is no such scorer" in refused.err
+    assert "verify.floors.brevty: unknown scorer" in refused.err
     assert "brevity" in refused.err
 
 
@@ -332,8 +332,8 @@ def test_a_family_that_is_not_there_is_refused_in_one_line(ran: dict[str, Ran]) 
         (
             "Ends(rl=in_band.kept)",
             "Ends(rl=attempted.kept)",
-            "beam: the recipe pass_rates loses what the stage difficulty keeps: no stage takes it and it is not an "
-            "end\n",
+            "beam: the recipe pass_rates loses the records that the stage difficulty keeps: pass them to another "
+            "stage, or return them from build\n",
         ),
     ],
 )

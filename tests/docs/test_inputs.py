@@ -83,7 +83,7 @@ def test_the_template_is_what_init_writes(
     assert callable(make)
     name = make(tmp_path)
     text = starting_config(name, "my.toml")
-    template = text[text.index("# It looks like") : text.index("# Which model")].strip()
+    template = text[text.index("# It looks like") : text.index("# The model of each role")].strip()
     assert f"```toml\n{template}\n```" in PAGE
     assert main(["init", name, "--output", "my.toml"]) == 0
     assert main(["validate", "grounded_cot", "--input", name, "--config", "my.toml"]) == 0

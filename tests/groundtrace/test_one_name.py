@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import groundtrace
-from groundtrace.pipelines.running.loading import PipelineError, load_recipe
+from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")

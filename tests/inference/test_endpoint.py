@@ -87,17 +87,27 @@ ALLOWED: list[tuple[str, str, dict[str, str]]] = [
     ("judge", "mine:Own", {}),
 ]
 REFUSED: list[tuple[str, str, dict[str, str], str]] = [
-    ("pointer", "openai", {}, "endpoints.e.family: the pointer writes coordinates, so say how: one of claude, "),
-    ("detector", "vllm", {}, "endpoints.e.family: the detector writes coordinates, so say how: one of claude, "),
-    ("detector", "gemini", {}, "or endpoints.e.frame, for a model that is told our form"),
-    ("pointer", "mine:Own", {}, "endpoints.e.family: the pointer"),
+    (
+        "pointer",
+        "openai",
+        {},
+        "endpoints.e.family is not set, and the pointer writes coordinates: set it to one of claude, ",
+    ),
+    (
+        "detector",
+        "vllm",
+        {},
+        "endpoints.e.family is not set, and the detector writes coordinates: set it to one of claude, ",
+    ),
+    ("detector", "gemini", {}, "or set endpoints.e.frame, for a model that is prompted with our form"),
+    ("pointer", "mine:Own", {}, "endpoints.e.family is not set, and the pointer"),
     ("detector", "openai", {"family": "molmo"}, "roles.detector: the family molmo of 'e' can only point"),
     ("detector", "openai", {"family": "molmo2", "frame": "px"}, "roles.detector: the family molmo2 of 'e' can only"),
-    ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical points and boxes in its"),
+    ("pointer", "classical", {"family": "gemini"}, "endpoints.e.family: the kind classical has its own form of"),
     ("judge", "vlm", {}, "endpoints.e.kind must be one of classical, "),
     ("judge", "mine:Silent", {}, "endpoints.e.kind names the endpoint kind mine:Silent, which must be a class with"),
     ("judge", "mine:KIND", {}, "endpoints.e.base_url is not set"),
-    ("judge", "openai", {}, "endpoints.e.base_url is not set: say where the server answers, such as http://127"),
+    ("judge", "openai", {}, "endpoints.e.base_url is not set: set it to the server's URL, such as http://127"),
 ]
 
 

@@ -77,8 +77,8 @@ def test_an_engine_that_does_something_else(role: str, ask: Asks, model: str, ch
     with pytest.raises(NotServed) as refusal:
         check(ask, **{role: EndpointSettings(kind="classical", model=model)})
     said = str(refusal.value)
-    assert said.startswith(f"endpoint {role} ({role}), {model}: it cannot play the {role}, which is asked ")
-    assert said.endswith(f"Name another endpoint: reward.roles.{role}")
+    assert said.startswith(f"endpoint {role} ({role}), {model}: it cannot answer ")
+    assert said.endswith(f"a prompt of the {role}. Name another endpoint in reward.roles.{role}")
     assert not refusal.value.can_wait
 
 
@@ -118,7 +118,7 @@ def test_all_that_is_wrong_is_one_line(check: Any, server: Any, closed_url: str)
 
 
 def test_a_server_that_only_a_run_starts(check: Any) -> None:
-    with pytest.raises(NotServed, match="start it yourself, and give its address to the kind openai"):
+    with pytest.raises(NotServed, match="start it yourself, and use the kind openai with its URL"):
         check(JUDGE, judge=EndpointSettings(kind="vllm", model="m"))
 
 

@@ -40,7 +40,7 @@ def endpoint(**changes: Any) -> EndpointSettings:
         ({"base_url": "https://me:secret@host/v1"}, "must not hold a user, password or query"),
         ({"base_url": "https://token@host/v1"}, "must not hold a user, password or query"),
         ({"base_url": "https://host/v1?key=secret"}, "must not hold a user, password or query"),
-        ({"base_url": "https://host/v1/chat/completions/"}, "must end before /chat/completions, which is added"),
+        ({"base_url": "https://host/v1/chat/completions/"}, "must not end with /chat/completions, which is added"),
         ({"api_key_env": "sk-secret"}, "must be the name of an environment variable such as MY_API_KEY"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.pipelines.running.loading import bundled_names
+from groundtrace.pipelines.running.plan.loading import bundled_names
 from groundtrace.publishing.exports.registry import FORMATS
 from groundtrace.publishing.rewards.reference import COLUMN
 

@@ -167,10 +167,13 @@ MISTAKES = [
     ),
     (["--", "--direct_num_workers=two"], "invalid int value: 'two'"),
     (["--", "--runner=Nope"], "Nope"),
-    (["--"], "no option follows `--`: leave it out to run on this machine; if $(…) is to give the options, its comm"),
+    (
+        ["--"],
+        "no option follows `--`: leave out `--` to run on this machine; if $(…) should give the options, its comm",
+    ),
     (["--", ""], "no option follows `--`"),
     (["--", " \n"], "no option follows `--`"),
-    (["--", "--runner=PortableRunner\n--job_endpoint=localhost:1"], "a Beam option has several lines: where $(…)"),
+    (["--", "--runner=PortableRunner\n--job_endpoint=localhost:1"], "a Beam option has several lines: if $(…)"),
 ]
 
 

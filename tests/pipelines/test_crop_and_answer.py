@@ -87,7 +87,7 @@ def test_the_card_says_what_the_rows_are(done: Path) -> None:
 
 
 def test_a_policy_that_does_not_say_how_it_writes_coordinates_is_refused(row_of_settings: Callable[..., dict]) -> None:
-    with pytest.raises(ConfigError, match=r"endpoints.p.family: the policy writes coordinates, so say how"):
+    with pytest.raises(ConfigError, match=r"endpoints.p.family is not set, and the policy writes coordinates"):
         build(Settings, row_of_settings())
     assert build(Settings, row_of_settings(family="qwen3-vl"))
 

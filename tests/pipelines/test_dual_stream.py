@@ -225,7 +225,7 @@ def test_a_teacher_whose_coordinates_are_unknown_is_refused(capsys: pytest.Captu
     options |= {"roles.teacher": "far", "allow_embedded": "true"}
     words = [word for name, value in options.items() for word in ("--set", f"{name}={value}")]
     assert cli.main(["run", "dual_stream", "--input", str(SAMPLE), "--output", str(tmp_path / "run"), *words]) == 2
-    assert "endpoints.far.family: the teacher writes coordinates, so say how" in capsys.readouterr().err
+    assert "endpoints.far.family is not set, and the teacher writes coordinates" in capsys.readouterr().err
 
 
 def shown(row: dict) -> dict:

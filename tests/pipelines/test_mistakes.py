@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.run_folder import RunFolder
+from groundtrace.pipelines.running.plan.local_run import LocalRun
 
 from .far_server import LISTED, Handler, asking, said, serving
 
@@ -79,7 +79,10 @@ MISTAKES = {
     ),
     "no command": ("grounded_cot --input good", ["'grounded_cot'", "`beam run grounded_cot --input DATA"]),
     "a misspelt command": ("valdate grounded_cot --input good", ["'valdate'", "did you mean validate?"]),
-    "an input without --input": ("run grounded_cot --output run --input good good", ["good", "is named by --input"]),
+    "an input without --input": (
+        "run grounded_cot --output run --input good good",
+        ["good", "give the input with --input"],
+    ),
     "a folder that is not there": (RUN + "--input ./photo", ["./photo", TAKES]),
     "a file that is not there": (RUN + "--input questions.csv", ["questions.csv", TAKES]),
     "a name that is not there": (RUN + "--input fotos", ["fotos is neither a file or folder here", "correct --input"]),
@@ -110,7 +113,7 @@ MISTAKES = {
     "an unknown section": (RUN + "--input good --config section.toml", ["endpoint;", "did you mean endpoints?"]),
     "a misspelt key": (RUN + "--input good --set trace.max_token=9", ["did you mean trace.max_tokens?"]),
     "a word for a number": (RUN + "--input good --set trace.n=four", ["trace.n must be an integer, got 'four'"]),
-    "--set with a blank": (RUN + "--input good --set trace.n 4", ["4: a value is joined to its key, as in --set"]),
+    "--set with a blank": (RUN + "--input good --set trace.n 4", ["4: write a setting as key=value, as in --set"]),
     "--set without a value": (RUN + "--input good --set trace.n", ["--set 'trace.n'", "expected key=value, such as"]),
     "--set and an option": (RUN + "--input good --set --trace.n=4", ["--set", "key=value, such as --set trace.n=4"]),
     "an endpoint that is not defined": (
@@ -136,7 +139,7 @@ MISTAKES = {
     ),
     "a URL with the method": (
         RUN + "--input good --set endpoints.far.base_url=http://127.0.0.1:9/v1/chat/completions" + FAR,
-        ["endpoints.far.base_url must end before /chat/completions"],
+        ["endpoints.far.base_url must not end with /chat/completions"],
     ),
     "a key in the config": (
         RUN + "--input good --config key.toml",
@@ -148,7 +151,11 @@ MISTAKES = {
     ),
     "no family": (
         RUN + "--input good --set roles.pointer=far --set endpoints.far.base_url=http://127.0.0.1:9/v1" + FAR,
-        ["endpoints.far.family: the pointer writes coordinates", "qwen3-vl", "or endpoints.far.frame"],
+        [
+            "endpoints.far.family is not set, and the pointer writes coordinates",
+            "qwen3-vl",
+            "or set endpoints.far.frame",
+        ],
     ),
     "a misspelt family": (
         RUN + "--input good --set endpoints.far.family=qwen3vl" + FAR,
@@ -233,7 +240,7 @@ ENDPOINTS: dict[str, tuple[Any, dict[str, str], list[str]]] = {
     "a key that is not set": (
         LISTED,
         {"api_key_env": "NO_SUCH_KEY"},
-        ["the environment variable NO_SUCH_KEY is not set: put the key there"],
+        ["the environment variable NO_SUCH_KEY is not set: set it to the key"],
     ),
 }
 
@@ -250,13 +257,13 @@ def test_a_mistake_about_an_endpoint_has_one_line(name: str) -> None:
 
 
 def test_two_runs_into_one_folder(home: Path) -> None:
-    with RunFolder(home / "run").locked():
+    with LocalRun(home / "run").locked():
         assert "another process is writing " in (answer := beam(RUN + "--input good"))
-    assert "run: wait for its end, or choose another folder" in answer
+    assert "run: wait until it has ended, or choose another folder" in answer
 
 
 def test_the_output_of_another_input(home: Path) -> None:
-    RunFolder(home / "run").prepare("the first", "0" * 64, resume=True)
+    LocalRun(home / "run").prepare("the first", "0" * 64, resume=True)
     answer = beam(RUN + "--input good")
     assert "run belongs to the input the first" in answer
     assert "choose another --output, or pass --resume never" in answer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.pipelines.running.inputs import InputError, find_input
+from groundtrace.pipelines.running.plan.inputs import InputError, find_input
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources import registry
 from groundtrace.stages.sources.base import Format, Input, NothingHere, RowSettings, Source

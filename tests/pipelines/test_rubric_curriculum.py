@@ -90,7 +90,7 @@ def test_a_judge_that_gives_no_score_is_told_at_the_end(
 ) -> None:
     with serving(Silent(SMALL.rubrics, right=0.6).answer) as server:
         ran = run_rucl(questions(6), tmp_path / "run", *played_by(server.url))
-    assert "rubric_judge: none of its 6 calls gave anything" in ran.out
+    assert "rubric_judge: none of its 6 calls had a result" in ran.out
     assert len(mined(tmp_path / "run")["problems"]) == 6
 
 

@@ -135,7 +135,7 @@ def test_no_key_anywhere(
     echo.denial = 401
     stopped = run_beam(data, tmp_path / "run", "--config", str(config))
     stopped.check_refused(2, "HTTP 401: no access with Bearer ***")
-    assert "To go on, name a key that the server takes" in stopped.err
+    assert "To go on, give a key that the server accepts" in stopped.err
     assert not [sign for sign in SIGNS if sign in ran.out + ran.err + stopped.out + stopped.err]
     assert leaks(tmp_path / "run") == []
 

@@ -358,7 +358,7 @@ def test_a_budget_over_workers_elsewhere(
     told = json.loads((target / "run.json").read_text("utf-8"))
     assert told["budget"]["used_up"] and told["counts"]["rejected"]["attempt"]["budget"] == RECORDS - 3
     assert (requests, told["budget"]["spent_tokens"]) == (3, 3 * 2000)
-    assert "the budget ended the run after" in capsys.readouterr().out
+    assert "the budget was used up after" in capsys.readouterr().out
 
 
 def test_a_second_submitter_is_refused(
@@ -369,7 +369,7 @@ def test_a_second_submitter_is_refused(
         assert run(data, target) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"beam: another process (process {os.getpid()} on ")
-    assert f"is writing {target}: wait for its end" in line
+    assert f"is writing {target}: wait until it has ended" in line
     assert not (target / "run.json").exists()
 
 

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,16 @@ def test_lineage_finds_a_retired_prompt_by_its_name_and_digest() -> None:
         with pytest.raises(PromptError, match=rf"{name} is retired; its file is in revision {retired.revision[:12]}"):
             load_prompt(name)
     assert purpose_of("trace.v1", load_prompt("trace.v1").sha256) == load_prompt("trace.v1").purpose
+
+
+def test_the_file_of_a_retired_prompt_is_in_its_revision() -> None:
+    root = Path(__file__).parents[2]
+    git = ("git", "-C", str(root))
+    if subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True).stdout != b"false\n":
+        pytest.skip("needs the whole history")
+    for name, retired in retired_prompts().items():
+        shown = subprocess.run([*git, "show", f"{retired.revision}:prompts/{name}.yaml"], capture_output=True)
+        assert hashlib.sha256(shown.stdout).hexdigest() == retired.sha256, (name, shown.stderr)
     assert purpose_of("nobodys.v1", "00" * 32) == ""
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 import groundtrace as gt
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.grading.question_text import user_text
-from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import MediaRef, Question
 from groundtrace.stages.ingest_records import check_medium

@@ -66,9 +66,9 @@ def test_a_shard_of_the_same_size_with_other_bytes_is_refused(run: Path) -> None
     shard.write_bytes(data.replace(b"too_easy", b"too_hard"))
     opened = open_run(run)
     assert opened.sft.num_rows == 0, "what is not read is not looked through"
-    with pytest.raises(InspectError, match=r"another file than the one that run.json names"):
+    with pytest.raises(InspectError, match=r"differs from the file that run.json lists"):
         _ = opened.rejected
-    with pytest.raises(InspectError, match="another file"):
+    with pytest.raises(InspectError, match="differs from the file"):
         opened.dataset("rejected")
 
 
@@ -102,8 +102,8 @@ def test_every_command_refuses_a_shard_of_the_same_size_with_other_bytes(
     target = str(tmp_path_factory.mktemp("export") / "rows")
     more = {"diff": [str(run)], "export": ["--format", "trl", "--output", target], "publish": ["--repo", "a/b"]}
     assert cli.main([command, str(run), *more.get(command, [])]) == 2
-    said = f"beam: {run} is not as its run left it: {shard.parent.name}/{shard.name} is another file than the one that "
-    assert capsys.readouterr().err == f"{said}run.json names: repeat the run\n"
+    said = f"beam: {run} has changed since its run ended: {shard.parent.name}/{shard.name} differs from "
+    assert capsys.readouterr().err == f"{said}the file that run.json lists: repeat the run\n"
 
 
 @pytest.mark.parametrize("command", ["inspect", "diff"])
@@ -125,7 +125,7 @@ def test_a_damaged_config_is_named_with_its_line(run: Path, text: str, wrong: st
     file.write_text("k = 1\n", "utf-8")
     assert read_config(run) == {"k": 1}
     file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(InspectError, match=rf"config\.toml is damaged \({wrong}\): move it away, and the same"):
+    with pytest.raises(InspectError, match=rf"config\.toml is damaged \({wrong}\): move it away, and repeat"):
         read_config(run)
 
 

@@ -1,5 +1,6 @@
 """Columns that stages add: what a declaration must be, which values it takes, and what comes back."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,10 @@ def test_a_value_comes_back_plain(kind: pa.DataType, value: Any, back: Any) -> N
         (pa.int32(), True, "expected a whole number, got True"),
         (pa.int8(), 128, "expected a whole number that int8 holds, got 128"),
         (pa.float64(), True, "expected a number, got True"),
+        (pa.float64(), math.nan, "expected a finite number that double holds, got nan"),
+        (pa.float64(), -math.inf, "expected a finite number that double holds, got -inf"),
+        (pa.float64(), 10**400, "expected a finite number that double holds, got 1000"),
+        (pa.float32(), 1e39, "expected a finite number that float holds, got 1e\\+39"),
         (pa.bool_(), 1, "expected true or false, got 1"),
         (TEXTS, "ab", "expected a list, got 'ab'"),
         (TEXTS, ["a", 1], r"expected a text at \[1\], got 1"),
@@ -74,6 +79,10 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(kind: pa.DataType, v
         ("added", pa.string(), " ", False, "has no meaning"),
         ("added", pa.binary(), "m", False, "is of type binary: use texts, numbers"),
         ("added", pa.list_(pa.struct([("t", pa.timestamp("s"))])), "m", False, "use texts, numbers"),
+        ("added", "string", "m", False, "its type must be an Arrow type, got 'string'"),
+        ("added", pa.struct([]), "m", False, "use texts, numbers"),
+        ("added", pa.list_(pa.struct([])), "m", False, "use texts, numbers"),
+        ("added", pa.struct([("a", pa.string()), ("a", pa.int8())]), "m", False, "use texts, numbers"),
         ("added", pa.float64(), "m", True, "classes are texts, or lists of texts"),
     ],
 )
@@ -101,7 +110,8 @@ def test_a_column_reads_what_it_declares() -> None:
     assert Holder().with_added(rubrics, given_rubrics).added(rubrics) == given_rubrics
 
 
-SCALARS = {pa.string(): st.text(st.characters(codec="utf-8")), pa.float64(): st.floats(allow_nan=False)}
+SCALARS = {pa.string(): st.text(st.characters(codec="utf-8"))}
+SCALARS |= {pa.float64(): st.floats(allow_nan=False, allow_infinity=False)}
 SCALARS |= {pa.int64(): st.integers(-(2**63), 2**63 - 1), pa.bool_(): st.booleans()}
 
 

@@ -3,10 +3,10 @@ import pytest
 from groundtrace.config.settings import ConfigError
 from groundtrace.inference.endpoints.vllm_server import VllmServerError
 from groundtrace.pipelines.commands.cache.places import CacheCommandError
-from groundtrace.pipelines.running.inputs import InputError
-from groundtrace.pipelines.running.loading import PipelineError
-from groundtrace.pipelines.running.run_folder import RunFolderError
-from groundtrace.pipelines.running.runner import OptionError
+from groundtrace.pipelines.running.plan.inputs import InputError
+from groundtrace.pipelines.running.plan.loading import PipelineError
+from groundtrace.pipelines.running.plan.local_run import RunFolderError
+from groundtrace.pipelines.running.plan.options import OptionError
 from groundtrace.prompts.loader import PromptError
 from groundtrace.publishing.figures import InspectError
 from groundtrace.rewards.rows.reward import JudgesDown

@@ -132,6 +132,7 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         ("a b:C", "must be one of text, numeric, or one of your own as module:NAME, got 'a b:C'"),
         ("gone:X", "names the answer type gone:X, which cannot be imported (No module named 'gone'): make it imp"),
         ("parts:X", "names the answer type parts:X, which cannot be imported (module 'parts' has no attribute 'X')"),
+        ("types:X", "(module 'types' has no attribute 'X'): types is a module of Python's own: rename yours"),
         ("torn:X", "names the answer type torn:X, which cannot be imported (SyntaxError: "),
         (
             "rude:X",
@@ -141,9 +142,9 @@ def test_two_parts_of_one_name_are_refused_where_it_is_used(
         (
             "parts:WORD",
             "names the answer type parts:WORD, which must be a value of "
-            "groundtrace.grading.answers.answer_type.AnswerType and is a str",
+            "groundtrace.grading.answers.answer_type.AnswerType, but is a str",
         ),
-        ("parts:AnswerType", "and is the class AnswerType"),
+        ("parts:AnswerType", "but is the class AnswerType"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(name: str, said: str, folder: Path) -> None:
@@ -164,6 +165,13 @@ def test_a_part_under_another_name_than_its_own(install: Install) -> None:
     install("protractor", "answer_types.corner = parts:ANGLE")
     with pytest.raises(RegistryError, match="'corner' names the answer type parts:ANGLE, whose own name is 'angle'"):
         TYPES["corner"]
+
+
+def test_a_part_that_its_package_cannot_bring_names_the_package(install: Install) -> None:
+    install("protractor", "answer_types.angle = gone:ANGLE")
+    said = "the package protractor: answer_types.angle names the answer type gone:ANGLE, which cannot be imported"
+    with pytest.raises(RegistryError, match=f"^{said}"):
+        TYPES.values()
 
 
 def test_an_entry_point_of_no_kind_hurts_nobody_and_is_named_where_a_name_is_missing(install: Install) -> None:

@@ -32,7 +32,7 @@ def named(run: Path) -> dict[str, FileEntry]:
         (lambda run: (run / "sft/note.txt").write_text("mine"), ""),
         (lambda run: (run / "sft/b.parquet").unlink(), "sft/b.parquet is missing"),
         (lambda run: (run / "rl/c.parquet").write_bytes(b""), "rl/c.parquet is not among the files of run.json"),
-        (lambda run: (run / "rl/a.parquet").write_bytes(b"x"), "rl/a.parquet has 1 bytes where run.json says 12"),
+        (lambda run: (run / "rl/a.parquet").write_bytes(b"x"), "rl/a.parquet has 1 bytes, but run.json lists 12"),
         (lambda run: (run / "rl/a.parquet").rename(run / "rl/b.parquet"), "rl/a.parquet is missing"),
     ],
 )
@@ -52,7 +52,7 @@ def test_another_file_of_the_same_size_is_seen_by_its_digest(run: Path) -> None:
     files = named(run)
     (run / "sft/a.parquet").write_bytes((run / "sft/b.parquet").read_bytes())
     assert problem_of(run, files, SETS) == ""
-    said = "sft/a.parquet is another file than the one that run.json names"
+    said = "sft/a.parquet differs from the file that run.json lists"
     assert problem_of(run, files, SETS, digests=True) == said
 
 

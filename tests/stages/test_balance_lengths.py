@@ -61,7 +61,7 @@ def test_bins(make_draft: Callable[..., Draft], words: int, said: str | None) ->
 
 @pytest.mark.parametrize("edges", [(), (0, 5), (5, 5), (9, 3)])
 def test_edges_rise(edges: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="edges_words must rise"):
+    with pytest.raises(ValueError, match="edges_words must be increasing"):
         BalanceSettings(edges)
 
 

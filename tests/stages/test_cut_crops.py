@@ -10,8 +10,8 @@ import pytest
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Draft, Trace
 from groundtrace.stages.cut_crops import CutCrops, crop
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.vision.crops import CropSettings
+from groundtrace.vision.media import MediaRoots
 
 BARE = CropSettings(margin=0.0, min_side_px=1)
 BOXES = (Box("red square", 8, 30, 28, 50), Box("blue square", 32, 30, 52, 50), Box("red square", 8, 30, 28, 50, 1))

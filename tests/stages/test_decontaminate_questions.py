@@ -19,7 +19,7 @@ from groundtrace.stages.decontaminate_questions import (
     DecontaminateSettings,
     ngrams,
 )
-from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.vision.media import MediaRoots
 
 LONG = "In the picture there are some squares of several colours in a row how many of them are red"
 NGRAMS = [
@@ -124,7 +124,7 @@ def test_a_benchmark_record_contributes_what_it_has(
 
 REFUSED = [
     ({"ngram": 0}, "ngram must be greater than 0, got 0"),
-    ({"benchmark": "/no/such/folder"}, "there is no /no/such/folder/records.jsonl"),
+    ({"benchmark": "/no/such/folder"}, "there is no file /no/such/folder/records.jsonl"),
     ({"max_distance": -1}, "max_distance must be at least 0, got -1"),
 ]
 
@@ -141,7 +141,7 @@ UNREADABLE = [
     ({"id": "b"}, "line 2 has neither a question nor media"),
     ({"id": "b", "question": "what", "images": ["b.png"]}, "line 2 has no media: rename its field images to media"),
     ({"id": "b", "media": [{"bytes": "x"}]}, "line 2: media: expected paths"),
-    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; put it there or take it out of media"),
+    ({"id": "b", "media": ["missing.png"]}, r"line 2: .*missing\.png.*; add the file, or remove it from media"),
     ({"id": "b", "media": ["../outside.png"]}, r"line 2: .*outside\.png"),
     ({"id": "b", "media": "text.png"}, r"line 2: input:text\.png is neither an image nor a clip"),
 ]

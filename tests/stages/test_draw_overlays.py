@@ -10,7 +10,7 @@ import pytest
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import Draft, Overlay
 from groundtrace.stages.draw_overlays import DrawOverlays, draw
-from groundtrace.stages.ingest_records import MediaRoots
+from groundtrace.vision.media import MediaRoots
 
 POINTS = (Point("red square", 18, 40), Point("blue square", 42, 40, 1), Point("black square", 66, 40))
 

@@ -22,11 +22,11 @@ from PIL import Image
 from groundtrace.grading.input_record import parse_record
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Draft, MediaRef, RawRecord
-from groundtrace.stages.ingest_records import IngestRecords, MediaRoots, assemble, check_medium
+from groundtrace.stages.ingest_records import IngestRecords, assemble, check_medium
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.sources.base import RowSettings, Source
-from groundtrace.vision.media import MediaStore
+from groundtrace.vision.media import MediaRoots, MediaStore
 
 GREY = Image.new("RGB", (60, 40), (211, 211, 211))
 

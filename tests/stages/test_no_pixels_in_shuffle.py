@@ -14,8 +14,8 @@ from apache_beam.pipeline import PipelineVisitor
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.utils.windowed_value import WindowedValue
 
-import groundtrace.pipelines.running.run
-from groundtrace.pipelines.running.plan import RunArguments
+from groundtrace import pipelines
+from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
 from groundtrace.schemas.records import Draft, Question, RawRecord
 from groundtrace.stages.mine_rubrics import RubricTask
@@ -25,7 +25,7 @@ from groundtrace.stages.write_shards import SizedRow
 SQUARES = (("red", "blue"), ("red", "red", "black"), ("blue",) * 3, ("yellow", "black"), ("black",) * 4, ("yellow",))
 WIDTH, HEIGHT = 160, 120
 SMALL, LARGE = 2, 6  # how many times that
-PIPELINE = str(Path(groundtrace.pipelines.__file__).parent / "grounded_cot.py")
+PIPELINE = str(Path(pipelines.__file__).parent / "grounded_cot.py")
 EXACT_EYES = ("endpoints.coarse.strength=0.0", "difficulty.include_high=true", "dedup.near=false")
 LARGEST_ELEMENT_BYTES = 20_000
 LARGEST_HELD_BYTES = 256
@@ -116,10 +116,8 @@ def crossings(tmp_path_factory, draw_scene, write_records, record):
         arguments = RunArguments(PIPELINE, str(folder), str(folder / "run"), overrides=overrides, beam_options=options)
         CROSSINGS.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                groundtrace.pipelines.running.run, "is_local", lambda _: True
-            )  # as it is, but under another name
-            assert execute(arguments).counts.rows(side) == len(SQUARES)
+            patch.setattr(Plan, "is_local", True)  # as it is, but under another name
+            assert execute(make_plan(arguments)).counts.rows(side) == len(SQUARES)
         assert (folder / "run" / "media").exists() == (side == "sft")
         return list(CROSSINGS)
 

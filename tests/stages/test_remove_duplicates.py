@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft, MediaRef, Question
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.stage import Reject
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates, find_duplicates, question_key
+from groundtrace.vision.media import MediaRoots
 
 
 def ref(pixels: str, dhash: int = 0) -> MediaRef:

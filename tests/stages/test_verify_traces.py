@@ -57,12 +57,12 @@ def test_a_scorer_that_does_not_exist(
     with pytest.raises(ConfigError) as caught:
         VerifyTraces(VerifySettings(**changes), models())
     known = "outcome, format, spatial, counting, temporal, reasoning"
-    assert str(caught.value) == f"{said}: there is no such scorer; there are {known}"
+    assert str(caught.value) == f"{said}: unknown scorer; the scorers are {known}"
 
 
 def test_scorers_need_names_and_a_grader(models: Callable[..., ModelsSettings]) -> None:
     for scorers in (TRACE_SCORERS[1:], (*TRACE_SCORERS, TRACE_SCORERS[2]), ()):
-        with pytest.raises(ValueError, match="names of their own, and one named outcome"):
+        with pytest.raises(ValueError, match="different names, and one must be outcome"):
             VerifyTraces(VerifySettings(), models(), scorers)
 
 
@@ -408,7 +408,7 @@ def test_a_role_that_a_scorer_needs_must_have_an_endpoint(
         VerifyTraces(VerifySettings(gate=GateSettings(skip=skip)), without(models(), "judge"))
     listed = ", ".join(f'"{name}"' for name in named)
     assert str(caught.value) == (
-        f"roles.judge must name an endpoint: scorers ask it; or leave them out: verify.gate.skip = [{listed}]"
+        f"roles.judge must name an endpoint for these scorers; or skip them: verify.gate.skip = [{listed}]"
     )
 
 

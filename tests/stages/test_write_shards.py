@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.ordering import order_key
-from groundtrace.stages.ingest_records import MediaRoots
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.shard_files import ids_sha256, write_manifest
 from groundtrace.stages.write_shards import (
@@ -32,7 +31,7 @@ from groundtrace.stages.write_shards import (
     size_row,
     write_shard,
 )
-from groundtrace.vision.media import MediaMissing
+from groundtrace.vision.media import MediaMissing, MediaRoots
 
 
 @pytest.mark.parametrize(

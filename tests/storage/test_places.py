@@ -257,13 +257,19 @@ def test_names_that_are_none(name: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
-        ({"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"}, "AWS_ENDPOINT_URL, where s3:// .* no user"),
-        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* no user"),
+        (
+            {"AWS_ENDPOINT_URL": "http://user:hush@127.0.0.1:1"},
+            "AWS_ENDPOINT_URL, the URL of s3://: must not hold a user",
+        ),
+        ({"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1/?key=hush"}, "AWS_ENDPOINT_URL_S3 or .* a user"),
         ({"AWS_ENDPOINT_URL": "minio"}, "must be a URL"),
-        ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up as it can be used"),
-        ({"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"}, "STORAGE_EMULATOR_HOST, where gs:// .* no user"),
+        ({"AWS_ENDPOINT_URL": "http://no such host/"}, "not set up correctly"),
+        (
+            {"STORAGE_EMULATOR_HOST": "http://user:hush@127.0.0.1:1"},
+            "STORAGE_EMULATOR_HOST, the URL of gs://: must not hold a user",
+        ),
         ({"http_proxy": "http://user:hush@127.0.0.1:1"}, r"does not serve .*//\.\.\.@127"),
-        ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up as it can be used"),
+        ({"AWS_CONFIG_FILE": "broken", "AWS_PROFILE": "mine"}, "not set up correctly"),
     ],
 )
 def test_variables_that_are_none(
@@ -296,7 +302,7 @@ def test_names() -> None:
     ("values", "why"),
     [
         ({"endpoint_url": "minio:9000"}, "must be a URL"),
-        ({"gs_endpoint_url": "http://u:hush@h"}, "must hold no user"),
+        ({"gs_endpoint_url": "http://u:hush@h"}, "must not hold a user"),
         ({"access_key_id_env": "AKIA/hush+", "secret_access_key_env": "B"}, "name of an environment variable"),
         ({"access_key_id_env": "A"}, "belong together"),
         ({"retry_s": 0.0}, "greater than 0"),

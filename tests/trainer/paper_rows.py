@@ -51,7 +51,7 @@ def traced(draft: Draft, text: str) -> Draft:
 def rows_of(found: Sequence[Draft], side: str, recipe: str) -> list[dict[str, Any]]:
     """The rows of drafts, with the images' bytes as the shard writer puts them there."""
     make = {"sft": sft_row, "rl": rl_row}[side]
-    context = RowContext(recipe, "abc", False, added={side: ADDED}, declared=frozenset(column.name for column in ADDED))
+    context = RowContext(recipe, "abc", False, added={side: ADDED})
     rows = []
     for draft in found:
         row = make(draft, context)

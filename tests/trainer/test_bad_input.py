@@ -100,7 +100,7 @@ def without_template(folder: Path) -> None:
 
 MODELS: list[tuple[str, Callable[[Path], None], str]] = [
     ("text model", bert, ""),
-    ("another family", llava, "is a 'llava'; the trainer knows qwen2_5_vl, qwen3_vl"),
+    ("another family", llava, "is a 'llava'; the trainer supports qwen2_5_vl, qwen3_vl"),
     ("no weights", without("model.safetensors"), "cannot load"),
     ("no config", without("config.json"), "cannot load"),
     ("no tokenizer", without("tokenizer.json"), "cannot load"),
@@ -251,7 +251,7 @@ def test_a_loss_that_is_no_number_names_the_samples(
     run: Command, poisoned: Path, good: Any, write_shards: WriteShards
 ) -> None:
     ran = run("sft", write_shards(run.home / "data", good), f"model.path={poisoned}")
-    ran.check_refused(1, "step 0: the loss is nan on s", "no step was done, so none is saved")
+    ran.check_refused(1, "step 0: the loss is nan on s", "no step was completed, so none is saved")
 
 
 def test_checkpoints_stand_when_a_loss_is_no_number(

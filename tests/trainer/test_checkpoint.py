@@ -143,7 +143,7 @@ def test_another_run_is_refused_by_its_first_difference(tmp_path: Path, changes:
 def test_a_checkpoint_without_an_identity(tmp_path: Path) -> None:
     path = save_checkpoint(tmp_path, Progress(1), _optimiser(), RUN, keep=2)
     torch.save({"progress": {}, "run_sha256": "aa"}, path / STATE)
-    with pytest.raises(CheckpointError, match="step-000001 cannot be read: it is of another version of the trainer"):
+    with pytest.raises(CheckpointError, match="step-000001 cannot be read: another version of the trainer wrote it"):
         load_checkpoint(path, _optimiser(), RUN)
 
 
@@ -191,7 +191,7 @@ def test_what_cannot_be_exported(run: Command, data: Path, tmp_path: Path) -> No
     done = run("sft", data)
     step = done.output / "checkpoints" / "step-000002"
     words = ["export", str(step), str(done.output)]
-    run.words(words, done.output).check_refused(2, f"{done.output} is there already: choose another OUT")
+    run.words(words, done.output).check_refused(2, f"{done.output} already exists: choose another OUT")
     gone = ["export", str(tmp_path / "gone"), str(tmp_path / "new")]
     run.words(gone, tmp_path).check_refused(2, "gone cannot be read")
     assert not (tmp_path / "new").exists()

@@ -95,7 +95,10 @@ CONFIGS = [
     (("model.frame=unit",), "unit cannot be written with one decimal"),
     (("batch.tokens=8",), "batch.max_tokens must be at most tokens = 8, got 512"),
     (("reward.roles.judge=gpt",), "reward.roles.judge must be one of coarse, colour, edges, got 'gpt'"),
-    ((*VLM, "reward.roles.detector=vlm"), "reward.endpoints.vlm.family: the detector writes coordinates, so say how"),
+    (
+        (*VLM, "reward.roles.detector=vlm"),
+        "reward.endpoints.vlm.family is not set, and the detector writes coordinates",
+    ),
     (
         (*VLM, "reward.endpoints.vlm.family=qwen3-vl", "reward.roles.detector=vlm"),
         "reward.roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.detector",
@@ -150,7 +153,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     monkeypatch.setattr(grpo, "available_bytes", lambda: GIB // 1000)
     ran = run("grpo", rl_data, "grpo.kl_beta=0.1")
     ran.check_refused(
-        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are there", "lower batch"
+        2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are free", "lower batch"
     )
     assert {path.name for path in ran.output.iterdir()} == {".lock", "rows", "cache"}
 
@@ -167,7 +170,7 @@ def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.Monkey
     with monkeypatch.context() as patch:
         patch.setattr(grpo, "grpo_step", interrupted)
         stopped = run("grpo", rl_data, "log.save_every=1", "grpo.max_draws=1")
-    stopped.check_refused(130, "interrupted; the last whole step is in ", "step-000001, run the same command again")
+    stopped.check_refused(130, "interrupted; the last complete step is in ", "step-000001, run the same command again")
     assert json.loads((stopped.output / "run.json").read_text("utf-8"))["ended"].startswith("KeyboardInterrupt")
     done = run("grpo", rl_data, "log.save_every=1", "grpo.max_draws=1")
     assert done.code == 0, done.err
@@ -197,7 +200,9 @@ def test_a_checkpoint_of_another_config(run: Command, sft_data: Path) -> None:
     assert run("sft", sft_data).code == 0
     before = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     again = run("sft", sft_data, "optimiser.lr=0.5")
-    again.check_refused(2, "step-000002 is of another run, optimiser.lr was 1e-05 and is now 0.5", "another --output")
+    again.check_refused(
+        2, "step-000002 belongs to a run with other settings, optimiser.lr was 1e-05 and is now 0.5", "another --output"
+    )
     after = {path: path.read_bytes() for path in (run.home / "out").rglob("*") if path.is_file()}
     assert {path for path in before if "rows" not in path.parts and before[path] != after[path]} == set()
 

@@ -41,7 +41,7 @@ def test_free_text_without_a_judge(run: Command, write_shards: WriteShards, good
     data = write_shards(run.home / "some", [*good[1:], rows[0]], "rl")
     ran = run("grpo", data, "grpo.max_draws=1", "grpo.steps=4", output="some-out")
     assert ran.code == 0, ran.err
-    assert f"trainer: 1 of {len(rows)} rows with free text as gold answer left out, for no judge reads" in ran.err
+    assert f"trainer: 1 of {len(rows)} rows with free text as gold answer left out, since no judge reads" in ran.err
     [line] = lines_of(ran.output / "left_out.jsonl")
     assert "the gold answer is free text" in line["reason"]
     with judging() as judge:

@@ -161,7 +161,7 @@ def test_a_part_without_rows_leaves_the_plan_and_is_told(drawer: Any) -> None:
 
 def test_rows_of_other_streams_are_not_drawn_and_told(drawer: Any) -> None:
     draws, told = drawer(3, 2, ({"id": "x", "streams": None, "stream_prompts": None},))
-    assert told == ["batch_plan.json: 1 row with other streams not drawn"]
+    assert told == ["batch_plan.json: 1 row with other streams are not drawn"]
     assert "x" not in {id for id, _ in drawn_of(draws, *[8] * 8)}
 
 
@@ -186,6 +186,6 @@ def test_a_plan_in_a_line() -> None:
 
 def test_a_plan_that_is_nested_without_end_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "batch_plan.json").write_text("[" * 200_000, "utf-8")
-    with pytest.raises(ShardError, match="is no batch plan") as raised:
+    with pytest.raises(ShardError, match="is not a batch plan") as raised:
         read_plan(tmp_path)
     assert "\n" not in str(raised.value)

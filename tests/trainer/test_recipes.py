@@ -98,10 +98,10 @@ def test_records_say_nothing_more(tmp_path: Path) -> None:
 JUDGE = '[reward.endpoints.judge]\nkind = "openai"\nmodel = "judge"\nbase_url = "http://127.0.0.1:9/v1"\n'
 REFUSED = [
     ('recipe = "agros"', "", "got 'agros': did you mean argos?"),
-    ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: there is no such scorer"),
+    ("options = { weights = { spatail = 1 } }", "", "reward.options.weights.spatail: unknown scorer"),
     ("options = { alpha = 1 }", "", "unknown key reward.options.alpha"),
     ('recipe = "rucl"', "", "reward.options.ramp_steps is not set"),
-    ('recipe = "sail_rl"', "", "reward.recipe = 'sail_rl' asks the role judge: set reward.roles.judge"),
+    ('recipe = "sail_rl"', "", "reward.recipe = 'sail_rl' calls the role judge: set reward.roles.judge"),
     (
         'recipe = "sail_rl"',
         "judge",

@@ -164,7 +164,7 @@ def test_another_plan_is_another_run(run: Command, data: Path, sampler: list[See
         said = "batch_plan was 'grounded+textual 0.8, textual 0.2' and is now left out"
         run("grpo", data, *sets, toml=reward).check_refused(2, said)
         (data / "batch_plan.json").write_text('{"parts": 3}', "utf-8")
-        run("grpo", data, *sets, toml=reward, output="other").check_refused(2, "is no batch plan", '"parts" must be')
+        run("grpo", data, *sets, toml=reward, output="other").check_refused(2, "is not a batch plan", '"parts" must be')
 
 
 def test_a_step_too_small_for_a_row_is_refused(folders: Any, data: Path, run: Command) -> None:
@@ -185,7 +185,7 @@ def test_boxes_of_a_detector_are_counted(
     with judging(LEVEL) as judge:
         settings = ivgr_settings(folders["qwen3"], judge.base_url, steps=1, prompts_per_step=4)
         train_grpo(settings, data, tmp_path / "out")
-    assert "trainer: 1 row of 2 with a detector's boxes for gold ones" in capsys.readouterr().err
+    assert "trainer: 1 row of 2 use a detector's boxes as gold boxes" in capsys.readouterr().err
     assert metrics_of(tmp_path / "out")[0]["boxes_grounded"] > 0.95
 
 

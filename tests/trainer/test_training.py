@@ -190,7 +190,11 @@ def test_weights_that_are_no_numbers_are_never_saved(
     """The second step leaves one: it is seen at the next save, or by the loss of the third, and nothing is saved."""
     monkeypatch.setattr(Optimiser, "step", nan_after(1, Optimiser.step))
     ran = run("sft", sft_data, f"sft.steps={STEPS}", f"log.save_every={save_every}")
-    said = "step-000001: `trainer export` makes a model of it" if save_every else "no step was done, so none is saved"
+    said = (
+        "step-000001: `trainer export` turns it into a model"
+        if save_every
+        else "no step was completed, so none is saved"
+    )
     ran.check_refused(1, said)
     assert saved_steps(ran.output) == [1] * save_every
     for path in checkpoints(ran.output / "checkpoints"):
@@ -204,7 +208,7 @@ def test_a_loss_that_is_no_number_saves_the_step_before(
     nan = lambda logprobs, n: real(logprobs, n) * (torch.nan if (seen.append(n), len(seen) > 2)[1] else 1)  # noqa: E731
     monkeypatch.setattr(sft, "sft_loss", nan)
     ran = run("sft", sft_data, f"sft.steps={STEPS}")
-    ran.check_refused(1, "the loss is nan on s", "step-000002: `trainer export` makes a model of it")
+    ran.check_refused(1, "the loss is nan on s", "step-000002: `trainer export` turns it into a model")
     assert saved_steps(ran.output) == [2]
 
 
@@ -238,14 +242,14 @@ def test_how_many_are_too_many_is_a_setting(limit: int, code: int, steps: int, r
     ran = run("grpo", rl_data, "grpo.steps=4", "grpo.max_draws=1", f"max_idle_steps={limit}")
     assert ran.code == code, ran.err
     assert len(lines_of(ran.output / "metrics.jsonl")) == steps
-    assert "no group has answers that differ in what they earn" in ran.err
+    assert "no group has answers with different rewards" in ran.err
 
 
 IDLE = [
     ({"reward": None, "groups_kept": 2.0, "loss": None}, "no rollout was scored"),
-    ({"reward": 0.0, "groups_kept": 0.0, "loss": None}, "no group has answers that differ in what they earn"),
+    ({"reward": 0.0, "groups_kept": 0.0, "loss": None}, "no group has answers with different rewards"),
     ({"reward": 0.5, "groups_kept": 2.0, "loss": None}, "cut off at rollout.max_new_tokens"),
-    ({"reward": 0.5, "groups_kept": 2.0, "loss": 0.0}, "the rewards within each group are alike"),
+    ({"reward": 0.5, "groups_kept": 2.0, "loss": 0.0}, "the rewards within each group are nearly equal"),
 ]
 
 

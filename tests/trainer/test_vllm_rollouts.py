@@ -201,7 +201,7 @@ def test_a_passing_fault_is_asked_again(fault: Reply, sampler: VllmSampler, serv
         ((400, b"too\nlong"), 1, "status 400: too long"),
         ((500, b"dead"), 1, "status 500: dead"),
         ((404, b"no such model"), 1, "status 404: no such model"),
-        ((200, b"<html>"), 1, "no JSON"),
+        ((200, b"<html>"), 1, "not JSON"),
     ],
 )
 def test_a_lasting_fault_is_one_line_that_names_server_and_cause(
@@ -294,6 +294,6 @@ def test_a_server_that_cannot_load_the_weights_is_not_left_paused(
     sampler: VllmSampler, server: Scripted, tmp_path: Path
 ) -> None:
     server.replies["/collective_rpc"] = [(500, b"no such folder")]
-    with pytest.raises(SamplerError, match=f"no such folder; it must read {tmp_path / 'weights'}"):
+    with pytest.raises(SamplerError, match=f"no such folder; make {tmp_path / 'weights'} readable"):
         sampler.sync()
     assert server.paths()[-1] == "/resume"

@@ -198,6 +198,14 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("name", [name for name in REFUSED if "half" in name or "without its end" in name])
+def test_they_are_refused_where_another_library_lets_truncated_images_pass(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    test_refusals_are_typed(name)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_refusals_are_typed(name: str) -> None:
     data, kind = REFUSED[name]

@@ -29,6 +29,10 @@ class Grade:
     method: str
     reason: str
 
+    def __post_init__(self) -> None:
+        if self.value not in (None, 0, 1):
+            raise ValueError(f"the grade of an answer is 1 (right), 0 (wrong) or None (unscored), got {self.value!r}")
+
 
 @dataclass(frozen=True)
 class Gold:

@@ -132,7 +132,9 @@ class SegmentStore:
                 failing = False
             except Exception as error:  # any error of the remote file system: the loop retries, and close() raises
                 if not failing:
-                    _log.warning("the reply cache at %s cannot be reached, trying on: %s", self._files.location, error)
+                    _log.warning(
+                        "the reply cache at %s cannot be reached, trying again: %s", self._files.location, error
+                    )
                 failing = True
 
     @contextmanager

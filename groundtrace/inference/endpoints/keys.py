@@ -29,7 +29,7 @@ def api_key(settings: EndpointSettings) -> str:
         key = os.environ.get(settings.api_key_env, "").strip()
         if not key:
             unset = f"the environment variable {settings.api_key_env} is not set"
-            raise ValueError(f"endpoint {settings.model!r}: {unset}: put the key there with `export`, and run again")
+            raise ValueError(f"endpoint {settings.model!r}: {unset}: set it to the key with `export`, and run again")
         return _checked(key, settings.model, f"the environment variable {settings.api_key_env}")
     if not settings.api_key_file:
         return NO_KEY

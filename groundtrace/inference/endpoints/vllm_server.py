@@ -119,7 +119,7 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
         ports = {port for _, port in members if port}
         if len(ports) > 1:
             raise VllmServerError(
-                f"the endpoints {', '.join(names)} share one server but name the ports {sorted(ports)}"
+                f"the endpoints {', '.join(names)} share one server but have the ports {sorted(ports)}"
             )
         servers.append(_Wanted(model, serve_args, names, ports.pop() if ports else 0))
     return servers
@@ -132,7 +132,7 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
             raise VllmServerError(f"endpoint {name!r}: serve_args must not have {option}, which Groundtrace sets")
         if option in SECRETS:
             raise VllmServerError(
-                f"endpoint {name!r}: serve_args must not have {option}, for secrets don't stand in a config:"
+                f"endpoint {name!r}: serve_args must not have {option}, since a config must not hold secrets:"
                 f" set {' or '.join(SECRETS_ENV)} in the environment"
             )
 
@@ -146,7 +146,7 @@ def _port(name: str, base_url: str) -> int:
     except ValueError as error:
         raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL: {error}") from error
     message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
-    raise VllmServerError(f"{message}: leave it out, or make the kind openai for a server that runs elsewhere")
+    raise VllmServerError(f"{message}: remove base_url, or set the kind to openai for a server on another machine")
 
 
 @contextlib.contextmanager

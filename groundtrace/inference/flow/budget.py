@@ -258,15 +258,13 @@ def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
 
 def _opened(path: Path) -> SharedState[Ledger]:
     """Open the file that the run's driver has created. Raises RunStopped if this worker does not see it."""
-    remedy = "let all workers see the run folder under the same path, or drop the budget"
+    remedy = "give all workers access to the run folder under the same path, or remove the budget"
     if not path.exists():
-        raise RunStopped(f"a worker does not see {path}, in which the run's budget is kept: {remedy}")
+        raise RunStopped(f"a worker cannot find {path}, which holds the run's budget: {remedy}")
     try:
         return SharedState(path, Ledger, _lose_all)
     except (OSError, ValueError) as error:
-        raise RunStopped(
-            f"a worker cannot use {path}, in which the run's budget is kept ({error}): {remedy}"
-        ) from error
+        raise RunStopped(f"a worker cannot use {path}, which holds the run's budget ({error}): {remedy}") from error
 
 
 def _lose_all(ledger: Ledger) -> None:

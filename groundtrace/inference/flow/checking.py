@@ -69,11 +69,11 @@ def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, erro
 
 def _change(key: str, settings: EndpointSettings, error: CallError) -> str:
     if error.status == 402:
-        return f"see to the account, or let another endpoint play the role in place of {key}"
+        return f"check the account's balance, or set another endpoint than {key} for the role"
     if error.failure is Failure.UNAUTHORISED:
-        return f"name a key that the server takes ({key}.api_key_env or {key}.api_key_file)"
+        return f"give a key that the server accepts ({key}.api_key_env or {key}.api_key_file)"
     if error.failure is Failure.UNKNOWN_MODEL:
-        return f"correct {key}.model, or set {key}.check_model = false for a server that takes more"
+        return f"correct {key}.model, or set {key}.check_model = false for a server that does not list all its models"
     if error.failure is Failure.GARBLED:
         return f"correct {key}.base_url, or set {key}.check_model = false for a server that does not list its models"
     if not settings.base_url:

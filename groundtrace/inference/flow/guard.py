@@ -148,7 +148,7 @@ class Guard:
             if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
                 self.stop(
                     f"{self._named}: no call was answered in {self._failed_calls}; the last: {error}. "
-                    f"See to the server, or let another endpoint play the role"
+                    f"Check the server, or set another endpoint for the role"
                 )
 
     def _has_answered(self) -> bool:
@@ -340,10 +340,10 @@ class Guard:
 
     def _give_up(self, last: CallError | None) -> None:
         waited, setting = f"{self._patience.limit_s:g} s", f"endpoints.{self._name}.outage_timeout_s"
-        what = "start it again, and" if last is None or last.unreachable else "when it answers again,"
+        what = "start it again" if last is None or last.unreachable else "when it answers again"
         self.stop(
-            f"{self._named}: away for {waited}: {last}. All replies so far are kept: {what} the "
-            f"same command goes on ({setting} says how long to wait)",
+            f"{self._named}: no answer for {waited}: {last}. All replies so far are kept: {what}, run the same command "
+            f"to continue ({setting} is the time to wait)",
             resumable=True,
         )
 

@@ -83,7 +83,7 @@ class Machines:
             try:
                 self._beat(machine, mine, told)
             except Exception as error:  # any error of the store: without a listing this machine soon has no part
-                _log.warning("the machines at %s cannot be seen, trying on: %s", self._folder, error)
+                _log.warning("the machines at %s cannot be listed, trying again: %s", self._folder, error)
             self._ended.wait(BEAT_S)
         with self._lock:
             self._thread, self._joined_s = None, None

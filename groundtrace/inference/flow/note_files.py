@@ -128,4 +128,4 @@ class SentNotes:
             try:
                 self.flush()
             except Exception as error:  # any error of the store: the next flush retries, and raises
-                _log.warning("notes could not be written to %s, trying on: %s", self._root, error)
+                _log.warning("notes could not be written to %s, trying again: %s", self._root, error)

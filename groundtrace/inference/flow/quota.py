@@ -221,7 +221,7 @@ class Quota:
                     self._path, Shared, functools.partial(_resume, now_s=self._now_s()), mend=True
                 )
             except OSError as error:
-                _log.warning("%s: %s: each worker process has the endpoint's limits for itself", self._path, error)
+                _log.warning("%s: %s: each worker process applies the endpoint's limits separately", self._path, error)
                 self._path = None
                 self._gate.lend(self._limit)
         return self._state

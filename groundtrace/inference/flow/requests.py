@@ -87,7 +87,7 @@ class Flow:
             if counted != reply and not self._has_warned:
                 self._has_warned = True
                 _log.warning(
-                    "%s at %s does not say how many tokens a reply takes: limits, budgets and costs are estimates",
+                    "%s at %s does not report the tokens of its replies: limits, budgets and costs are estimates",
                     self._settings.model,
                     self._settings.base_url,
                 )

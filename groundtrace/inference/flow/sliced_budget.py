@@ -66,7 +66,7 @@ class SlicedBudget(Budget):
                     return slice_of(self._whole, number)
                 self._next = max(self._next, len(self._folder.listed()))  # slices are taken in order
         except StoreUnavailable as error:
-            raise RunStopped(f"the run's budget cannot be seen: {error}", resumable=True) from error
+            raise RunStopped(f"the run's budget cannot be read: {error}", resumable=True) from error
         return None
 
     def _said(self) -> str:

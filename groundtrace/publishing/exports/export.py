@@ -69,7 +69,7 @@ def export_run(request: Request) -> Exported:
     summary = read_summary(request.run, digests=True)
     rows = {side: count_rows(request.run, side, summary) for side in form.open}
     if not any(rows.values()):
-        raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, and {form.name} takes no others")
+        raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, which the format {form.name} needs")
     form.check(request.run)
     target = _target(request, form, rows)
     with _unfinished(request) as folder:
@@ -116,9 +116,8 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
     for side in (side for side in rows if rows[side]):
         if any_tags(request.run, side, TEXT_COLUMNS[side]):
             raise ExportError(
-                f"the {side} rows hold or ask for coordinates: name the family of the model to be trained with "
-                f"--family, one of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own "
-                "as module:NAME"
+                f"the {side} rows hold or ask for coordinates: set --family to the family of the model to train, one "
+                f"of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own as module:NAME"
             )
     return FAMILIES.named(DEFAULT)
 
@@ -148,25 +147,29 @@ def _resolved(output: Path) -> Path:
     Raises ExportError for a URL or an invalid path.
     """
     if _ADDRESS.match(str(output)):
-        raise ExportError(f"{output} is an address, and exports are written to local folders: choose one, then copy it")
+        raise ExportError(f"{output} is a URL, and exports are written to local folders: choose one, then copy it")
     try:
         return output.resolve()
     except (ValueError, RuntimeError) as error:  # a NUL in the name; links that lead to each other
-        raise ExportError(f"--output {str(output)!r} is no path of a folder ({error}): choose another") from error
+        raise ExportError(f"--output {str(output)!r} is not the path of a folder ({error}): choose another") from error
 
 
 def _check_place(request: Request, output: Path, run: Path) -> None:
     """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
     if output == run or run in output.parents:
-        raise ExportError(f"{request.output} lies in the run folder, which a repeated run replaces: choose one outside")
+        raise ExportError(
+            f"{request.output} is in the run folder, which a repeated run replaces: choose a folder outside"
+        )
     if output in run.parents:
-        raise ExportError(f"the run lies in {request.output}: choose another folder")
+        raise ExportError(f"the run folder is in {request.output}: choose another folder")
     if not output.exists():
         return
     if not request.replace:
         raise ExportError(f"{request.output} exists: choose another folder, or replace that export with --replace")
     if not output.is_dir() or (not (output / SUMMARY).is_file() and any(output.iterdir())):
-        raise ExportError(f"{request.output} is not an export (it has no {SUMMARY}), so it is not replaced")
+        raise ExportError(
+            f"{request.output} is not an export (it has no {SUMMARY}), so it is not replaced: choose another folder"
+        )
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
@@ -190,10 +193,12 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     """Raises RuntimeError if a row was lost, and ExportError if no row could be written."""
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
-            raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: one got lost")
+            raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: rows were lost")
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
-        raise ExportError(f"no row can be written: {most} for {reason} ({REASONS.get(reason, 'its own reason')})")
+        raise ExportError(
+            f"no row can be written: {most} left out for {reason} ({REASONS.get(reason, 'its own reason')})"
+        )
 
 
 def _write_summary(

@@ -37,7 +37,7 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
         said = summary.counts.rows(side)
-        raise ExportError(f"{run / side} has {rows} rows where run.json counts {said}: repeat the run")
+        raise ExportError(f"{run / side} has {rows} rows, but run.json counts {said}: repeat the run")
     return rows
 
 
@@ -60,7 +60,7 @@ def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
         if not (pa.types.is_struct(held) and names <= {part.name for part in held}):
             raise ExportError(
-                f"{file} has no column {column} as a run writes it: repeat the run, whose replies are kept"
+                f"{file} has no column {column} of the type that a run writes: repeat the run, whose replies are kept"
             )
 
 

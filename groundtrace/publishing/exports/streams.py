@@ -51,8 +51,8 @@ def whole_groups_only(trainer: str) -> Callable[[Path], None]:
         found = _count_several(run)
         if found:
             raise ExportError(
-                f"{found} questions of {run} are asked in several streams, whose rewards are compared, and {trainer} "
-                "asks for the reward of each response by itself: choose --format trl, swift or easyr1, or train with "
+                f"{found} questions of {run} are asked in several streams, whose rewards are compared, but {trainer} "
+                "requests the reward of each response separately: choose --format trl, swift or easyr1, or train with "
                 "`trainer grpo`"
             )
 

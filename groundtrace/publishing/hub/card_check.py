@@ -36,7 +36,7 @@ def problems_of(card: str, files: Sequence[str]) -> list[str]:
     except yaml.YAMLError as error:
         return [f"its front matter is not YAML: {' '.join(str(error).split())[:200]}"]
     if not isinstance(front, dict):
-        return ["its front matter is no mapping"]
+        return ["its front matter is not a mapping"]
     return [
         *(f"the field {name} is not documented" for name in sorted(map(str, set(front) - KNOWN))),
         *_fields(front, files),
@@ -49,15 +49,13 @@ def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
         ("task_categories", TASKS),
         ("size_categories", SIZES),
     ):
-        yield from (
-            f"{name}: {value!r} is none that the Hub knows" for value in _listed(front, name, allowed.__contains__)
-        )
+        yield from (f"{name}: {value!r} is unknown to the Hub" for value in _listed(front, name, allowed.__contains__))
     if front.get("license") == "other" and not isinstance(front.get("license_name"), str):
         yield "license: other needs a license_name"
     if not 0 < len(str(front.get("pretty_name") or "")) <= MAX_NAME_CHARS:
         yield f"pretty_name must have 1 to {MAX_NAME_CHARS} characters"
     too_long = _listed(front, "tags", lambda tag: isinstance(tag, str) and len(tag) <= MAX_TAG_CHARS)
-    yield from (f"tags: {value!r} is no text of at most {MAX_TAG_CHARS} characters" for value in too_long)
+    yield from (f"tags: {value!r} is not a text of at most {MAX_TAG_CHARS} characters" for value in too_long)
     yield from _configs(front.get("configs", []), files)
 
 
@@ -70,13 +68,13 @@ def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]
 
 def _configs(configs: Any, files: Sequence[str]) -> Iterator[str]:
     if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
-        yield "configs is no list of mappings"
+        yield "configs is not a list of mappings"
         return
     names = [config.get("config_name") for config in configs]
     if len(set(map(str, names))) < len(names):
-        yield "configs: two have one name"
+        yield "configs: two have the same name"
     for config in configs:
         pattern = config.get("data_files")
         folder = pattern.rpartition("*")[0] if isinstance(pattern, str) else None
         if folder is None or not any(file.startswith(folder) for file in files):
-            yield f"configs: {config.get('config_name')} names no file that is published: {pattern!r}"
+            yield f"configs: {config.get('config_name')} matches no published file: {pattern!r}"

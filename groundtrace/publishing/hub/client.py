@@ -46,7 +46,7 @@ def check_address(address: str) -> None:
 
 def _no_address(address: str) -> str:
     shown = address.rpartition("@")[2]
-    return f"HF_ENDPOINT {printable(shown)!r} is no address of a Hub: write one such as https://hub.example.org"
+    return f"HF_ENDPOINT {printable(shown)!r} is not the URL of a Hub: use one such as https://hub.example.org"
 
 
 def check_token() -> None:
@@ -54,7 +54,7 @@ def check_token() -> None:
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is no text"
+        said = getattr(error, "strerror", None) or "it is not text"
         raise PublishError(
             f"the token file {constants.HF_TOKEN_PATH} cannot be read: {said}: set HF_TOKEN, or log in with "
             "`hf auth login`"

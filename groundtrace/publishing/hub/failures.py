@@ -11,7 +11,7 @@ from groundtrace.schemas.errors import causes
 from groundtrace.schemas.text import printable
 
 MAX_SAID_CHARS = 300
-_AGAIN = "the same command goes on where this one stopped"
+_AGAIN = "the same command continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 """The client's exceptions for an answer of an unexpected form, whose fields it does not check."""
 
@@ -32,11 +32,13 @@ def _told(error: Exception, repo: str, endpoint: str) -> Exception:
     if refused is not None:
         return _refusal(refused, repo)
     if isinstance(error, OSError) and error.filename is not None:
-        return PublishError(f"{error.filename} cannot be read: {error.strerror}: see to that place")
+        return PublishError(
+            f"{error.filename} cannot be read: {error.strerror}: correct that and run the same command again"
+        )
     if isinstance(error, _NOT_AS_THE_HUB):
         said = f"{type(error).__name__}: {line_of(error)}"
         return HubDown(
-            f"{endpoint} does not answer as the Hub does ({said}): see to HF_ENDPOINT and the proxy; {_AGAIN}"
+            f"{endpoint} does not answer as the Hub does ({said}): check HF_ENDPOINT and the proxy; {_AGAIN}"
         )
     return HubDown(f"{endpoint} does not answer: {line_of(error)}; {_AGAIN}")
 
@@ -47,9 +49,11 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
     if status == 401:
         return PublishError(f"the Hub refuses the token: {said}: set HF_TOKEN to one that may write {repo}")
     if isinstance(refused, RepositoryNotFoundError) or status in (403, 404):
-        return PublishError(f"{repo} may not be written with this token: {said}: name another, or ask its owner")
+        return PublishError(
+            f"this token may not write {repo}: {said}: name another repository, or ask the owner of this one"
+        )
     if status == 412 or status == 409:
-        return PublishError(f"{repo} was changed meanwhile: {said}: run the same command again")
+        return PublishError(f"{repo} changed during the upload: {said}: run the same command again")
     if status < 500 and status != 429:
         return PublishError(f"the Hub refuses the publication: {said}")
     return HubDown(f"the Hub failed (HTTP {status}): {said}; {_AGAIN}")

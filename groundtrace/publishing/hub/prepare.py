@@ -109,7 +109,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
     files = {name: digests.get(name) or sha256_of(staging / name) for name in _files(staging)}
     problems = problems_of((staging / "README.md").read_text("utf-8"), list(files))
     if problems:
-        raise PublishError(f"the data card is not right: {'; '.join(problems[:3])}: correct the recipe or the licences")
+        raise PublishError(f"the data card is not valid: {'; '.join(problems[:3])}: correct the recipe or the licences")
     return Prepared(staging, summary, files, uses, rows, run_sha256, published_sha256)
 
 
@@ -118,22 +118,24 @@ def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:
-        raise PublishError(f"{run} does not balance: {counts.input} records were read and {ends} ended: repeat the run")
+        raise PublishError(
+            f"{run} does not balance: {counts.input} records were read, but {ends} were written: repeat the run"
+        )
     for name, files in shards.items():
-        told = counts.rejected_records if name == REJECTED else counts.rows(name)
+        expected = counts.rejected_records if name == REJECTED else counts.rows(name)
         found = sum(_rows_of(file, NEEDED_REJECTED if name == REJECTED else NEEDED) for file in files)
-        if found != told:
-            raise PublishError(f"{run / name} holds {found} rows and run.json says {told}: repeat the run")
+        if found != expected:
+            raise PublishError(f"{run / name} holds {found} rows, but run.json counts {expected}: repeat the run")
 
 
 def _rows_of(file: Path, needed: Sequence[str]) -> int:
     if not file.is_file():  # reading a pipe would block
-        raise PublishError(f"{file} is no file: take it out of the run folder, or repeat the run")
+        raise PublishError(f"{file} is not a regular file: remove it from the run folder, or repeat the run")
     try:
         read = pq.read_metadata(file)
         missing = [name for name in needed if name not in read.schema.to_arrow_schema().names]
     except (OSError, pa.ArrowException) as error:
-        raise PublishError(f"{file} is no Parquet file that can be read: repeat the run") from error
+        raise PublishError(f"{file} is not a readable Parquet file: repeat the run") from error
     if missing:
         raise PublishError(f"{file} has no column {missing[0]}: repeat the run with this version")
     return read.num_rows
@@ -146,8 +148,8 @@ def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
     use = uses[0]
     return (
         f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
-        f"{use.terms.said}: set input.constants.license and run again, or pass --include-source {use.source!r} where "
-        "you may publish it all the same"
+        f"{use.terms.said}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
+        "you have the right to publish it"
     )
 
 

@@ -1,6 +1,7 @@
 """Removes the maker's private data from rows and files before they are published: paths, costs, server messages."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,12 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _last_part(uri: str) -> str:
-    """The last part of a path or address of any form; relative paths are cut, too, as their folders are private."""
-    return public_name(uri).replace("\\", "/").rpartition("/")[2]
+    """The last part of a path or address of any form, without an address's query, which may be a key to the file.
+
+    Relative paths are cut, too, as their folders are private.
+    """
+    path = re.split(r"[?#]", uri, maxsplit=1)[0] if "://" in uri else uri
+    return public_name(path).replace("\\", "/").rpartition("/")[2]
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -56,7 +56,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
                 del table
                 release_memory()
     except (OSError, pa.ArrowException) as error:
-        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: see to that place") from error
+        raise PublishError(f"{file} cannot be copied to {copy}: {one_line(error)}: check that folder") from error
     if not written:
         copy.unlink()
     return written

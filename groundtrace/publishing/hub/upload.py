@@ -43,7 +43,7 @@ def check_name(repo: str) -> None:
     """Raises PublishError for a name that is not ORG/NAME, or that the Hub does not accept."""
     if not REPO.fullmatch(repo):
         raise PublishError(
-            f"--repo {printable(repo)!r} is no name of a repository: give ORG/NAME, such as my-team/my-set"
+            f"--repo {printable(repo)!r} is not the name of a repository: give ORG/NAME, such as my-team/my-set"
         )
     try:
         validate_repo_id(repo)
@@ -64,9 +64,9 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
         there = api.dataset_info(repo)
         if not public and not there.private:
-            raise PublishError(f"{repo} is there already and public: pass --public, or name another repository")
+            raise PublishError(f"{repo} already exists and is public: pass --public, or name another repository")
         if public and there.private:
-            raise PublishError(f"{repo} is there already and private: leave out --public, or change it on the Hub")
+            raise PublishError(f"{repo} already exists and is private: leave out --public, or change it on the Hub")
         tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
         if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
             return Sent(str(url), prepared.tag, is_new=False)
@@ -105,12 +105,11 @@ def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: boo
     shards = [path for path in ours if path.endswith(SHARD)]
     if found and not ("run.json" in found and shards):  # other programs write a run.json too
         raise PublishError(
-            f"{there.id} holds {printable(found[0])!r} and no set of Groundtrace: name another repository"
+            f"{there.id} holds {printable(found[0])!r} and is not a data set of Groundtrace: name another repository"
         )
     if shards and not replace and not _are_the_same(api, there, prepared):
         raise PublishError(
-            f"{there.id} holds another set: pass --replace to put this one in its place (its tag still leads to the "
-            "old one)"
+            f"{there.id} holds another data set: pass --replace to replace it by this one (its tag keeps the old one)"
         )
     return [path for path in ours if path not in prepared.files]
 
@@ -145,8 +144,8 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
             lost = paths
         if lost:
             raise HubDown(
-                f"the Hub said that all was taken, and {repo} at {printable(revision)} has not {lost[0]} as it was "
-                "sent: give the same command again, and see what the Hub shows"
+                f"the Hub accepted all files, but {repo} at {printable(revision)} lacks {lost[0]} as it was sent: run "
+                "the same command again, and check the repository on the Hub"
             )
 
 

@@ -89,7 +89,7 @@ class Settings(NamedTuple):
 def settings_of(given: Mapping[str, Any]) -> Settings:
     """The settings in ``given``, else those of the environment; other names are ignored. Raises ValueError."""
     if "config" in given:
-        raise ValueError("config: the reward's config is the server's (beam serve-reward --config): leave it out here")
+        raise ValueError("config: the server has the reward's config (beam serve-reward --config): leave it out here")
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
     found.update({name: given[name] for name in Settings._fields if given.get(name) is not None})
     read = {"timeout_s": _seconds, "request_timeout_s": _seconds, "batch": _count, "unscored": _number}
@@ -98,7 +98,7 @@ def settings_of(given: Mapping[str, Any]) -> Settings:
         raise ValueError(f"{VARIABLE}ON_TIMEOUT must be raise or leave_out, got {settings.on_timeout!r}")
     address = urlsplit(settings.url)
     if address.scheme not in ("http", "https") or not address.hostname:
-        raise ValueError(f"{VARIABLE}URL must be an address such as http://127.0.0.1:8500, got {settings.url!r}")
+        raise ValueError(f"{VARIABLE}URL must be a URL such as http://127.0.0.1:8500, got {settings.url!r}")
     return settings
 
 
@@ -353,7 +353,7 @@ def _id_of(number: int, reference: Any) -> str:
     except (TypeError, ValueError, KeyError, RecursionError):
         found = None
     if not isinstance(found, str):
-        said = f"response {number} came with {reference!r:.80}, which is no reference of a row"
+        said = f"response {number} came with {reference!r:.80}, which is not the reference of a row"
         raise RewardRefused(f"{said}: export the run again")
     return found
 
@@ -362,12 +362,12 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """The scores of an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} answered an error beside its scores: {found['error']!r:.200}")
+        raise RewardRefused(f"{settings.url} answered with an error besides its scores: {found['error']!r:.200}")
     if not isinstance(answered, list) or len(answered) != count:
-        raise RewardRefused(f"{settings.url} did not answer {count} scores: is it a server of beam serve-reward?")
+        raise RewardRefused(f"{settings.url} did not answer with {count} scores: is it a server of beam serve-reward?")
     for score in answered:
         if not _is_score(score):
-            raise RewardRefused(f"{settings.url} answered what is no score: {score!r:.200}")
+            raise RewardRefused(f"{settings.url} answered with an invalid score: {score!r:.200}")
     return answered
 
 
@@ -399,7 +399,7 @@ def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
     reasons = [f"{name}: {each.get('reason')}" for name, each in score["verdicts"].items() if each.get("value") is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
     said = f"a response to {score.get('id')!r:.80} is unscored ({why})"
-    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to what it counts, or leave out such rows")
+    raise Unscored(f"{said}: set {VARIABLE}UNSCORED to its reward, or leave out such rows")
 
 
 # From requests to answers
@@ -436,7 +436,7 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
                 said = f"no reward from {settings.url} within {settings.timeout_s:g} s, after {tries} requests: {again}"
                 raise RewardUnavailable(said) from again
             if tries == 1 or tries % 20 == 0:
-                _log().warning("groundtrace: %s: %s; asking again for up to %.0f s", settings.url, again, left)
+                _log().warning("groundtrace: %s: %s; retrying for up to %.0f s", settings.url, again, left)
             time.sleep(min(wait, left))
         else:
             if tries:

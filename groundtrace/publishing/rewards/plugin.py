@@ -83,7 +83,7 @@ def number_of(config: str, scored: Scored) -> float:
         return counts
     reasons = [f"{verdict.name}: {verdict.reason}" for verdict in scored.verdicts if verdict.value is None]
     why = "; ".join(reasons)[:200] or "its row's gold answer is free text, which no judge of reward.roles reads"
-    raise Unscored(f"a response is unscored ({why}): set unscored to what it counts, or leave out such rows")
+    raise Unscored(f"a response is unscored ({why}): set unscored to its reward, or leave out such rows")
 
 
 def figures(names: Sequence[str], scored: Scored) -> dict[str, float]:

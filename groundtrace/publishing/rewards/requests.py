@@ -139,7 +139,7 @@ def _reference(item: Mapping[str, Any], number: int) -> RowReference:
         fields = {name: item.get(name, default) for name, default in _DEFAULTS.items()}
         for name, value in fields.items():
             if not isinstance(value, str):
-                raise BadRequest(f'its "{name}" is no text', number)
+                raise BadRequest(f'its "{name}" is not a text', number)
             _checked(value, name, number)
         return RowReference(answer=None, **fields)
     try:
@@ -159,10 +159,10 @@ def _checked(text: str, name: str, number: int) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadRequest(f'its "{name}" holds half a character at {error.start}', number) from error
+        raise BadRequest(f'its "{name}" holds half a surrogate pair at {error.start}', number) from error
     return text
 
 
 def _refuse_others(found: Mapping[str, Any], known: set[str], item: int | None) -> None:
     if others := sorted(map(str, found.keys() - known)):
-        raise BadRequest(f"unknown field {others[0]!r:.40}; known are {', '.join(sorted(known))}", item)
+        raise BadRequest(f"unknown field {others[0]!r:.40}; the known fields are {', '.join(sorted(known))}", item)

@@ -147,11 +147,11 @@ class RowReward:
         """Raises ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
         why = None
         if not is_step and self.recipe.compares:
-            why = "compares the responses to a question, and gets them one by one here"
+            why = "compares the responses to a question, but receives them one by one here:"
         elif not is_step and self.recipe.learns and not self.settings.step_responses:
-            why = "learns from whole steps, and gets responses one by one here: set step_responses, or"
+            why = "learns from whole steps, but receives responses one by one here: set step_responses, or"
         if why is not None:
-            raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why}: use an interface that hands over lists")
+            raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why} use an interface that passes lists")
 
     def prepare(self, answers: Sequence[Answer]) -> Call:
         """Groups the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
@@ -205,13 +205,13 @@ class RowReward:
         ready = self._ready(*key)
         gold = ready.question.answer
         if reference.answer not in (None, gold):
-            said = f"has the answer {reference.answer!r:.80} in its reference, and {gold!r:.80} in its run"
+            said = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
             raise BadReference(f"the row {reference.id!r:.80} {said}: export the run again")
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
             raise BadReference(
-                f"the row {reference.id!r:.80} is not asked in the stream {named!r:.40}: export it again"
+                f"the row {reference.id!r:.80} is not asked in the stream {named!r:.40}: export the run again"
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
@@ -252,7 +252,7 @@ class RowReward:
             if run == name or Path(run).absolute() == folder.absolute():
                 return folder
         known = ", ".join(sorted(self._folders))
-        raise BadReference(f"there is no run {run!r:.80} here; known are {known}")
+        raise BadReference(f"there is no run {run!r:.80} here; the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
         """The rows of a run, opened at first use.

@@ -144,7 +144,7 @@ class RewardServer:
         counts = self._reward.settings.unscored
         rewards = [counts if each.reward is None else each.reward for each in scored]
         if None in rewards:
-            said = "nothing could be said of the response, and the config has no `unscored` that says what it counts"
+            said = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
             raise Refused(422, "unscored", said, rewards.index(None))
         pairs = zip(scored, rewards, strict=True)
         outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
@@ -200,7 +200,10 @@ class RewardServer:
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
         if self._held_bytes + size > MAX_HELD_BYTES:
             raise Refused(
-                429, "busy", f"{self._held_bytes} bytes of requests are held already: ask again", retry_after_s=1
+                429,
+                "busy",
+                f"{self._held_bytes} bytes of requests are in memory already: send the request again",
+                retry_after_s=1,
             )
         self._held_bytes += size
         try:
@@ -213,7 +216,7 @@ class RewardServer:
         """Checks the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
-            raise Refused(401, "unauthorised", "the request does not bear the server's token")
+            raise Refused(401, "unauthorised", "the request does not have the server's token")
         if request.content_type != "application/json":  # so that web pages in a browser cannot post here
             raise Refused(415, "not_json", "the Content-Type must be application/json")
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
@@ -225,11 +228,11 @@ class RewardServer:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
         except TimeoutError as error:
-            raise Refused(408, "slow_body", f"the body did not come within {BODY_TIMEOUT_S:g} s") from error
+            raise Refused(408, "slow_body", f"the body did not arrive within {BODY_TIMEOUT_S:g} s") from error
         except web.HTTPRequestEntityTooLarge as error:
             raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
         except (web.RequestPayloadError, ConnectionError, ValueError) as error:
-            raise Refused(400, "bad_request", "the body does not end as its head says") from error
+            raise Refused(400, "bad_request", "the body does not have the length of its Content-Length") from error
         try:
             asked = await asyncio.to_thread(parse, body)
         except BadRequest as error:
@@ -242,7 +245,9 @@ class RewardServer:
     async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
         """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
-            raise Refused(429, "busy", f"{self._waiting} requests wait already: ask again", retry_after_s=1)
+            raise Refused(
+                429, "busy", f"{self._waiting} requests wait already: send the request again", retry_after_s=1
+            )
         self._waiting += 1
         task = asyncio.create_task(self._in_turn(request, asked))
         self._tasks.add(task)
@@ -250,7 +255,7 @@ class RewardServer:
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
         except TimeoutError as error:
-            said = f"no score within {self._bounds.timeout_s:g} s: ask again, what was answered by then is kept"
+            said = f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
             raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
 
     async def _in_turn(self, request: web.Request, asked: Request) -> list[Scored]:
@@ -261,7 +266,7 @@ class RewardServer:
         self._at_once += 1
         try:
             if request.transport is None or request.transport.is_closing():
-                raise Refused(499, "gone", "the client has gone")
+                raise Refused(499, "gone", "the client closed the connection")
             call = await asyncio.to_thread(self._prepared, asked)
             scored = await asyncio.wrap_future(runtime().submit(self._reward.attempt(call, asked.is_step)))
         except JudgesDown as error:

@@ -29,23 +29,24 @@ OTHER_SECTIONS = frozenset((
 
 @settings
 class SpeechSettings:
-    """How the trained model writes coordinates, where it is otherwise than its family, which each row names.
+    """How the trained model writes coordinates, if this differs from the family that each row names.
 
-    Our own trainer takes this from the checkpoint's processor. Nobody else tells a reward, so the bounds of the images
-    stand here where the training has other ones than the family: Qwen2.5-VL writes pixels of the resized image.
+    The bundled trainer reads this from the checkpoint's processor; other trainers do not pass it to a reward. If the
+    training resizes images to other bounds than the family's, set these bounds here: Qwen2.5-VL writes pixels of the
+    resized image.
     """
 
     family: Annotated[
         str,
         Named(FAMILIES, or_empty=True),
-        "the trained model's; empty: as each row names it",
+        "the trained model's family (empty: the family that each row names)",
     ] = ""
-    frame: Annotated[FrameName | None, "how the model writes coordinates; left out: as its family does"] = None
+    frame: Annotated[FrameName | None, "the coordinate frame of the model; left out: the frame of its family"] = None
     min_pixels: Annotated[
-        PositiveInt | None, "a smaller image is enlarged to so many; left out: as the family's processor has it"
+        PositiveInt | None, "smaller images are enlarged to this number of pixels; left out: the family's minimum"
     ] = None
     max_pixels: Annotated[
-        PositiveInt | None, "a larger image is shrunk to so many; left out: as the family's processor has it"
+        PositiveInt | None, "larger images are shrunk to this number of pixels; left out: the family's maximum"
     ] = None
 
     def speech_of(self, named: str) -> Speech:
@@ -54,27 +55,31 @@ class SpeechSettings:
         Raises ConfigError for bounds that no image can meet, and ValueError for an unknown family.
         """
         if not self.family and named not in FAMILIES:
-            raise ValueError(f"there is no family {named!r:.40}: one of your own is named by speech.family")
+            raise ValueError(f"unknown family {named!r:.40}: if it is a family of your own, name it in speech.family")
         family = FAMILIES.named(self.family) if self.family else FAMILIES[named]
         rule = family.resize or QWEN25_IMAGE
         bounds = {"min_area_px": self.min_pixels, "max_area_px": self.max_pixels}
         given = {name: value for name, value in bounds.items() if value is not None}
         if given and isinstance(rule, FitRule):
             raise ConfigError(
-                f"speech.{min(given)[:3]}_pixels: the family {family.name} has no such bound: leave it out"
+                f"speech.{min(given)[:3]}_pixels: the family {family.name} has no such bound: remove the key"
             )
         try:
             rule = replace(rule, **given)
         except ValueError as error:
             raise ConfigError(
-                "speech.max_pixels must be at least min_pixels, the family's own where left out"
+                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if that is left out"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 
 
 @settings
 class RemoteRewardSettings:
-    """A reward for another trainer. ``reward`` is that of a trainer's config, which may stand here as a whole."""
+    """A reward for another trainer, with the same ``reward`` section as a trainer's config.
+
+    A whole trainer's config is valid here too: its ``model.frame`` and ``model.max_pixels`` are the defaults of
+    ``speech``, and its other sections are ignored.
+    """
 
     reward: Annotated[RewardSettings, "what a response earns"] = field(default_factory=RewardSettings)
     speech: Annotated[SpeechSettings, "how the trained model writes coordinates"] = field(
@@ -82,20 +87,21 @@ class RemoteRewardSettings:
     )
     runs: Annotated[
         Mapping[str, str],
-        "folders of runs by what the rows call them, for data that was moved; no others are read then (empty: the "
-        "folders that the rows name)",
+        "the folder of each run, by the name that the rows use, for runs that were moved; other runs are then not "
+        "read (empty: the folders that the rows name)",
     ] = field(default_factory=dict)
     folder: Annotated[
-        str, "keeps replies, media and memory-mapped rows (empty: groundtrace/reward in the user's cache)"
+        str, "the folder of replies, media and memory-mapped rows (empty: groundtrace/reward in the user's cache)"
     ] = ""
     step_responses: Annotated[
         NonNegativeInt,
-        "responses of a step, after which a recipe that learns from steps does so (0: a call with a list is a step)",
+        "the number of responses in a step; a recipe that learns updates itself after each step (0: each call with a "
+        "list is a step)",
     ] = 0
     unscored: Annotated[
         FiniteFloat | None,
-        "what a response counts that nothing could be said of, in trainers that must have a number; left out: the "
-        "training stops with an error",
+        "the reward of an unscored response, in trainers that require a number; left out: the training stops with an "
+        "error",
     ] = None
     plugins: Plugins = field(default_factory=dict)
 
@@ -116,7 +122,7 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     """
     named = named or os.environ.get(VARIABLE, "")
     if not named:
-        say(f"groundtrace: no config of a reward is named (nor by {VARIABLE}): argos, embedded engine", file=sys.stderr)
+        say(f"groundtrace: no reward config is set (here or in {VARIABLE}): argos, embedded engine", file=sys.stderr)
         return RemoteRewardSettings()
     values = given_values(config_file(named))
     use_plugins(values.get("plugins", {}))

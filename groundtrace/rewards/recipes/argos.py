@@ -19,13 +19,13 @@ from groundtrace.schemas.records import Question
 
 @settings
 class ArgosSettings(GateSettings):
-    """Eq. 9."""
+    """The gate and weights of Argos Eq. 9, and the scorers' arguments."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
 
     scorers: Annotated[
         ScorerArguments,
-        "arguments of scorers, by name or module:NAME; one that is not among the verifier's runs besides them",
+        "arguments of scorers, by name or module:NAME; a scorer that the verifier does not have is added to it",
     ] = field(default_factory=dict, hash=False)
 
 
@@ -80,7 +80,7 @@ class Argos(Recipe):
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
-                "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
+                "reward.roles.detector must name an endpoint that checks points; or skip this check: "
                 f'reward.options.skip = ["{spatial.NAME}"]'
             )
 

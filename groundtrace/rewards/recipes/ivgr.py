@@ -36,15 +36,20 @@ _BOX_FORM = OneOf(tuple(boxes.FORMS))
 class IvgrSettings:
     """The two streams of iVGR §3.2 and §3.3."""
 
-    weights: Annotated[StreamSettings, "of the terms; the paper's are 1"] = field(default_factory=StreamSettings)
-    min_box_score: Annotated[float, Field(ge=0, lt=1), "above it a right answer is a reference: τ"] = MIN_BOX_SCORE
-    judgements: Annotated[PositiveInt, "of the consistency, averaged (Table 9: four)"] = 1
+    weights: Annotated[StreamSettings, "the weights of the terms; the paper's are 1"] = field(
+        default_factory=StreamSettings
+    )
+    min_box_score: Annotated[
+        float, Field(ge=0, lt=1), "τ: a response with a right answer and a box score above this is a reference"
+    ] = MIN_BOX_SCORE
+    judgements: Annotated[PositiveInt, "the number of consistency judgements to average (Table 9: four)"] = 1
     max_apart: Annotated[
-        float | None, "ask in both orders of the texts, and leave unscored what differs by more; left out: one order"
+        float | None,
+        "judge the texts in both orders, and leave a response unscored if the two differ by more; left out: one order",
     ] = None
     boxes: Annotated[str, _BOX_FORM, "the form of the box reward"] = "bidirectional"
     labels: Annotated[
-        bool, "a box under a name that its gold box cannot have is not on it; false: positions alone, as in Eq. 2"
+        bool, "a box matches a gold box only if its label fits; false: positions alone decide, as in Eq. 2"
     ] = True
 
 

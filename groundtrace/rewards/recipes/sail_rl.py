@@ -19,11 +19,11 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class SailRlSettings:
-    """How the terms of SAIL-RL make one reward."""
+    """How the terms of SAIL-RL are combined into one reward."""
 
     form: Annotated[Literal["cascading", "additive"], "Eq. 1, or the baseline of §4.5"] = "cascading"
-    cascading: Annotated[CascadeSettings, "of Eq. 1"] = field(default_factory=CascadeSettings)
-    additive: Annotated[AdditiveSettings, "of the baseline"] = field(default_factory=AdditiveSettings)
+    cascading: Annotated[CascadeSettings, "the weights of Eq. 1"] = field(default_factory=CascadeSettings)
+    additive: Annotated[AdditiveSettings, "the weights of the baseline"] = field(default_factory=AdditiveSettings)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     recipe = settings.make_recipe()
     absent = [role for role in recipe.roles if role not in settings.played]
     if absent:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} asks the role {absent[0]}: set reward.roles.{absent[0]}")
+        raise ConfigError(f"reward.recipe = {recipe.name!r} calls the role {absent[0]}: set reward.roles.{absent[0]}")
     recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
@@ -48,8 +48,8 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
         return None
     said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
     if found == len(shards):
-        raise ConfigError(f"{said}, and no judge reads them: set reward.roles.judge to an endpoint that does")
-    return f"{said} left out, for no judge reads them: set reward.roles.judge to an endpoint that does"
+        raise ConfigError(f"{said}, and no judge reads text: set reward.roles.judge to a model")
+    return f"{said} left out, since no judge reads text: set reward.roles.judge to a model"
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
@@ -67,7 +67,7 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 def note_detected(shards: Shards) -> str | None:
     """A note on the rows whose gold boxes are from a detector; None without such rows."""
     found = shards.count_detected()
-    return f"{counted(found, 'row')} of {len(shards)} with a detector's boxes for gold ones" if found else None
+    return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
@@ -100,6 +100,6 @@ def note_start(reward: float | None, blind: float | None) -> str | None:
     if reward is None or blind is None or reward > blind:
         return None
     return (
-        f"the reward at the start, {reward:.3f}, is not above {blind:.3f}, what a policy earns that never looks: what "
-        "it gains up to there need not come from looking"
+        f"the reward at the start, {reward:.3f}, is not above {blind:.3f}, the reward of a policy that never looks at "
+        "the images: up to that value, a rise need not come from looking"
     )

@@ -18,28 +18,32 @@ CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 
 @settings
 class RewardSettings:
-    """What a response earns: ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, ``options`` its
-    settings.
+    """The reward of a response.
 
-    With ``argos``, points need a role that finds objects; without a judge the reasoning has no part in the reward, and
-    free text is not scored.
+    ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings.
+    With ``argos``, points need a detector, or a pointer with a segmenter. Without a judge, the reward ignores the
+    reasoning, and free-text answers are unscored.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
 
     recipe: Annotated[str, Named(RECIPES), "how verdicts become a reward"] = "argos"
     options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
-    endpoints: Annotated[Mapping[str, EndpointSettings], "models, by names of your own"] = field(
+    endpoints: Annotated[Mapping[str, EndpointSettings], "the models, by names that you choose"] = field(
         default_factory=embedded_endpoints
     )
-    roles: Annotated[Mapping[Role, str], "which endpoint plays which role (empty: none)"] = field(
+    roles: Annotated[Mapping[Role, str], "the endpoint of each role (empty: the role is not used)"] = field(
         default_factory=lambda: {role: embedded_roles()[role] for role in ("detector", "segmenter")}
     )
-    allow_embedded: Annotated[bool, "the embedded engine may segment beside a real detector or pointer"] = False
+    allow_embedded: Annotated[bool, "allow the embedded engine as the segmenter beside a real detector or pointer"] = (
+        False
+    )
     synthetic_sources: Annotated[
-        tuple[str, ...], "sources of charts, maps and the like, whose objects the pointer locates, not the detector"
+        tuple[str, ...], "sources of charts, maps and similar images, whose objects the pointer finds, not the detector"
     ] = ()
-    wait_s: Annotated[float, "how long to ask again judges that don't answer, before training stops cleanly"] = 600.0
+    wait_s: Annotated[
+        float, "how long requests to unreachable judges are retried before the training stops cleanly"
+    ] = 600.0
 
     def __post_init__(self) -> None:
         check_access(self.endpoints, self.played)
@@ -50,7 +54,7 @@ class RewardSettings:
         if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
             raise ValueError(
                 f"roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.{seeing[0]}: "
-                'choose another, leave it out with "" (boxes then stand for masks), or set allow_embedded = true'
+                'choose another, leave it out with "" (boxes then replace masks), or set allow_embedded = true'
             )
         self.make_recipe()
 

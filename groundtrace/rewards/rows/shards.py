@@ -72,7 +72,7 @@ class Shards:
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
         except (TypeError, ValueError, pa.ArrowException) as error:
-            raise ShardError(f"{files[0].parent}: the column 'images' holds none: {_line(error)}") from error
+            raise ShardError(f"{files[0].parent}: the column 'images' holds no images: {_line(error)}") from error
         ids = "\n".join(map(str, rows["id"]))
         self.sha256 = hashlib.sha256(f"{len(rows)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -240,7 +240,7 @@ def _check_files(shards: Path) -> None:
         raise ShardError(f"{run / 'run.json'} is damaged ({type(error).__name__}): repeat the run") from error
     problem = "" if files is None else problem_of(run, files, [shards.name], digests=True)
     if problem:
-        raise ShardError(f"{run} is not as its run left it: {problem}: repeat the run")
+        raise ShardError(f"{run} has changed since its run ended: {problem}: repeat the run")
 
 
 def _line(error: BaseException) -> str:

@@ -18,8 +18,10 @@ from groundtrace.config.settings import PositiveWeight, Share, Weight, settings
 
 @settings
 class Factor:
-    """The weights of Eq. 1 for one kind of question: what a right and a wrong trajectory earn by their calls (c), what
-    a right answer earns, and what a bad form costs.
+    """The weights of Eq. 1 for one kind of question.
+
+    ``right`` and ``wrong`` are c, the weight of the tool calls if the answer is right or wrong; ``answer`` is the
+    reward of a right answer, and ``bad_form`` the penalty for a malformed response.
     """
 
     kind: str
@@ -39,13 +41,15 @@ class ToolCallSettings:
         Factor("general", 1.5, 0.5),
         Factor("math", 2.0, 1.0, 1.2, 0.4),
     )
-    failure_reward: Annotated[float, Field(le=0, allow_inf_nan=False), "of the turn of a failed execution"] = -0.5
+    failure_reward: Annotated[
+        float, Field(le=0, allow_inf_nan=False), "the reward of a turn whose execution failed"
+    ] = -0.5
     discount: Share = 0.2
     turn_weight: Weight = 0.2
 
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("factors must not name a kind twice")
+            raise ValueError("factors must not contain a kind twice")
 
     def factor(self, kind: str) -> Factor:
         """The weights of a kind. Raises ValueError for an unknown kind."""

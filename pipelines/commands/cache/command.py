@@ -23,16 +23,18 @@ def add_cache_parser(commands: Any) -> None:
     )
     actions = cache.add_subparsers(dest="action", required=True, metavar="ACTION")
     stats = actions.add_parser("stats", help="what the cache holds", allow_abbrev=False)
-    prune = actions.add_parser("prune", help="drop the replies that every given filter fits", allow_abbrev=False)
+    prune = actions.add_parser("prune", help="drop the replies that match all given filters", allow_abbrev=False)
     export = actions.add_parser("export", help="write one row for each reply", allow_abbrev=False)
     for action in (stats, prune, export):
         action.add_argument("cache", metavar="CACHE_OR_RUN", help="a run, its cache folder or file, or a location")
-        action.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help="show where errors are")
+        action.add_argument(
+            "--verbose", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+        )
     prune.add_argument("--older-than", metavar="AGE", help="such as 30d, 12h or 2w")
     prune.add_argument("--model", metavar="M", help="replies of this model")
     prune.add_argument("--prompt", metavar="P", help="replies to this prompt, such as judge_answer.v3")
-    prune.add_argument("--truncated", action="store_true", help="replies that the budget of tokens cut off")
-    prune.add_argument("--dry-run", action="store_true", help="only say how many")
+    prune.add_argument("--truncated", action="store_true", help="replies that were cut off at max_tokens")
+    prune.add_argument("--dry-run", action="store_true", help="print the number of replies, drop none")
     export.add_argument("--to", required=True, metavar="FILE", help="a .jsonl or .parquet file")
 
 

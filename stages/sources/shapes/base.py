@@ -23,24 +23,26 @@ class BadRow(ValueError):
 
 @settings
 class ShapeSettings:
-    """How a row is laid out."""
+    """The layout of a row."""
 
     turns: Annotated[
         Literal["each", "first"],
-        "which questions of a conversation are records: each with its answer, or only the first",
+        "the questions of a conversation that become records: each of them, or only the first",
     ] = "each"
     choices_in_text: Annotated[
-        bool, 'lines such as "A. cat" at the end of a question become its choices, and a letter as answer one of them'
+        bool, 'parse lines such as "A. cat" at the end of a question as its choices; an answer may then be a letter'
     ] = False
     answer_is: Annotated[
         Literal["text", "letter", "index", "number"],
-        "how an answer names a choice: by its text, its letter, its place from 0, or its place from 1",
+        "how an answer refers to a choice: by its text, its letter, its index from 0, or its number from 1",
     ] = "text"
-    media_folder: Annotated[str, "the folder below the input's that media paths start from"] = ""
-    coco_instances: Annotated[str, "the COCO file of boxes, as a path from the input's folder"] = ""
-    number_ids: Annotated[bool, "ids are row-<number>, whatever the input has: its ids repeat"] = False
+    media_folder: Annotated[str, "the subfolder of the input's folder to which media paths are relative"] = ""
+    coco_instances: Annotated[str, "the COCO file of boxes, as a path relative to the input's folder"] = ""
+    number_ids: Annotated[bool, "use row-<number> as id instead of the input's ids, for an input whose ids repeat"] = (
+        False
+    )
     file_ids: Annotated[
-        bool, "ids are the file name of the first medium, without its ending, whatever the input has"
+        bool, "use the file name of the first medium as id, without its extension, also if the input has ids"
     ] = False
 
 

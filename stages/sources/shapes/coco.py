@@ -179,7 +179,7 @@ def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
             f"{path} cannot be read as a COCO file ({' '.join(str(reason).split())[:200]}): {remedy}"
         ) from error
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is no COCO file of boxes ({type(error).__name__}: {error}): {remedy}") from error
+        raise UserError(f"{path} is not a COCO file of boxes ({type(error).__name__}: {error}): {remedy}") from error
     if not held.images or not held.names:
         raise UserError(f"{path} has no {'images' if held.names else 'categories'}: {remedy}")
     return held

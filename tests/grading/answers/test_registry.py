@@ -152,3 +152,9 @@ def test_what_other_parts_ask_of_the_types() -> None:
 def test_boxes_are_not_graded_by_their_text_whatever_the_gold_says(predicted: str | None) -> None:
     for gold in ("x", "", "\x0c"):
         assert grade_answer(predicted, gold, "boxes", None) == Grade(None, "boxes", "box answers are scored by overlap")
+
+
+@pytest.mark.parametrize("value", [2.0, -1.0, 0.5, float("nan")])
+def test_a_grade_is_right_wrong_or_unscored(value: float) -> None:
+    with pytest.raises(ValueError, match=r"is 1 \(right\), 0 \(wrong\) or None \(unscored\), got "):
+        Grade(value, "mine", "why")

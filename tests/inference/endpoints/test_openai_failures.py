@@ -126,7 +126,7 @@ def test_missing_usage_is_estimated_and_told_of_once(server, ask, usage, text_pr
     assert texts(reply) == ["fine, thank you", "well"]
     tokens_in = (usage or {}).get("prompt_tokens") or estimated_tokens(text_prompt())
     assert (reply.usage.tokens_in, reply.usage.tokens_out) == (2 * tokens_in, 4 + 1)
-    assert [record.message.partition(" does not say")[1] for record in caplog.records] == [" does not say"]
+    assert [record.message.partition(" does not report")[1] for record in caplog.records] == [" does not report"]
 
 
 @pytest.mark.parametrize("content", ["", "  \n", None])

@@ -186,8 +186,8 @@ def test_a_second_start_of_the_same_model_is_refused_while_the_first_runs(tmp_pa
         ({"serve_args": ("--host", "0.0.0.0")}, "--host, which Groundtrace sets"),
         ({"serve_args": ("--port=80",)}, "--port, which Groundtrace sets"),
         ({"serve_args": ("--served_model_name", "x")}, "--served-model-name, which Groundtrace sets"),
-        ({"serve_args": ("--api-key", "sk-recognisable")}, "--api-key, for secrets"),
-        ({"serve_args": ("--api_key=sk-recognisable",)}, "--api-key, for secrets"),
+        ({"serve_args": ("--api-key", "sk-recognisable")}, "--api-key, since a config"),
+        ({"serve_args": ("--api_key=sk-recognisable",)}, "--api-key, since a config"),
         ({"base_url": "http://gpu-7:8000/v1"}, "can't be at gpu-7"),
         ({"model": "--help"}, "is not a model"),
     ],
@@ -206,7 +206,7 @@ def test_settings_that_cannot_be_served(
 def test_one_server_cannot_be_at_two_ports(tmp_path: Path, log_folder: str) -> None:
     endpoints = {"a": vllm(base_url="http://localhost:8001/v1"), "b": vllm(base_url="http://localhost:8002/v1")}
     models = settings(tmp_path, {"policy": "a", "judge": "b"}, **endpoints)
-    refused = pytest.raises(VllmServerError, match=r"a, b share one server but name the ports \[8001, 8002\]")
+    refused = pytest.raises(VllmServerError, match=r"a, b share one server but have the ports \[8001, 8002\]")
     with refused, serving(models, log_folder):
         pass
 

@@ -309,7 +309,7 @@ def test_where_no_file_can_be_had_the_limits_are_the_process_s(
         return under_way
 
     assert run(main()) == 12
-    assert "each worker process has the endpoint's limits for itself" in caplog.text
+    assert "each worker process applies the endpoint's limits separately" in caplog.text
 
 
 def test_where_machines_share_the_file_time_is_the_world_s(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

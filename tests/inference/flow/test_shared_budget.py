@@ -121,7 +121,7 @@ def test_a_folder_that_a_worker_does_not_see_ends_the_run(tmp_path: Path) -> Non
     async def main() -> None:
         await Budget(None, 100, tmp_path / "elsewhere" / "budget.json").reserve(tokens(1))
 
-    with pytest.raises(RunStopped, match=r"a worker does not see .*elsewhere/budget\.json, .*: let all workers see"):
+    with pytest.raises(RunStopped, match=r"a worker cannot find .*elsewhere/budget\.json, .*: give all workers access"):
         asyncio.run(main())
     assert list(tmp_path.iterdir()) == []
 

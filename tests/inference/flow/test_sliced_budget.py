@@ -95,7 +95,7 @@ def test_a_store_that_is_away_stops_the_run(bucket: RemotePath, monkeypatch: pyt
 
     monkeypatch.setattr(RemotePath, "create", away)
     budget = SlicedBudget(1.0, None, bucket / "budget")
-    with pytest.raises(RunStopped, match="budget cannot be seen") as stopped:
+    with pytest.raises(RunStopped, match="budget cannot be read") as stopped:
         asyncio.run(budget.reserve(Cost(0.01)))
     assert stopped.value.resumable
 

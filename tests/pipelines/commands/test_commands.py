@@ -75,7 +75,9 @@ def test_the_end_of_a_run_in_a_few_lines() -> None:
     ]
 
 
-ENDED = "the budget ended the run after $1.50 and 700 tokens: 4 records left as budget; the same command with a larger"
+ENDED = (
+    "the budget was used up after $1.50 and 700 tokens: 4 records rejected as budget; the same command with a larger"
+)
 
 
 def test_one_record_is_no_records() -> None:
@@ -112,8 +114,8 @@ def test_validate_says_what_an_endpoint_cannot_do(
     assert validate(two, *off) == 2
     lines = capsys.readouterr().out.splitlines()
     [impossible] = [line for line in lines if line.startswith("NOT POSSIBLE: ")]
-    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one image a request, and the input has records")
-    assert [line for line in lines if line.startswith("note: edges (detector, segmenter) gets no reply schema")]
+    assert impossible.startswith("NOT POSSIBLE: coarse (policy) takes one image per request, but the input has records")
+    assert [line for line in lines if line.startswith("note: edges (detector, segmenter) takes no reply schema")]
 
 
 def test_a_reason_of_two_stages_is_added_up() -> None:
@@ -157,7 +159,9 @@ def test_a_part_does_not_replace_a_finished_run_of_more(
     assert outcome("run") == (0, 4)
     for command, words in (("preview", ["--records", "3"]), ("run", ["--limit", "3"])):
         ran = run_short(data, tmp_path / "run", *words, command=command)
-        ran.check_refused(2, "run holds a finished run of 4 records, and this one of fewer would replace it: choose")
+        ran.check_refused(
+            2, "run holds a finished run of 4 records, which this run of fewer records would replace: choose"
+        )
         assert ran.counts["input"] == 4
     assert outcome("preview", "--records", "9") == (0, 4)
     assert outcome("run", "--limit", "3", "--resume", "never") == (0, 3)
@@ -179,7 +183,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
     assert lines[:2] == ["pipeline: grounded_cot", f"input: {data}, 4 records"]
     assert lines[2] == "columns: answer, id, license, media, question, source"
     assert lines[3] == "read 4 of 4 records: 4 can be used"
-    assert lines[4].startswith("one record as its row asks it (")
+    assert lines[4].startswith("the prompt of one record, as in its row (")
     prompts = next(line for line in lines if line.startswith("prompts: "))
     sent = ("answer_after_reasoning.v1", "attempt.v1", "detect.v2", "judge_answer.v3", "judge_leak.v2")
     sent += ("judge_reasoning.v3", "point.v1")
@@ -189,7 +193,7 @@ def test_validate_says_what_is_there_and_writes_nothing(
         "endpoint coarse (policy): embedded, colour, strength 0.75",
         "endpoint colour (judge, pointer, teacher): embedded, colour, strength 0",
         "endpoint edges (detector, segmenter): embedded, edges, strength 0",
-        "note: no model is named: the embedded engine plays all roles, and it reads drawn shapes, not photographs",
+        "note: no model is set: the embedded engine has all roles, and it reads drawn shapes, not photographs",
         "note: the judge is the teacher's endpoint",
     ]
     assert err == ""

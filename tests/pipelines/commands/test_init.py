@@ -26,14 +26,14 @@ def test_the_config_that_init_writes_makes_the_records_usable(
     assert main(["validate", "grounded_cot", "--input", str(questions)]) == 2
     said = capsys.readouterr().out
     assert "read 3 of 3 records: 0 can be used" in said
-    assert "NOT THERE: question, answer, source, license" in said and '  question = "Query"' in said
+    assert "MISSING: question, answer, source, license" in said and '  question = "Query"' in said
     config = tmp_path / "my.toml"
     assert main(["init", str(questions), "--output", str(config)]) == 0
     assert f"beam validate grounded_cot --input {questions} --config {config}" in capsys.readouterr().out
     assert main(["validate", "grounded_cot", "--input", str(questions), "--config", str(config)]) == 0
     said = capsys.readouterr().out
     assert "read 3 of 3 records: 3 can be used" in said
-    assert "one record as its row asks it (row-1, gold answer 2):\n  <image>How many?" in said
+    assert "the prompt of one record, as in its row (row-1, gold answer 2):\n  <image>How many?" in said
 
 
 def test_the_config_is_toml_with_its_models_commented(questions: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_input_with_fields_of_its_own_needs_no_map(capsys: pytest.CaptureFixt
 def test_a_file_is_not_overwritten(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "my.toml").write_text("kept", "utf-8")
     assert main(["init", str(questions), "--output", str(tmp_path / "my.toml")]) == 2
-    assert "is there already: name another file" in capsys.readouterr().err
+    assert "already exists: name another file" in capsys.readouterr().err
     assert (tmp_path / "my.toml").read_text("utf-8") == "kept"
 
 

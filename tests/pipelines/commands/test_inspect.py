@@ -284,7 +284,7 @@ def test_more_rows_than_are_printed_are_written(tmp_path: Path, capsys: pytest.C
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--csv"], "give it with --sql"), (["--json", "--sql", "DROP TABLE sft"], "one query that only reads")],
+    [(["--csv"], "add --sql with the query"), (["--json", "--sql", "DROP TABLE sft"], "one read-only query")],
 )
 def test_what_cannot_be_written_is_said(
     words: list[str], said: str, run: Path, capsys: pytest.CaptureFixture[str]

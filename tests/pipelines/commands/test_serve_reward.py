@@ -109,8 +109,8 @@ REFUSED = [
     (["--data", "nowhere"], "--data nowhere: there is no folder nowhere"),
     (["--data", "a=nowhere"], "--data a=nowhere: there is no folder nowhere"),
     (["--config", "none.toml"], "cannot read the config none.toml"),
-    (["--host", "0.0.0.0"], f"--host 0.0.0.0 is reached from other machines: set {TOKEN_VARIABLE}"),
-    (["--host", "::"], "--host :: is reached from other machines"),
+    (["--host", "0.0.0.0"], f"--host 0.0.0.0 accepts requests from other machines: set {TOKEN_VARIABLE}"),
+    (["--host", "::"], "--host :: accepts requests from other machines"),
     (["--port", "99999"], "cannot listen on 127.0.0.1:99999"),
     (["--max-batch", "0"], "argument --max-batch: must be at least 1, got 0"),
     (["--max-waiting", "-1"], "argument --max-waiting: must be at least 0, got -1"),
@@ -186,7 +186,7 @@ def test_a_detector_that_cannot_be_served(write: Any, capsys: pytest.CaptureFixt
     found.config.write_text(text, "utf-8")
     words = ["serve-reward", "--config", str(found.config), "--data", str(found.run), "--allow-unready"]
     assert main(words) == 2
-    said = "endpoint colour (detector), colour: it cannot play the detector, which is asked detect."
+    said = "endpoint colour (detector), colour: it cannot answer detect."
     assert said in capsys.readouterr().err
 
 
@@ -208,7 +208,7 @@ def test_who_may_reach_it(host: str, token: bool, remote: bool, is_taken: bool) 
     if is_taken:
         check_address(host, token, remote)
         return
-    with pytest.raises(ServeError, match="is reached from other machines"):
+    with pytest.raises(ServeError, match="accepts requests from other machines"):
         check_address(host, token, remote)
 
 

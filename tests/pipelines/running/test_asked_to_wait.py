@@ -38,8 +38,8 @@ def test_a_server_that_asks_for_an_hour_stops_the_run(
     assert (ran.code, ran.out) == (3, "")
     *shown, last = ran.err.splitlines()
     named = f"endpoint far (policy), m at {server.url}"
-    assert last.startswith(f"beam: {named}: away for 4 s: {ASKS}")
-    assert "All replies so far are kept: when it answers again, the same command goes on" in last
+    assert last.startswith(f"beam: {named}: no answer for 4 s: {ASKS}")
+    assert "All replies so far are kept: when it answers again, run the same command" in last
     assert f"waiting 0 s (at most 4) for {named}: {ASKS}" in shown
     assert took_s < 60
 
@@ -99,7 +99,7 @@ def test_a_stopped_run_sends_nothing_twice(number: int, options: list[str], data
             process.kill()
         lines = [line for line in told.splitlines() if line.startswith("beam: ")]
         assert process.returncode == 130, told
-        assert lines[0].startswith("beam: stopping; waiting up to 20 s for replies that are on their way")
+        assert lines[0].startswith("beam: stopping; waiting up to 20 s for in-flight requests")
         assert lines[1].startswith("beam: interrupted; run the same command again to resume")
         assert "Traceback" not in told
         again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -10,7 +10,10 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running import manifest, outputs, run, run_folder
+from groundtrace.pipelines.running import run
+from groundtrace.pipelines.running.account import finishing
+from groundtrace.pipelines.running.execute import job, job_folder, outputs
+from groundtrace.pipelines.running.plan import local_run
 from groundtrace.stages import write_shards
 from groundtrace.stages.plumbing import shard_files
 
@@ -50,7 +53,7 @@ def test_every_bundle_of_every_stage_is_run_three_times(
     """
     once, thrice = tmp_path / "once", tmp_path / "thrice"
     assert beam(recipe, once, tmp_path / "cache-once") == 0
-    monkeypatch.setattr(run, "choose_runner", lambda *_: FnApiRunner(bundle_repeat=2))
+    monkeypatch.setattr(job, "choose_runner", lambda *_: FnApiRunner(bundle_repeat=2))
     assert beam(recipe, thrice, tmp_path / "cache-thrice") == 0
     assert shards(once) == shards(thrice)
     told, again = summary(once), summary(thrice)
@@ -80,10 +83,10 @@ STEPS: list[tuple[object, str, bool]] = [
     (outputs, "write_manifest", False),  # all are
     (outputs, "write_manifest", True),  # and it is written
     (run, "figures_of", False),
-    (manifest.Job, "take_over", False),
-    (manifest.Path, "rename", True),  # one has its final name
-    (run, "write_card", True),
-    (run_folder.RunFolder, "_finish_commit", False),
+    (job_folder.Job, "take_over", False),
+    (job_folder.Path, "rename", True),  # one has its final name
+    (finishing, "write_card", True),
+    (local_run.LocalRun, "_finish_commit", False),
 ]
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from groundtrace.pipelines.running.endings import RunNote, ending_of, line_of
-from groundtrace.pipelines.running.errors import ConservationError, RunPaused
+from groundtrace.pipelines.running.endings import ConservationError, RunNote, RunPaused, ending_of, line_of
 from groundtrace.schemas.errors import UserError
 
 
@@ -15,13 +14,13 @@ def through_beam(error: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "code", "line", "what", "remedy"),
     [
-        (UserError("no file a"), 2, "no file a", "This run failed", "Change what the line above names"),
+        (UserError("no file a"), 2, "no file a", "This run failed", "Correct the problem that the line above names"),
         (
             through_beam(UserError("a is damaged [while running 'Ingest/Read']")),
             2,
             "a is damaged",
             "This run failed",
-            "Change what the line above names",
+            "Correct the problem that the line above names",
         ),
         (ConservationError("3 in, 2 out"), 1, "conservation violated: 3 in, 2 out", "This run failed", "a defect"),
         (RunPaused("far stays away"), 3, "far stays away", "This run was stopped", "when the server is back"),
@@ -77,7 +76,7 @@ def test_an_ending(error: BaseException, code: int, line: str, what: str, remedy
     ending = ending_of(error)
     assert (ending.code, ending.line, ending.what) == (code, line, what)
     assert remedy in ending.remedy
-    assert "nor paid for, again" in ending.remedy
+    assert "nor paid for again" in ending.remedy
     assert ending.is_defect == ("--verbose" in line)
 
 

@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.commands.run import beside
-from groundtrace.pipelines.running.freshness import FRESH, FreshnessError, begin_fresh, fresh_since, is_unfinished_fresh
+from groundtrace.pipelines.running.plan.freshness import (
+    FRESH,
+    FreshnessError,
+    begin_fresh,
+    fresh_since,
+    is_unfinished_fresh,
+)
 
 from ..far_server import asking, right, said, serving
 
@@ -49,7 +55,7 @@ def test_replies_of_another_run_are_named_and_refused(
         words, port = asking(server.url, max_concurrency=1), server.server_port
         first = run_beam(data, Path("runs/look0"), *words)
         assert (first.code, len(server.seen)) == (0, RECORDS), first.err
-        note = f"note: far was asked for m, and answered as {NAMED} ({RECORDS * K} replies)"
+        note = f"note: far was asked for m, but its replies name {NAMED} ({RECORDS * K} replies)"
         assert note in first.out.splitlines()
         assert told(tmp_path / "runs/look0")["taken_over"] == {}
 
@@ -58,7 +64,7 @@ def test_replies_of_another_run_are_named_and_refused(
         run = told(tmp_path / "runs/copied")
         from_look0 = run["taken_over"]["look0"]
         assert from_look0 == RECORDS * K
-        assert f"{from_look0} replies from runs/look0 (--fresh takes over none)" in copied.out.splitlines()
+        assert f"{from_look0} replies from runs/look0 (--fresh ignores earlier replies)" in copied.out.splitlines()
         assert note in copied.out.splitlines(), "a reply from a cache is another model's as well"
         assert run["answered"] == {"far": {"asked": "m", "answered": {NAMED: RECORDS * K}}}
 

@@ -10,9 +10,9 @@ import pytest
 from apache_beam.portability.api import beam_runner_api_pb2, schema_pb2
 
 from groundtrace import pipelines
-from groundtrace.pipelines.running.outputs import write_ends
-from groundtrace.pipelines.running.plan import RunArguments, make_plan, wire_plan
-from groundtrace.pipelines.running.run import row_context
+from groundtrace.pipelines.running.execute.job import row_context
+from groundtrace.pipelines.running.execute.outputs import write_ends
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 
 RECIPES = sorted(path.stem for path in Path(pipelines.__file__).parent.glob("*.py") if not path.stem.startswith("__"))
 ROW = "beam:coder:row:v1"
@@ -37,7 +37,7 @@ def proto(request, tmp_path_factory) -> beam_runner_api_pb2.Pipeline:
     plan = make_plan(RunArguments(recipe_file, str(folder), str(folder / "run"), measure=True))
     pipeline = beam.Pipeline()
     context = replace(plan.context, sources=plan.context.sources * 2)
-    wired = wire_plan(plan, pipeline, context)
+    wired = plan.wire(pipeline, context)
     write_ends(wired, row_context(plan, wired), str(folder / "job"), plan.context.roots, plan.settings.write)
     return pipeline.to_runner_api()
 

@@ -61,17 +61,17 @@ REFUSALS = {
     "no credit": (
         lambda *_: said(402, "Insufficient credits"),
         LISTED,
-        "HTTP 402: Insufficient credits. To go on, see",
+        "HTTP 402: Insufficient credits. To go on, check",
     ),
     "no credit, as OpenAI says it": (
         lambda *_: said(429, "You exceeded your current quota", "insufficient_quota"),
         LISTED,
-        "HTTP 429: You exceeded your current quota. To go on, see to the account",
+        "HTTP 429: You exceeded your current quota. To go on, check the account",
     ),
-    "not allowed": (lambda *_: said(403, "Not yours"), LISTED, "HTTP 403: Not yours. To go on, name a key"),
+    "not allowed": (lambda *_: said(403, "Not yours"), LISTED, "HTTP 403: Not yours. To go on, give a key"),
     "no such model": (lambda *_: said(404, "No model m"), (404, {}), "HTTP 404: No model m. To go on, correct"),
     "a model that is not listed": (right, (200, {"data": [{"id": "other"}]}), "serves ['other'], not 'm'. To go on,"),
-    "a key that the list wants": (right, said(401, "Who are you?"), "HTTP 401: Who are you?. To go on, name a key"),
+    "a key that the list wants": (right, said(401, "Who are you?"), "HTTP 401: Who are you?. To go on, give a key"),
 }
 
 
@@ -127,7 +127,7 @@ def test_a_server_that_counts_no_tokens_is_not_free(
         ran = run_beam(data, tmp_path / "run", *asking(server.url), "--budget-tokens", "5000")
     assert ran.code == 0, ran.err
     assert ran.counts["rejected"]["attempt"]["budget"] == RECORDS - len(server.seen) > 0 < len(server.seen)
-    assert caplog.text.count(f"m at {server.url} does not say how many tokens a reply takes") == 1
+    assert caplog.text.count(f"m at {server.url} does not report the tokens of its replies") == 1
 
 
 def test_a_role_that_never_answers_ends_the_run(
@@ -210,8 +210,8 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     assert (seen.ran.code, seen.ran.out) == (3, "")
     assert "Traceback" not in seen.ran.err
     last = seen.ran.err.splitlines()[-1]
-    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: away for 1 s: connection: ")
-    assert "the same command goes on (endpoints.far.outage_timeout_s says how long to wait)" in last
+    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: no answer for 1 s: connection: ")
+    assert "run the same command to continue (endpoints.far.outage_timeout_s is the time to wait)" in last
     assert held(finished) == before
     with serving(right, port=seen.port) as server:
         ran = run_beam(data, finished, *asking(seen.url))

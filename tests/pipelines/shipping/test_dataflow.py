@@ -111,7 +111,7 @@ def test_what_is_submitted(server: Dataflow, mine: Path, questions: RemotePath, 
     """Graph, staged files and options. And a job that is done without having written anything is a failed run."""
     done = beam_run(server, mine, questions, run, "--num_workers=3", "--worker_machine_type=n2-standard-4")
     assert done.returncode == 1
-    assert "the runner says that the job is done, but it left no manifest: nothing was replaced" in done.stderr
+    assert "the runner reports that the job is done, but it left no manifest: nothing was replaced" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (run / "run.json").exists()
     assert done.stdout == ""
@@ -243,5 +243,5 @@ def test_a_folder_of_this_machine_is_refused(
     done = subprocess.run(given, capture_output=True, text=True, env=os.environ | server.environment, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
-    assert f"beam: {option} {on_disk}" in line and "Dataflow's workers see no disk of this machine" in line
+    assert f"beam: {option} {on_disk}" in line and "Dataflow's workers cannot read this machine's disk" in line
     assert not server.jobs

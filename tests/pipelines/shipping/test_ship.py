@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 
-from groundtrace.pipelines.running.loading import PipelineError, adopt_file, recipe_file
-from groundtrace.pipelines.running.runner import pipeline_options
+from groundtrace.pipelines.running.plan.loading import PipelineError, adopt_file, recipe_file
+from groundtrace.pipelines.running.plan.options import pipeline_options
 from groundtrace.pipelines.shipping import recipe_code
 from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.prompts import loader

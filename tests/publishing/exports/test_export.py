@@ -101,13 +101,13 @@ def test_a_mark_in_a_question_is_text_where_nobody_splits_at_it(form: str, tmp_p
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: name the family"),
+    ("trl", {"family": ""}, "the sft rows hold or ask for coordinates: set --family"),
     ("verl", {"family": "qwen"}, "--family must be one of claude, "),
     ("tlr", {}, "--format must be one of dpo, easyr1, "),
     (
         "groundtrace.publishing.exports.trl:RL",
         {},
-        "must be a value of groundtrace.publishing.exports.base.ExportFormat and is",
+        "must be a value of groundtrace.publishing.exports.base.ExportFormat, but is",
     ),
     ("groundtrace.publishing.exports.gone:X", {}, "cannot be imported"),
     ("trl", {"family": "moondream"}, "which tags with one decimal cannot hold"),
@@ -129,14 +129,14 @@ def test_what_is_refused(form: str, options: dict[str, Any], said: str, tmp_path
 
 def test_a_run_without_the_rows_that_a_format_takes(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="has no rl rows, and easyr1 takes no others"):
+    with pytest.raises(ExportError, match="has no rl rows, which the format easyr1 needs"):
         exported(run, "easyr1", tmp_path / "out")
     assert exported(run, "trl", tmp_path / "out").files == ("sft.parquet", "export.json")
 
 
 def test_a_run_of_which_no_row_can_be_written(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [OUTSIDE])
-    with pytest.raises(ExportError, match="no row can be written: 1 for outside_image"):
+    with pytest.raises(ExportError, match="no row can be written: 1 left out for outside_image"):
         exported(run, "trl", tmp_path / "out")
     assert names(tmp_path) == ["run"]
 
@@ -199,16 +199,16 @@ def test_places_where_no_export_is_put(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", "utf-8")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output, options, said in [
-        (run, {}, "lies in the run folder"),
-        (run / "exports/trl", {"replace": True}, "lies in the run folder"),
-        (tmp_path / "all", {"replace": True}, "the run lies in"),
+        (run, {}, "is in the run folder"),
+        (run / "exports/trl", {"replace": True}, "is in the run folder"),
+        (tmp_path / "all", {"replace": True}, "the run folder is in"),
         (tmp_path / "mine", {}, "exists: choose another folder, or replace"),
         (tmp_path / "mine", {"replace": True}, "is not an export"),
         (tmp_path / "file", {"replace": True}, "is not an export"),
         (tmp_path / "file/below", {}, "cannot write"),
-        (Path("s3://bucket/out"), {}, "is an address"),
-        (tmp_path / "a\0b", {}, "is no path of a folder"),
-        (tmp_path / "loop", {}, "is no path of a folder|cannot write"),
+        (Path("s3://bucket/out"), {}, "is a URL"),
+        (tmp_path / "a\0b", {}, "is not the path of a folder"),
+        (tmp_path / "loop", {}, "is not the path of a folder|cannot write"),
         (tmp_path / ("x" * 300), {}, "cannot write"),
         (tmp_path / ("x" * 240), {}, "cannot write"),
     ]:
@@ -292,12 +292,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     run = make_run(tmp_path / "run", MIXED, [rl()])
     words = ["export", str(run), "--format", "verl", "--output", str(tmp_path / "out")]
     assert cli.main(words) == 2
-    assert "name the family of the model" in capsys.readouterr().err
+    assert "set --family to the family of the model" in capsys.readouterr().err
     assert cli.main([*words, "--family", "qwen3-vl", "--run-at", "/mnt/run"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "sft: 1 of 3 rows written",
-        "  left out: 1 for outside_image (left_out.jsonl names them)",
-        "  left out: 1 for control_token (left_out.jsonl names them)",
+        "  left out: 1 for outside_image (left_out.jsonl lists them)",
+        "  left out: 1 for control_token (left_out.jsonl lists them)",
         "rl: 1 of 1 row written",
         f"{tmp_path / 'out'}: groundtrace_client.py, left_out.jsonl, rl.parquet, sft.parquet, export.json",
     ]
@@ -345,7 +345,7 @@ def test_a_format_of_ones_own_may_leave_out_all(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.syspath_prepend(tmp_path)
     run = make_run(tmp_path / "run", [sft()])
-    with pytest.raises(ExportError, match="no row can be written: 1 for not_mine"):
+    with pytest.raises(ExportError, match="no row can be written: 1 left out for not_mine"):
         exported(run, "own_none:NONE", tmp_path / "out")
 
 

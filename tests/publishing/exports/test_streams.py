@@ -129,8 +129,8 @@ def test_a_trainer_that_asks_for_rewards_one_by_one_is_refused(
     assert cli.main(words) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == (
-        f"beam: 2 questions of {run} are asked in several streams, whose rewards are compared, and OpenRLHF asks for "
-        "the reward of each response by itself: choose --format trl, swift or easyr1, or train with `trainer grpo`"
+        f"beam: 2 questions of {run} are asked in several streams, whose rewards are compared, but OpenRLHF requests "
+        "the reward of each response separately: choose --format trl, swift or easyr1, or train with `trainer grpo`"
     )
     assert not (tmp_path / "out").exists()
     alone = make_run(tmp_path / "alone", rl=[streamed("c", WORDS)])

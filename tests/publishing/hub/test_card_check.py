@@ -39,10 +39,10 @@ def test_a_right_card(changes: dict[str, object]) -> None:
         ({"pretty_name": None}, "pretty_name must have"),
         ({"tags": ["x" * 65]}, "tags: "),
         ({"tags": [["nested"]]}, "tags: "),
-        ({"configs": [{"config_name": "rl", "data_files": "rl/*.parquet"}]}, "rl names no file"),
-        ({"configs": [{"config_name": "sft"}]}, "sft names no file"),
-        ({"configs": RIGHT["configs"] * 2}, "two have one name"),
-        ({"configs": "sft"}, "configs is no list"),
+        ({"configs": [{"config_name": "rl", "data_files": "rl/*.parquet"}]}, "rl matches no published file"),
+        ({"configs": [{"config_name": "sft"}]}, "sft matches no published file"),
+        ({"configs": RIGHT["configs"] * 2}, "two have the same name"),
+        ({"configs": "sft"}, "configs is not a list"),
     ],
 )
 def test_a_wrong_card(changes: dict[str, object], said: str) -> None:

@@ -46,10 +46,11 @@ def test_a_damaged_file(tmp_path: Path, published: Path, text: str) -> None:
 
 def test_rejected_rows_say_nothing_of_servers_costs_and_places() -> None:
     media = [{"uri": "/home/me/a.png"}, {"uri": "input:clients-of-mine/b.png"}, {"uri": "C:\\me\\c.png"}, {"uri": None}]
+    media += [{"uri": "input:https://example.org/me/d.png?signature=key/of/it"}, {"uri": "input:me/e?f.png"}]
     row = {"id": "q", "detail": "cannot connect to 10.0.0.5", "cost_usd": 0.5, "media": media}
     [found] = without_private_facts(pa.RecordBatch.from_pylist([row], REJECTED_SCHEMA)).to_pylist()
     assert (found["id"], found["detail"], found["cost_usd"]) == ("q", None, None)
-    assert [medium["uri"] for medium in found["media"]] == ["a.png", "b.png", "c.png", ""]
+    assert [medium["uri"] for medium in found["media"]] == ["a.png", "b.png", "c.png", "", "d.png", "e?f.png"]
 
 
 OTHERS = [

@@ -44,9 +44,7 @@ def test_shards_that_the_run_did_not_leave_are_not_published(finished: Path, tmp
     shard.write_bytes(data)
     said = beam("publish", run, "--repo", REPO)
     assert said.returncode == 2
-    assert (
-        f"{run} is not as its run left it: sft/{shard.name} is another file than the one that run.json" in said.stderr
-    )
+    assert f"{run} has changed since its run ended: sft/{shard.name} differs from the file that run.json" in said.stderr
 
 
 def shards_of(run: Path, name: str) -> list[Path]:
@@ -98,7 +96,7 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
 
     again = beam("publish", run, "--repo", REPO)
     assert again.returncode == 0
-    assert "is published already, and nothing was sent" in again.stdout
+    assert "already published, nothing was sent" in again.stdout
     assert len(hub.repos[REPO].commits) == 2
 
     code = (
@@ -246,14 +244,14 @@ REFUSED = [
     (without("sft", "license"), "has no column license: repeat the run with this version"),
     (without("rl", "images"), "has no column images"),
     (without("rejected", "media"), "has no column media"),
-    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is no file"),
-    (unbalanced, "does not balance: 61 records were read and 60 ended"),
-    (a_row_short, "rows and run.json says"),
-    (damaged, "is no Parquet file"),
+    (lambda run: os.mkfifo(run / "sft/z.parquet"), "is not a regular file"),
+    (unbalanced, "does not balance: 61 records were read, but 60 were written"),
+    (a_row_short, "rows, but run.json counts"),
+    (damaged, "is not a readable Parquet file"),
     (lambda run: (run / "run.json").unlink(), "has no run.json"),
     (lambda run: (run / "run.json").write_text("{}"), "is damaged"),
     (lambda run: shutil.rmtree(run), "there is no folder"),
-    (lambda run: shutil.rmtree(run / "sft"), "holds 0 rows and run.json says"),
+    (lambda run: shutil.rmtree(run / "sft"), "holds 0 rows, but run.json counts"),
 ]
 
 
@@ -273,10 +271,10 @@ def test_a_run_that_is_not_whole(
     ("name", "said"),
     [
         *(
-            (name, "is no name of a repository")
+            (name, "is not the name of a repository")
             for name in ("shapes", "a/b/c", "../x", "my-team/", "my-team/x y", "-x/y")
         ),
-        *((name, "is no name of a repository") for name in ("hf://my-team/x", "my-team/é", "a/b\nc")),
+        *((name, "is not the name of a repository") for name in ("hf://my-team/x", "my-team/é", "a/b\nc")),
         *((name, "is refused") for name in ("my-team/x.git", "my-team/x..y", "my-team/x--y", "my-team/" + "x" * 97)),
     ],
 )
@@ -295,17 +293,17 @@ def failing(pattern: str, status: int, method: str = "") -> Callable[[str, str],
 MISTAKES = [
     ({"HF_TOKEN": "hf_wrongTokenHere"}, None, REPO, 2, "the Hub refuses the token"),
     ({"HF_TOKEN": ""}, None, REPO, 2, "there is no token: set HF_TOKEN"),
-    ({}, None, f"{CLOSED_ORG}/x", 2, "may not be written with this token"),
+    ({}, None, f"{CLOSED_ORG}/x", 2, "this token may not write"),
     ({"HF_ENDPOINT": "http://127.0.0.1:9"}, None, REPO, 1, "does not answer"),
     ({}, failing("/repos/create", 500), REPO, 1, "the Hub failed (HTTP 500)"),
-    ({}, failing("/commit/", 412), REPO, 2, "was changed meanwhile"),
+    ({}, failing("/commit/", 412), REPO, 2, "changed during the upload"),
     ({}, failing("/tag/", 400), REPO, 2, "the Hub refuses the publication"),
     ({"HF_TOKEN": "hf_accentéd"}, None, REPO, 2, "the token holds a character that no token has"),
     ({"HF_TOKEN": "hf_two words"}, None, REPO, 2, "the token holds a character that no token has"),
-    ({"HF_ENDPOINT": "hub.example"}, None, REPO, 2, "HF_ENDPOINT 'hub.example' is no address of a Hub"),
-    ({"HF_ENDPOINT": "ftp://hub.example"}, None, REPO, 2, "is no address of a Hub"),
-    ({"HF_ENDPOINT": "http://hub.example:99999"}, None, REPO, 2, "is no address of a Hub"),
-    ({"HF_ENDPOINT": "http://me:hf_wrongTokenHere@[::1"}, None, REPO, 2, "is no address of a Hub"),
+    ({"HF_ENDPOINT": "hub.example"}, None, REPO, 2, "HF_ENDPOINT 'hub.example' is not the URL of a Hub"),
+    ({"HF_ENDPOINT": "ftp://hub.example"}, None, REPO, 2, "is not the URL of a Hub"),
+    ({"HF_ENDPOINT": "http://hub.example:99999"}, None, REPO, 2, "is not the URL of a Hub"),
+    ({"HF_ENDPOINT": "http://me:hf_wrongTokenHere@[::1"}, None, REPO, 2, "is not the URL of a Hub"),
     (
         {"HF_ENDPOINT": "http://me:hf_wrongTokenHere@127.0.0.1:9"},
         None,
@@ -341,7 +339,7 @@ def test_a_token_file_that_is_no_text(beam: Beam, run: Path, tmp_path: Path) -> 
     (tmp_path / "token").write_bytes(b"hf_secret\xff")
     done = beam("publish", run, "--repo", REPO, HF_TOKEN="", HF_HOME=str(tmp_path / "token"))
     assert done.returncode == 2
-    assert "cannot be read: it is no text" in done.stderr
+    assert "cannot be read: it is not text" in done.stderr
     assert "hf_secret" not in done.stderr
 
 
@@ -351,7 +349,7 @@ LIES = [
     ("/refs", b"[]", "does not answer as the Hub does (TypeError"),
     ("/preupload/", b"{}", "does not answer as the Hub does (ValueError"),
     ("/commit/", b"<html>log in</html>", "does not answer as the Hub does (JSONDecodeError"),
-    ("/paths-info/", b"[]", "has not README.md as it was sent"),
+    ("/paths-info/", b"[]", "lacks README.md as it was sent"),
 ]
 
 
@@ -370,7 +368,7 @@ def test_a_tag_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
     hub.lie = lambda method, path: b"{}" if "/tag/" in path else None
     done = beam("publish", run, "--repo", REPO)
     assert done.returncode == 1
-    assert "the Hub said that all was taken" in done.stderr
+    assert "the Hub accepted all files, but" in done.stderr
     hub.lie = lambda method, path: None
     assert beam("publish", run, "--repo", REPO).returncode == 0
     assert len(hub.repos[REPO].tags) == 1
@@ -382,7 +380,7 @@ def test_a_commit_that_was_lost(hub: StandIn, beam: Beam, run: Path) -> None:
     hub.lie = lambda method, path: made if "/commit/" in path else None
     done = beam("publish", run, "--repo", REPO)
     assert done.returncode == 1
-    assert "the Hub said that all was taken" in done.stderr
+    assert "the Hub accepted all files, but" in done.stderr
 
 
 def test_the_hub_refuses_the_card(hub: StandIn, beam: Beam, run: Path) -> None:
@@ -397,7 +395,7 @@ def test_a_broken_publication_is_continued(hub: StandIn, beam: Beam, run: Path) 
     hub.fail = failing("/commit/", 503, "POST")
     broken = beam("publish", run, "--repo", REPO)
     assert broken.returncode == 1
-    assert "the same command goes on where this one stopped" in broken.stderr
+    assert "the same command continues where this one stopped" in broken.stderr
     assert hub.repos[REPO].sha == NO_COMMIT
     put = hub.sent("PUT", "/lfs/")
     hub.fail = lambda method, path: None
@@ -484,7 +482,7 @@ def test_another_set_is_replaced_only_if_asked(hub: StandIn, beam: Beam, run: Pa
     rewritten(run, "sft", ["mit", "unknown"], ["a", "b"])
     refused = beam("publish", run, "--repo", REPO)
     assert refused.returncode == 2
-    assert "holds another set: pass --replace" in refused.stderr
+    assert "holds another data set: pass --replace" in refused.stderr
     assert beam("publish", run, "--repo", REPO, "--replace").returncode == 0
     assert len(hub.repos[REPO].tags) == 2
     assert not [path for path in hub.files(REPO) if path.startswith("rejected/")]
@@ -505,7 +503,7 @@ def test_what_is_not_ours_stays(
     assert python("-c", code, REPO, other).returncode == 0
     done = beam("publish", run, "--repo", REPO, *words)
     assert done.returncode == 2
-    assert "no set of Groundtrace: name another repository" in done.stderr
+    assert "is not a data set of Groundtrace: name another repository" in done.stderr
     assert hub.files(REPO) == sorted(["README.md", other])
     assert hub.read(REPO, "README.md") == hub.read(REPO, other) == b"mine"
 
@@ -516,14 +514,14 @@ def test_a_public_repository_is_not_filled_unasked(hub: StandIn, beam: Beam, run
     rewritten(run, "sft", ["mit", "unknown"], ["a", "b"])
     done = beam("publish", run, "--repo", REPO, "--replace")
     assert done.returncode == 2
-    assert "is there already and public: pass --public" in done.stderr
+    assert "already exists and is public: pass --public" in done.stderr
 
 
 def test_a_private_repository_is_not_made_public(hub: StandIn, beam: Beam, run: Path) -> None:
     assert beam("publish", run, "--repo", REPO).returncode == 0
     done = beam("publish", run, "--repo", REPO, "--public")
     assert done.returncode == 2
-    assert "is there already and private: leave out --public" in done.stderr
+    assert "already exists and is private: leave out --public" in done.stderr
 
 
 def test_an_old_set_is_put_back(hub: StandIn, beam: Beam, run: Path) -> None:

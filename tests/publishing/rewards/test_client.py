@@ -93,7 +93,7 @@ def test_it_says_which_setting_is_wrong() -> None:
     environment = {f"{PREFIX}URL": "nonsense"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be an address such as http://")
+    assert done.stderr.startswith(f"groundtrace_client: {PREFIX}URL must be a URL such as http://")
     assert done.stderr.count("\n") == 1
 
 
@@ -129,16 +129,16 @@ REFUSED = {
     "moved": (says(307, b"", Location="/x"), "HTTP 307"),
     "a defect that stays": (says(500), "HTTP 500: some: it is so, 3 times"),
     "no JSON": (says(200, b"hello"), "'hello', 3 times"),
-    "no scores": (says(200, {"rewards": [1.0] * 4}), "did not answer 4 scores"),
-    "too few": (says(200, {"scores": [score()]}), "did not answer 4 scores"),
+    "no scores": (says(200, {"rewards": [1.0] * 4}), "did not answer with 4 scores"),
+    "too few": (says(200, {"scores": [score()]}), "did not answer with 4 scores"),
     "of other rows": (says(200, {"scores": [score()] * 4}), "answered for 'q' where 'q-0' was asked"),
-    "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "what is no score"),
-    "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "what is no score"),
+    "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "an invalid score"),
+    "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "an invalid score"),
     "an error beside scores": (says(200, {"scores": [score()] * 4, "error": {"type": "x"}}), "an error beside"),
-    "a text": (says(200, {"scores": [score(reward="1")] * 4}), "what is no score"),
-    "true": (says(200, {"scores": [score(reward=True)] * 4}), "what is no score"),
-    "no reward": (says(200, {"scores": [{"id": "q-0", "outcome": 1.0, "verdicts": {}}] * 4}), "what is no score"),
-    "an infinite verdict": (says(200, {"scores": [score(spatial=math.inf)] * 4}), "what is no score"),
+    "a text": (says(200, {"scores": [score(reward="1")] * 4}), "an invalid score"),
+    "true": (says(200, {"scores": [score(reward=True)] * 4}), "an invalid score"),
+    "no reward": (says(200, {"scores": [{"id": "q-0", "outcome": 1.0, "verdicts": {}}] * 4}), "an invalid score"),
+    "an infinite verdict": (says(200, {"scores": [score(spatial=math.inf)] * 4}), "an invalid score"),
 }
 
 
@@ -261,8 +261,8 @@ def test_no_response_needs_no_server(client: Any) -> None:
 BAD = [
     (lambda client: client.verified(["x"]), "no column 'groundtrace'"),
     (lambda client: client.Verified()(["x"]), "no column 'groundtrace'"),
-    (lambda client: client.verified(["x"], groundtrace=["B"]), "response 0 came with 'B', which is no reference"),
-    (lambda client: client.verified(["x"], groundtrace=[None]), "came with None, which is no reference"),
+    (lambda client: client.verified(["x"], groundtrace=["B"]), "response 0 came with 'B', which is not the reference"),
+    (lambda client: client.verified(["x"], groundtrace=[None]), "came with None, which is not the reference"),
     (lambda client: client.verified(["x"] * 2, groundtrace=REFERENCES), "2 responses came with 4 references"),
     (lambda client: client.verified([0.5], groundtrace=REFERENCES[:1]), "response 0 is a float, not a text"),
     (lambda client: client.verified([[{"content": 3}]], groundtrace=REFERENCES[:1]), "is a int, not a text"),
@@ -276,8 +276,8 @@ def test_what_a_trainer_hands_over_is_checked_before_a_server_is_asked(call: Any
 
 
 WRONG = [
-    ({"URL": "127.0.0.1:8500"}, "URL must be an address such as http"),
-    ({"URL": "ftp://x"}, "URL must be an address"),
+    ({"URL": "127.0.0.1:8500"}, "URL must be a URL such as http"),
+    ({"URL": "ftp://x"}, "URL must be a URL"),
     ({"TIMEOUT_S": "soon"}, "TIMEOUT_S must be a number, got 'soon'"),
     ({"TIMEOUT_S": "0"}, "TIMEOUT_S must be above 0"),
     ({"REQUEST_TIMEOUT_S": "inf"}, "REQUEST_TIMEOUT_S must be a number"),
@@ -297,7 +297,7 @@ def test_a_wrong_setting(environment: dict[str, str], said: str, client: Any, mo
 
 def test_the_config_of_a_plug_in_is_refused(client: Any) -> None:
     """A reward.toml that was given to the reward in the trainer's own process would have no effect here."""
-    with pytest.raises(ValueError, match="config: the reward's config is the server's"):
+    with pytest.raises(ValueError, match="config: the server has the reward's config"):
         by_verl(client, config="argos")
 
 

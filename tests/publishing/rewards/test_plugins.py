@@ -247,7 +247,7 @@ def test_a_detector_that_cannot_be_served_is_said_at_the_start(write: Write) -> 
     found = write("argos")
     text = found.config.read_text("utf-8").replace('detector = "edges"', 'detector = "colour"')
     found.config.write_text(text, "utf-8")
-    with pytest.raises(NotServed, match=r"it cannot play the detector.*Name another endpoint: reward\.roles\.detector"):
+    with pytest.raises(NotServed, match=r"a prompt of the detector.*Name another endpoint in reward\.roles\.detector"):
         trl.reward_funcs(str(found.config))
 
 
@@ -256,10 +256,10 @@ BAD_REFERENCES = [
     (lambda good: None, "answer 0: its reference is a NoneType, not a text"),
     (lambda good: RowReference("nope", "3", good.run, good.family).text(), "answer 0: no row of rl has the id 'nope'"),
     (lambda good: RowReference(good.id, "3", "/nowhere", good.family).text(), "answer 0: /nowhere has no shards"),
-    (lambda good: replace(good, family="os:system").text(), "answer 0: there is no family 'os:system'"),
+    (lambda good: replace(good, family="os:system").text(), "answer 0: unknown family 'os:system'"),
     (lambda good: replace(good, stream="up").text(), "is not asked in the stream 'up'"),
-    (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in its reference, and"),
-    (lambda good: replace(good, answer="").text(), "has the answer '' in its reference, and"),
+    (lambda good: replace(good, answer="no such").text(), "has the answer 'no such' in its reference, but"),
+    (lambda good: replace(good, answer="").text(), "has the answer '' in its reference, but"),
 ]
 
 
@@ -380,7 +380,7 @@ def test_data_that_was_moved(write: Write, tmp_path: Path) -> None:
     found.config.write_text(written.replace("[runs]\n", runs) if "[runs]" in written else written + runs, "utf-8")
     score: Any = verl.compute_score(solution_str=text, ground_truth=reference, config=str(found.config))
     assert score["score"] == 1.0
-    with pytest.raises(BadAnswer, match="there is no run '/elsewhere' here; known are"):
+    with pytest.raises(BadAnswer, match="there is no run '/elsewhere' here; the known runs are"):
         verl.compute_score(solution_str=text, ground_truth=other, config=str(found.config))
 
 

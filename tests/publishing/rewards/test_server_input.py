@@ -30,20 +30,20 @@ BAD_BODIES = [
     ({"items": []}, '"items" must be a list that is not empty'),
     ({"items": {}}, '"items" must be a list that is not empty'),
     ({"items": [GOOD], "is_step": 1}, '"is_step" must be true or false'),
-    ({"items": [GOOD], "config": "/etc"}, "unknown field 'config'; known are is_step, items"),
+    ({"items": [GOOD], "config": "/etc"}, "unknown field 'config'; the known fields are is_step, items"),
     ({"items": ["x"]}, "items[0]: it must be an object"),
     ({"items": [{"id": "x"}]}, 'items[0]: it has no text "response"'),
     ({"items": [GOOD | {"folder": "/"}]}, "items[0]: unknown field 'folder'"),
     ({"items": [{"id": "x", "response": None}]}, 'items[0]: it has no text "response"'),
-    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: its "id" is no text'),
+    ({"items": [{"id": 3, "response": "y"}]}, 'items[0]: its "id" is not a text'),
     ({"items": [{"response": "y"}]}, 'items[0]: it must have either "reference" or "id"'),
     ({"items": [GOOD | {"reference": "{}"}]}, 'items[0]: it must have either "reference" or "id"'),
     ({"items": [{"reference": "B", "response": "y"}]}, "items[0]: the row's reference is not JSON"),
     ({"items": [{"reference": 7, "response": "y"}]}, "items[0]: the row's reference has no text 'answer'"),
     (b'{"items": [], "items": [{"id": "x", "response": "y"}]}', "an object has the field 'items' twice"),
     (b'{"items": [{"id": "a", "id": "x", "response": "y"}]}', "an object has the field 'id' twice"),
-    (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: its "response" holds half a character at 0'),
-    (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: its "id" holds half a character at 0'),
+    (b'{"items": [{"id": "x", "response": "\\ud83d"}]}', 'items[0]: its "response" holds half a surrogate pair at 0'),
+    (b'{"items": [{"id": "\\udc00", "response": "y"}]}', 'items[0]: its "id" holds half a surrogate pair at 0'),
     ({"items": [GOOD]}, "items[0]: no row of rl has the id 'x'"),
     ({"items": [GOOD | {"id": "\0"}]}, "items[0]: no row of rl has the id '\\x00'"),
     ({"items": [GOOD | {"stream": "up"}]}, "items[0]: no row of rl has the id 'x'"),
@@ -163,7 +163,7 @@ def test_only_the_servers_runs_are_read(run: str, write: Write, serve: Any, tmp_
     status, said, _ = serve(found).post("/score", {"items": [item]})
     assert status == 400
     assert said["error"]["message"].startswith("items[0]: there is no run ")
-    assert said["error"]["message"].endswith("here; known are run")
+    assert said["error"]["message"].endswith("here; the known runs are run")
 
 
 @pytest.mark.parametrize(("name", "said"), [("ivgr", "compares the responses"), ("rucl", "learns from whole steps")])

@@ -83,10 +83,10 @@ def test_how_a_model_writes(settings: SpeechSettings, family: str, frame: Coordi
 @pytest.mark.parametrize(
     ("settings", "family", "said"),
     [
-        (SpeechSettings(max_pixels=10), "qwen2.5-vl", "speech.max_pixels must be at least min_pixels"),
+        (SpeechSettings(max_pixels=10), "qwen2.5-vl", "speech.max_pixels must be at least speech.min_pixels"),
         (SpeechSettings(max_pixels=10), "claude", "speech.max_pixels: the family claude has"),
-        (SpeechSettings(), "os:system", "there is no family 'os:system'"),
-        (SpeechSettings(), "", "there is no family ''"),
+        (SpeechSettings(), "os:system", "unknown family 'os:system'"),
+        (SpeechSettings(), "", "unknown family ''"),
     ],
 )
 def test_what_no_model_writes(settings: SpeechSettings, family: str, said: str) -> None:

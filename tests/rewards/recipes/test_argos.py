@@ -243,7 +243,7 @@ def test_a_reward_that_cannot_look_is_refused(roles, skip, refused) -> None:
     with pytest.raises(ConfigError) as caught:
         recipe.check_served(roles)
     assert str(caught.value) == (
-        "reward.roles.detector must name an endpoint: points are checked with it; or leave that out: "
+        "reward.roles.detector must name an endpoint that checks points; or skip this check: "
         f"reward.options.skip = {refused}"
     )
 
@@ -256,13 +256,13 @@ def test_what_is_left_out_pays_nothing(run, seeing, case) -> None:
 
 def test_a_weight_of_no_scorer_is_refused() -> None:
     with pytest.raises(
-        ConfigError, match=r"^weights\.spatail: there is no such scorer; there are outcome, format, spatial"
+        ConfigError, match=r"^weights\.spatail: unknown scorer; the scorers are outcome, format, spatial"
     ):
         Argos(ArgosSettings({"outcome": 1.0, "spatail": 1.0}))
-    with pytest.raises(ConfigError, match=r"^weights\.spatial: there is no such scorer; there are outcome$"):
+    with pytest.raises(ConfigError, match=r"^weights\.spatial: unknown scorer; the scorers are outcome$"):
         Argos(ArgosSettings(), TRACE_SCORERS[:1])
 
 
 def test_a_scorer_left_out_that_there_is_none_of_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^skip\.spatail: there is no such scorer"):
+    with pytest.raises(ConfigError, match=r"^skip\.spatail: unknown scorer"):
         Argos(ArgosSettings(skip=("spatail",)))

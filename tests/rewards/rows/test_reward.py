@@ -169,7 +169,7 @@ def test_a_detector_that_cannot_be_served_is_no_verdict(
     """A right answer that points rightly is unscored, and not a response whose points are wrong."""
     roles = {"detector": "colour", "segmenter": "edges"}
     reward = Reward(RewardSettings(roles=roles), tmp_path / "out")
-    with pytest.raises(NotServed, match="it cannot play the detector"):
+    with pytest.raises(NotServed, match="a prompt of the detector"):
         reward.check_endpoints()
     reward.close()
     [found] = score(qwen3, row_of(), said(BLUE, "3"), roles=roles)

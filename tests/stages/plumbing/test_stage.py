@@ -15,12 +15,12 @@ from groundtrace.schemas.columns import Column, ColumnError
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.plumbing import calling
 from groundtrace.stages.plumbing.options import Options
-from groundtrace.stages.plumbing.stage import DraftStage, Route, Stage, Work
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, Work
 
 LIGHT = Column[float]("light", pa.float64(), "how light the image is")
 SHADE = Column[str]("shade", pa.string(), "its darkest colour")
-MEASURE = Stage("measure", "images are measured", adds=(LIGHT,))
-DARK = "dark"
+DARK, BLURRED = "dark", "blurred"
+MEASURE = Stage("measure", "images are measured", reasons={BLURRED: "the image is blurred"}, adds=(LIGHT,))
 
 
 def _measured(draft: Draft) -> Draft:
@@ -38,6 +38,10 @@ def _wrong_value(draft: Draft) -> Draft:
 
 def _undeclared(draft: Draft) -> Draft:
     return draft.with_added(SHADE, "black")
+
+
+def _rejected_undeclared(draft: Draft) -> Draft:
+    raise Reject(BLURRED, "no edges", draft=_undeclared(draft))
 
 
 @dataclass
@@ -74,7 +78,8 @@ def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Cal
     ("work", "said"),
     [
         (_wrong_value, r"the stage measure: the column light \(double\) does not take its value: expected a number"),
-        (_undeclared, "the stage measure sets the column shade and does not declare it: add it to adds"),
+        (_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
+        (_rejected_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
     ],
 )
 def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: Callable[..., Draft]) -> None:
@@ -82,7 +87,7 @@ def test_a_wrong_value_names_stage_and_column(work: Any, said: str, make_draft: 
         run(Measure(work), make_draft("q"))
 
 
-@pytest.mark.parametrize("work", [_wrong_value, _undeclared])
+@pytest.mark.parametrize("work", [_wrong_value, _undeclared, _rejected_undeclared])
 def test_so_does_that_of_a_stage_that_calls(
     work: Any, make_draft: Callable[..., Draft], models: Callable[..., Any]
 ) -> None:
@@ -93,6 +98,12 @@ def test_so_does_that_of_a_stage_that_calls(
     session = Session(runtime.models(models()))
     with pytest.raises(ColumnError, match=r"the stage measure(:| sets) the column"):
         runtime.submit(calling._run(calls, make_draft("q"), session, MEASURE)).result()
+
+
+def test_a_rejection_has_the_columns_that_its_stage_declares(make_draft: Callable[..., Draft]) -> None:
+    draft = make_draft("q").with_added(SHADE, "black")
+    ended = MEASURE.rejected(draft, Reject(BLURRED, "no edges", draft=_measured(draft)))
+    assert ended.draft is not None and (ended.draft.added(LIGHT), ended.draft.added(SHADE)) == (0.25, "black")
 
 
 def test_a_draft_keeps_what_stages_before_it_have_set(make_draft: Callable[..., Draft]) -> None:

@@ -6,7 +6,11 @@ import pyarrow as pa
 import pytest
 
 from groundtrace.inference.role_calls import Asks
+from groundtrace.rewards.complexity import COMPLEXITY
+from groundtrace.rewards.rubrics import RUBRICS
+from groundtrace.rewards.streams import STREAMS
 from groundtrace.schemas.columns import Column
+from groundtrace.stages.answer_with_crops import CROP_PASS_RATE
 from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import RecipeError, StageList, list_stages
 
@@ -40,14 +44,28 @@ def test_two_stages_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (Column("question", pa.string(), "m"), "adds the column question, and the rows have another of that name"),
-        (Column("Images", pa.string(), "m"), "adds the column Images, and the rows have another of that name"),
-        (Column("light", pa.int32(), "m"), "adds the column light, and another stage declares another of that name"),
+        (
+            Column("question", pa.string(), "m"),
+            "adds the column question, but every row has another column of that name",
+        ),
+        (Column("Images", pa.string(), "m"), "adds the column Images, but every row has another column of that name"),
+        (
+            Column("light", pa.int32(), "m"),
+            "adds the column light, but another stage declares another column of that name",
+        ),
+        (
+            Column("Rubrics", pa.string(), "m"),
+            "adds the column Rubrics, but Groundtrace declares another column of that name",
+        ),
     ],
 )
 def test_a_name_has_one_meaning(column: Column[Any], said: str) -> None:
     with pytest.raises(RecipeError, match=f"the recipe mine: the stage other {said}: rename it"):
         list_stages("mine", [FIRST, Stage("other", "something else", adds=(column,))])
+
+
+def test_a_stage_may_set_a_column_of_ours() -> None:
+    list_stages("mine", [Stage("other", "something else", adds=(RUBRICS, STREAMS, COMPLEXITY, CROP_PASS_RATE))])
 
 
 def test_what_the_stages_say_together() -> None:

@@ -140,7 +140,7 @@ LINE = '{"id": "a"}\n'
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (LINE.encode("utf-16"), "UTF-16 or UTF-32 text, or no text, and .*: `iconv"),
+        (LINE.encode("utf-16"), "UTF-16 or UTF-32 text, or no text, but .*: `iconv"),
         (LINE.encode("utf-16-le"), "UTF-16 or UTF-32"),
         (LINE.encode("utf-16-be"), "UTF-16 or UTF-32"),
         (LINE.encode("utf-32"), "UTF-16 or UTF-32"),

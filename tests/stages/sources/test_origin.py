@@ -1,5 +1,7 @@
 """What records bring from the input for people: columns that are kept, the media's names, and ids from file names."""
 
+import datetime
+import decimal
 import json
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,8 @@ NAMES = [
     ({"bytes": b"png", "path": "/home/ann/scans/a.png"}, "a.png", "a"),
     ({"bytes": b"png", "path": r"C:\scans\a.b.png"}, "a.b.png", "a.b"),
     ({"bytes": b"png", "path": "https://example.org/x/a.png"}, "a.png", "a"),
+    ({"bytes": b"png", "path": "https://example.org/x/a.png?signature=key/of/it#b"}, "a.png", "a"),
+    ({"bytes": b"png", "path": "scans/a?b.png"}, "scans/a?b.png", "a?b"),
     ({"bytes": b"png", "path": None}, "", ""),
     ({"bytes": None, "path": "scans/a.png"}, "scans/a.png", "a"),
 ]
@@ -82,12 +86,41 @@ def test_media_have_the_names_of_the_input(image: dict[str, Any], name: str, ste
     assert json.loads(found.text)["id"] == stem
 
 
+LINES = [
+    (["/home/ann/scans/a.png", r"C:\scans\a.png"], ("a.png", "a.png")),
+    (["https://example.org/x/a.png?signature=key"], ("a.png",)),
+    (["data:image/png;base64,iVBORw0KGgo=", 3], ("", "")),
+]
+
+
+@pytest.mark.parametrize(("media", "names"), LINES)
+def test_names_in_lines_reveal_neither_machine_nor_key(media: list[Any], names: tuple[str, ...]) -> None:
+    text = json.dumps(WHOLE | {"media": media, "question": ""})
+    with pytest.raises(InvalidRecord) as caught:
+        parse_record(RawRecord(1, text))
+    assert caught.value.origin.media_names == names
+
+
+def test_a_row_that_does_not_fit_its_shape_keeps_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "seen": 3, "conversations": "none"}), "utf-8")
+    rows = RowSettings(shape="conversations", keep=KEEP)
+    [found] = raw(Source("jsonl", str(tmp_path / "a.jsonl")), rows, tmp_path)
+    assert (found.problem, kept(found.origin)) == ("conversations: expected a list of turns, got 'none'", {"seen": "3"})
+
+
+def test_dates_and_decimals_are_kept_as_they_read(tmp_path: Path) -> None:
+    row = {**WHOLE, "seen": datetime.date(2026, 11, 25), "collected_by": decimal.Decimal("1.50")}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    [found] = raw(Source("parquet", str(tmp_path / "a.parquet")), RowSettings(keep=KEEP), tmp_path)
+    assert kept(found.origin) == {"seen": "2026-11-25", "collected_by": "1.50"}
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"number_ids": True, "file_ids": True}, "number_ids and file_ids both make the ids"),
-        ({"keep": ("a.b",)}, "'a.b' cannot name a column of Parquet"),
-        ({"keep": (" ",)}, "' ' cannot name a column of Parquet"),
+        ({"number_ids": True, "file_ids": True}, "number_ids and file_ids are both set"),
+        ({"keep": ("a.b",)}, "'a.b' cannot be the name of a Parquet column"),
+        ({"keep": (" ",)}, "' ' cannot be the name of a Parquet column"),
         ({"keep": ("Mood", "mood")}, "keep names 'Mood' twice"),
     ],
 )

@@ -128,5 +128,5 @@ def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> 
 @pytest.mark.parametrize("behind", [', "rows": []', "]", "} {", '\n[{"question": "another"}]'])
 def test_an_array_is_the_whole_file(behind: str, tmp_path: Path) -> None:
     path = written(tmp_path / "q.json", '[{"question": "How many?"}]' + behind)
-    with pytest.raises(InputError, match=r"more text stands behind the array|neither a comma nor \] stands behind it"):
+    with pytest.raises(InputError, match=r"more text after the array|neither a comma nor \] after it"):
         Tables().find(str(path), path, RowSettings())

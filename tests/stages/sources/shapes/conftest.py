@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groundtrace.grading.input_record import InvalidRecord, parse_record
-from groundtrace.pipelines.running.inputs import find_input
+from groundtrace.pipelines.running.plan.inputs import find_input
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.stages.sources.registry import format_of, read_source
 from groundtrace.vision.media import MediaStore

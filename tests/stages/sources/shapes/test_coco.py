@@ -76,9 +76,9 @@ def test_records_that_are_refused(row: dict[str, Any], parts: Any, said: str, re
     [
         ({"images": []}, "has no images: set input.coco_instances"),
         ({"categories": []}, "has no categories"),
-        ({"annotations": one(bbox=[1, 2, 3])}, "is no COCO file of boxes (ValueError"),
+        ({"annotations": one(bbox=[1, 2, 3])}, "is not a COCO file of boxes (ValueError"),
         ({"annotations": one(bbox=[1, 2, 3, float("nan")])}, "annotation 1 has a bbox that is not finite"),
-        ({"annotations": [{"id": 1}]}, "is no COCO file of boxes (KeyError: 'bbox')"),
+        ({"annotations": [{"id": 1}]}, "is not a COCO file of boxes (KeyError: 'bbox')"),
         ({"annotations": ["x"]}, "cannot be read as a COCO file ((line 1, entry 3): no object"),
         ({"images": [IMAGES[0] | {"file_name": 3}]}, "file_name is 3"),
     ],
@@ -91,7 +91,7 @@ def test_files_that_are_refused(parts: Any, said: str, records: Any, tmp_path: P
 
 
 def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
-    from groundtrace.pipelines.running.inputs import find_input
+    from groundtrace.pipelines.running.plan.inputs import find_input
     from groundtrace.stages.sources.base import InputError, RowSettings
 
     read(records, tmp_path, {})
@@ -102,6 +102,6 @@ def test_another_file_is_another_input(records: Any, tmp_path: Path) -> None:
     assert find_input(str(tmp_path / "q.jsonl"), rows).fingerprint != before
     with pytest.raises(InputError, match=r"cannot read .*none.json \(No such file"):
         find_input(str(tmp_path / "q.jsonl"), RowSettings(shape="coco", coco_instances="none.json"))
-    with pytest.raises(InputError, match=r"is a COCO file of boxes, and holds no questions: name a file of questions"):
+    with pytest.raises(InputError, match=r"is a COCO file of boxes without questions: name a file of questions"):
         (tmp_path / "coco.json").write_text(json.dumps({"images": IMAGES}), "utf-8")
         find_input(str(tmp_path / "coco.json"))

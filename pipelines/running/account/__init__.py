@@ -1,0 +1,1 @@
+"""What the run came to: counts, costs, failures, summary, outputs in place; imports ``execute`` and ``plan``."""

@@ -1,0 +1,277 @@
+"""The figures of a run, summed over the ends of its records and the notes of its requests.
+
+A record's end is its row in the SFT, RL or rejected set. A runner's metrics are not used: they count repeated work
+twice.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from groundtrace.inference.flow.notes import PAID_FIELDS, Paid
+from groundtrace.pipelines.running.execute.job_folder import Job
+from groundtrace.rewards.agreement import agreement
+from groundtrace.rewards.second_judge import UNSCORED
+from groundtrace.schemas.run_summary import Counts, RoleLedger
+from groundtrace.schemas.usage import NOTHING, Usage
+from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, READ_SCHEMA
+from groundtrace.stages.plumbing.stage import BUDGET
+
+MEMORY = "2GB"
+"""The memory limit of the sums; the database spills the rest to disk."""
+MAX_NAMED = 5
+"""How many lost or unknown records a message names."""
+_IDS = pa.schema([("id", pa.string())])
+_REASONS = pa.schema([("id", pa.string()), ("stage", pa.string()), ("reason", pa.string())])
+
+RoleStage = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one pass of a DAG over its input.
+
+    Attributes:
+        counts: the records that were read, and the rows of each set.
+        kept: by stage, how many ends have passed it.
+        side: by stage that looks at a sample, how many elements it looked at and how many of them it could judge.
+        asked: by role and stage, the calls, repairs and their worth; ``cached`` counts all samples of the calls.
+        answered: by role, the models that servers named instead of the requested one, with the number of their replies.
+        taken_over: by run folder from whose cache replies were taken over, how many of them this run uses.
+        labels: by scorer, the pairs of labels that two judges gave, with their numbers.
+        refused: whether the budget ended a record, or an element of a sample.
+        forecast: sums over the ends (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
+        truncated: by role and stage with truncated replies: the number of all replies, that of truncated ones, and the
+            largest ``max_tokens`` of these.
+        unbalanced: the violation of the conservation law; "" if every record is accounted for.
+    """
+
+    counts: Counts
+    kept: Mapping[str, int] = field(default_factory=dict)
+    side: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    asked: Mapping[RoleStage, Usage] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    taken_over: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
+    refused: bool = False
+    forecast: Mapping[str, float] = field(default_factory=dict)
+    unbalanced: str = ""
+    truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
+
+    def seen(self, stage: str) -> int:
+        """How many records entered a stage."""
+        if stage in self.side:
+            return self.side[stage][0]
+        return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
+
+    def passed(self, stage: str) -> int:
+        """How many records left a stage by any of its outputs but ``rejected``."""
+        return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
+
+
+def figures_of(job: Job, samples: frozenset[str]) -> Figures:
+    """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
+    with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
+        shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
+        for name, files, schema in (
+            ("ends", job.ends, ENDS_SCHEMA),
+            ("records", job.records, READ_SCHEMA),
+            ("rejections", job.files("rejected"), _REASONS),
+            ("ids", shards, _IDS),
+        ):
+            db.register(name, pads.dataset([str(path) for path in files], schema=schema, format="parquet"))
+        db.register("side", _side_table(job))
+        db.execute("CREATE TABLE samples (stage VARCHAR)")
+        if samples:
+            db.executemany("INSERT INTO samples VALUES (?)", [(name,) for name in sorted(samples)])
+        db.execute(_CALLS)
+        rejected: dict[str, dict[str, int]] = {}
+        for stage, reason, rows in db.execute(_REJECTED).fetchall():
+            rejected.setdefault(stage, {})[reason] = rows
+        read = _number(db, "SELECT count(DISTINCT number) FROM records")
+        sft, rl = (sum(entry.rows for entry in job.shards if entry.set == name) for name in ("sft", "rl"))
+        side = _side_counts(job)
+        labels: dict[str, dict[tuple[str, str], int]] = defaultdict(dict)
+        for scorer, first, second, number in db.execute(_LABELS).fetchall():
+            labels[scorer][first, second] = number
+        answered: dict[str, dict[str, int]] = defaultdict(dict)
+        for role, model, replies in db.execute(_ANSWERED).fetchall():
+            answered[role][model] = replies
+        refused = any(BUDGET in reasons for reasons in rejected.values())
+        return Figures(
+            Counts(read, sft, rl, rejected),
+            dict(db.execute(_KEPT).fetchall()),
+            side,
+            _asked(db),
+            dict(answered),
+            dict(db.execute(_TAKEN_OVER).fetchall()),
+            dict(labels),
+            refused or any(each["reason"] == BUDGET for each in job.side),
+            _forecast(db),
+            _unbalanced(db, read),
+            {(role, stage): tuple(numbers) for role, stage, *numbers in db.execute(_TRUNCATED).fetchall()},
+        )
+
+
+# A record ends under its own id, or, if several records have the same id, under id and number; see _unbalanced.
+_KEPT = "SELECT stage, count(*) FROM (SELECT unnest(passed) AS stage FROM ends) GROUP BY 1 ORDER BY 1"
+_REJECTED = "SELECT stage, reason, count(*) FROM rejections GROUP BY 1, 2 ORDER BY 1, 2"
+_LABELS = """
+SELECT l.scorer, l.first, l.second, count(*) FROM (SELECT unnest(labels) AS l FROM ends)
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+"""
+# Drafts carry the calls of sample stages too; these count once, from the table ``side``.
+_CALLS = """
+CREATE TEMP VIEW calls AS
+SELECT c.* FROM (SELECT unnest(calls) AS c FROM ends) WHERE c.stage NOT IN (SELECT stage FROM samples)
+UNION ALL SELECT c.* FROM (SELECT unnest(calls) AS c FROM side)
+"""
+_ASKED = "SELECT role, stage, count(*), sum(repairs), sum(len(keys)) FROM calls GROUP BY 1, 2 ORDER BY 1, 2"
+# Exact sums: floating-point ones would differ with the order in which threads add.
+_WORTH = """
+WITH replies AS (
+    SELECT role, stage, unnest(keys) AS key, unnest(worth_usd) AS usd FROM calls WHERE len(worth_usd) > 0
+), distinct_replies AS (
+    SELECT min({'role': role, 'stage': stage}) AS caller, max(usd) AS usd FROM replies GROUP BY key
+)
+SELECT caller.role, caller.stage, sum(usd::DECIMAL(38, 12))::DOUBLE FROM distinct_replies GROUP BY 1, 2
+"""
+_ANSWERED = """
+WITH replies AS (
+    SELECT role, unnest(keys) AS key, unnest(answered_by) AS model FROM calls WHERE len(answered_by) > 0
+), named AS (SELECT min(role) AS role, min(model) AS model FROM replies WHERE model != '' GROUP BY key)
+SELECT role, model, count(*) FROM named GROUP BY 1, 2 ORDER BY 3 DESC, 2
+"""
+_TAKEN_OVER = """
+WITH replies AS (SELECT unnest(keys) AS key, unnest(taken_from) AS run FROM calls WHERE len(taken_from) > 0),
+named AS (SELECT min(run) AS run FROM replies WHERE run != '' GROUP BY key)
+SELECT run, count(*) FROM named GROUP BY 1 ORDER BY 2 DESC, 1
+"""
+# A truncated reply that was requested again with more tokens is complete: another call with the same key has it.
+_TRUNCATED = """
+WITH found AS (
+    SELECT role, stage, key, bool_and(list_contains(truncated, key)) AS is_truncated, max(max_tokens) AS max_tokens
+    FROM (SELECT role, stage, unnest(keys) AS key, truncated, max_tokens FROM calls)
+    WHERE (role, stage) IN (SELECT (role, stage) FROM calls WHERE len(truncated) > 0) GROUP BY ALL
+)
+SELECT role, stage, count(*), count(*) FILTER (is_truncated), max(max_tokens) FILTER (is_truncated)
+FROM found GROUP BY 1, 2 HAVING bool_or(is_truncated) ORDER BY 1, 2
+"""
+_FORECAST = """
+WITH own AS (
+    SELECT id, count(c.role) AS calls, coalesce(sum(list_sum(c.worth_usd)::DECIMAL(38, 12)), 0)::DOUBLE AS usd
+    FROM (SELECT id, unnest(calls) AS c FROM ends) WHERE c.stage NOT IN (SELECT stage FROM samples) GROUP BY id
+)
+SELECT (SELECT count(*) FROM ends), coalesce(sum(calls), 0), coalesce(sum(calls * calls), 0),
+    coalesce(sum(usd::DECIMAL(38, 12)), 0)::DOUBLE, coalesce(sum((usd * usd)::DECIMAL(38, 12)), 0)::DOUBLE FROM own
+"""
+_READ = "CREATE TEMP TABLE read AS SELECT DISTINCT number, id FROM records"
+_NAMES = """
+CREATE TEMP TABLE names AS
+SELECT id, id AS name FROM read UNION SELECT id, id || '#' || number FROM read
+WHERE id IN (SELECT id FROM read GROUP BY id HAVING count(*) > 1)
+"""
+_LOST = """
+SELECT r.id FROM (SELECT id, count(*) AS records FROM read GROUP BY id) r
+LEFT JOIN (SELECT n.id, count(*) AS ends FROM names n JOIN ids e ON e.id = n.name GROUP BY n.id) f ON f.id = r.id
+WHERE coalesce(f.ends, 0) < r.records ORDER BY 1
+"""
+_UNKNOWN = "SELECT id FROM ids WHERE id NOT IN (SELECT name FROM names) ORDER BY 1"
+_TWICE = "SELECT id FROM ids GROUP BY id HAVING count(*) > 1 ORDER BY 1"
+
+
+def _number(db: duckdb.DuckDBPyConnection, query: str) -> int:
+    found = db.execute(query).fetchone()
+    assert found is not None
+    return int(found[0] or 0)
+
+
+def _side_table(job: Job) -> pa.Table:
+    rows = [{"id": each["id"], "passed": [], "calls": each["calls"], "labels": []} for each in job.side]
+    return pa.Table.from_pylist(rows, ENDS_SCHEMA)
+
+
+def _side_counts(job: Job) -> dict[str, tuple[int, int]]:
+    seen, failed = Counter(each["stage"] for each in job.side), Counter[str]()
+    failed.update(each["stage"] for each in job.side if each["reason"])
+    return {stage: (number, number - failed[stage]) for stage, number in sorted(seen.items())}
+
+
+def _asked(db: duckdb.DuckDBPyConnection) -> dict[RoleStage, Usage]:
+    asked = {
+        (role, stage): Usage(calls=calls, repairs=int(repairs), cached=int(samples))
+        for role, stage, calls, repairs, samples in db.execute(_ASKED).fetchall()
+    }
+    for role, stage, usd in db.execute(_WORTH).fetchall():
+        asked[role, stage] += Usage(worth_usd=usd)
+    return asked
+
+
+def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
+    names = ("records", "calls", "calls_squared", "worth_usd", "worth_usd_squared")
+    found = db.execute(_FORECAST).fetchone()
+    assert found is not None
+    return {name: float(value) if "usd" in name else int(value) for name, value in zip(names, found, strict=True)}
+
+
+def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
+    """The violation of the conservation law: ids that were read against ids in the shards; "" if they agree.
+
+    A record ends under its own id; if several records have the same id, all but one end under id and number.
+    """
+    db.execute(_READ)
+    db.execute(_NAMES)
+    ends = _number(db, "SELECT count(*) FROM ids")
+    lost, unknown, twice = (_ids(db, query) for query in (_LOST, _UNKNOWN, _TWICE))
+    if read == ends and not (lost or unknown or twice):
+        return ""
+    said = (("lost", lost), ("not among those read", unknown), ("there twice", twice))
+    told = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in said if ids)
+    return f"{read} records were read, but {ends} came out{f' ({told})' if told else ''}"
+
+
+def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
+    """The first ids of a query, and "…" if there are more."""
+    found = [row[0] for row in db.execute(f"{query} LIMIT {MAX_NAMED + 1}").fetchall()]
+    return [*map(repr, found[:MAX_NAMED]), *(["…"] if len(found) > MAX_NAMED else [])]
+
+
+def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
+    """The usage of the calls, per role and stage.
+
+    Calls and their worth come from the ends; requests and payments come from the notes of each request, counted once.
+    Samples that no request of this run returned were in the cache.
+    """
+    sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
+    replies: Counter[RoleStage] = Counter()
+    for each in paid:
+        key = each.role, each.stage
+        sent[key] += Usage(**{name: getattr(each, name) for name in PAID_FIELDS})
+        replies[key] += each.replies
+    stages: dict[str, dict[str, Usage]] = {}
+    for role, stage in sorted({*asked, *sent}):
+        told = asked.get((role, stage), NOTHING)
+        cached = max(0, told.cached - replies[role, stage])
+        stages.setdefault(role, {})[stage] = replace(told, cached=cached) + sent[role, stage]
+    return {role: RoleLedger(found) for role, found in stages.items()}
+
+
+def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
+    """The agreement of two judges by scorer; empty if there was one judge.
+
+    The values are those of :class:`groundtrace.rewards.agreement.Agreement`.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for scorer, pairs in sorted(labels.items()):
+        both: Sequence[tuple[str | None, ...]] = [
+            tuple(None if label == UNSCORED else label for label in pair)
+            for pair, number in sorted(pairs.items())
+            for _ in range(number)
+        ]
+        found[scorer] = asdict(agreement([first for first, _ in both], [second for _, second in both]))
+    return found

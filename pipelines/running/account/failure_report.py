@@ -1,0 +1,70 @@
+"""Reports a run that does not finish: a page in its folder, and a note of its cost on the error."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from groundtrace.pipelines.running.account.spending import Spending
+from groundtrace.pipelines.running.endings import RunNote, ending_of
+from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since, is_unfinished_fresh
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.publishing.failure import Failure, Reached, write_failure
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.run_summary import PaidFigures, RunSummary
+from groundtrace.schemas.text import counted, dollars
+from groundtrace.stages.plumbing.metrics import board
+from groundtrace.storage.places import joined
+
+
+@dataclass
+class Made:
+    """What a run has made so far: its ``summary``, once its records are counted."""
+
+    summary: RunSummary | None = None
+
+
+@contextlib.contextmanager
+def reporting_failure(plan: Plan, spending: Spending) -> Iterator[Made]:
+    """If the body raises, write RUN/failed.html, and add a note with the run's cost and the page's path to the error.
+
+    The error is raised again.
+    """
+    made = Made()
+    try:
+        yield made
+    except BaseException as error:
+        error.add_note(_told(error, plan, spending, made.summary))
+        raise
+
+
+def _told(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
+    """Write the page; returns the note with the run's cost and the page's path."""
+    ending, root = ending_of(error), plan.folder.root
+    paid = cost_of(spending.latest)
+    with contextlib.suppress(FreshnessError):
+        if is_unfinished_fresh(root):
+            paid.append(f"--fresh goes on with the replies since {fresh_since(root)}")
+    try:
+        failure = Failure(
+            what=ending.what,
+            line=ending.line,
+            remedy=ending.remedy,
+            recipe=plan.recipe.name,
+            input=plan.input.name,
+            spent=spending.latest,
+            paid=spending.total(),
+            reached=tuple(Reached(name, seen.kept, seen.rejected) for name, seen in board().items()),
+        )
+        write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
+        page = f"report: {joined(plan.arguments.output, FAILED_PAGE)}"
+    except Exception as broken:  # any error: the user must still learn why the run failed
+        said = " ".join(str(broken).split()) or type(broken).__name__
+        page = f"no report of it could be written: {said}"
+    return RunNote("; ".join([*paid, page]))
+
+
+def cost_of(paid: PaidFigures | None) -> list[str]:
+    """What a run has paid, for a person; empty if it used neither money nor tokens."""
+    if paid is None or not (paid.usd or paid.tokens):
+        return []
+    return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

@@ -1,0 +1,80 @@
+"""Decides whether a run has failed: if a stage could not do its work, the outputs are useless."""
+
+from collections import Counter
+from operator import itemgetter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from groundtrace.pipelines.running.plan.loading import PipelineError
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import printable
+from groundtrace.stages.ingest_records import STAGE as INGEST_STAGE
+from groundtrace.stages.plumbing.stage import CALL_FAILED
+from groundtrace.stages.plumbing.stage_list import StageList
+from groundtrace.stages.sources.base import InputError
+
+MAX_DETAIL_CHARS = 200
+INGEST = INGEST_STAGE.name
+MIN_FAILED = 5
+"""Fewer failed records than this do not fail a run, unless not one call was answered."""
+
+
+def check_records(summary: RunSummary) -> None:
+    """Raise InputError if no record of the input can be used: a run of it has no outputs."""
+    counts = summary.counts
+    if not counts.input:
+        raise InputError(f"{summary.input} has no records: nothing was replaced")
+    reasons = counts.rejected.get(INGEST, {})
+    if sum(reasons.values()) == counts.input:
+        reason, records = max(reasons.items(), key=itemgetter(1))
+        raise InputError(
+            f"{summary.input}: all records were rejected, {records} of {counts.input} as {reason} "
+            f"({summary.detail_of(reason)}). Nothing was replaced: correct the records, of which `beam validate` shows "
+            "the first"
+        )
+
+
+def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_failed: float) -> None:
+    """Raise PipelineError if a stage could not do its work for more than ``max_failed`` of its records.
+
+    The message names the most frequent detail in ``rejected/`` of the staging folder.
+    """
+    for stage in stages:
+        failures = (*stage.failures, *((CALL_FAILED,) if stage.asks and not stage.is_sample else ()))
+        reasons, figures = summary.counts.rejected.get(stage.name, {}), summary.stages.get(stage.name)
+        failed, read = sum(reasons.get(reason, 0) for reason in failures), figures.read if figures else 0
+        none_answered = read > 0 and reasons.get(CALL_FAILED, 0) == read
+        if (failed >= MIN_FAILED or none_answered) and failed > max_failed * read:
+            found = tuple(reason for reason in failures if reasons.get(reason))
+            detail = most_frequent_detail(staging, stage.name, found)
+            raise PipelineError(
+                f"{stage.name}: {failed} of {read} records ended as {' or '.join(found)}; most often: {detail}"
+                f". Nothing was replaced, and the replies are kept: correct it and run again, or raise max_failed"
+            )
+
+
+def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
+    """The most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons."""
+    counted = _counted_details(staging)
+    most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
+    return most[0][0] if most else "no detail"
+
+
+def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
+    """The most frequent detail in ``rejected/``, by stage and reason."""
+    found: dict[str, dict[str, str]] = {}
+    for (stage, reason), details in sorted(_counted_details(staging).items()):
+        found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]
+    return found
+
+
+def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
+    """How often each detail is in ``rejected/``, on one line and cut short, by stage and reason."""
+    counted: dict[tuple[str, str], Counter[str]] = {}
+    for file in sorted((staging / "rejected").glob("*.parquet")):
+        details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])
+        for row in details.aggregate([([], "count_all")]).to_pylist():
+            said = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
+            counted.setdefault((row["stage"], row["reason"]), Counter())[said] += row["count_all"]
+    return counted

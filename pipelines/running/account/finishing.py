@@ -1,0 +1,45 @@
+"""Finishes a run: checks what it came to, writes its pages, and puts its outputs in place."""
+
+import json
+from dataclasses import replace
+
+from groundtrace.config.settings import to_toml
+from groundtrace.pipelines.running.account.changes import replaced_by
+from groundtrace.pipelines.running.account.failure_report import Made
+from groundtrace.pipelines.running.account.failures import check_failures, check_records, most_frequent_details
+from groundtrace.pipelines.running.account.kept_rows import check_kept
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.publishing.blind_baseline import blind_baseline
+from groundtrace.publishing.card import write_card
+from groundtrace.publishing.figures import read_rubrics
+from groundtrace.publishing.report import write_report
+from groundtrace.rewards.mined_rubrics import missing_stratum
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.stages.sources.base import RUN_MARKER
+
+
+def finish(plan: Plan, summary: RunSummary, made: Made) -> RunSummary:
+    """Complete the summary, check the run, and replace the old outputs by the new ones; returns the summary.
+
+    ``made`` gets the summary before it is checked. Raises the errors of the checks; the old outputs then stay.
+    """
+    folder, staging, config = plan.folder, plan.folder.staging, to_toml(plan.settings)
+    blind = blind_baseline(staging.glob("rl/*.parquet"), plan.recipe.reward)
+    rubrics = read_rubrics(staging)
+    kept = {name: stage.kept for name, stage in summary.stages.items()}
+    missing = [missing_stratum(rubrics)] if rubrics else []
+    warnings = (*filter(None, missing), *plan.stages.unchecked(plan.settings, plan.models, kept))
+    details = most_frequent_details(staging)
+    summary = made.summary = replace(summary, details=details, blind=blind, warnings=warnings)
+    check_records(summary)
+    check_failures(plan.stages, summary, staging, plan.settings.max_failed)
+    if not plan.arguments.replace:
+        check_kept(folder.root, plan.arguments.output, summary)
+    replaced = replaced_by(folder.root, summary, config, (staging / RUN_MARKER).exists())
+    summary = replace(summary, replaced=replaced)
+    (staging / "config.toml").write_text(config, "utf-8")
+    (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
+    write_card(staging, summary)
+    write_report(staging, folder.root, summary, plan.context.roots.store())
+    folder.commit(keep_previous=replaced is not None and replaced.kept)
+    return summary

@@ -1,0 +1,71 @@
+"""Prevents a run that keeps no rows from replacing the rows of a finished run."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.publishing.figures import InspectError, read_summary, truncations
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
+from groundtrace.schemas.text import counted
+from groundtrace.stages.plumbing.stage import BUDGET
+
+_ADVICE = {
+    "too_hard": ": to see traces all the same, add --set difficulty.include_low=true",
+    "too_easy": ": to see traces all the same, add --set difficulty.include_high=true",
+}
+
+
+class NothingKept(UserError):
+    """A run kept no rows, and the finished one in its folder has some."""
+
+
+def why_no_rows(summary: RunSummary) -> str:
+    """Why a run kept no rows, and what to do; "" if it kept some or had no records."""
+    counts = summary.counts
+    if counts.kept or not counts.by_reason:
+        return ""
+    [(reason, records)] = counts.by_reason.most_common(1)
+    return f"all records were rejected, {records} of {counts.input} as {reason}{_ADVICE.get(reason, '')}"
+
+
+def check_kept(root: Path, output: str, summary: RunSummary) -> None:
+    """Raise :class:`NothingKept` for a run without rows if the folder ``root`` holds some.
+
+    ``output`` is the folder as the user named it.
+    """
+    held = "" if summary.counts.kept else _rows_in(root)
+    if not held:
+        return
+    why = why_no_rows(summary) or "it read no records"
+    [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
+    detail = summary.detail_of(reason)
+    said = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
+    change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
+    raise NothingKept(
+        f"{'; '.join(said)}. Nothing was replaced: {output} still holds {held}. {change}; "
+        "to replace it by the empty set anyway, add --replace (replace=True in Python)"
+    )
+
+
+def _rows_in(root: Path) -> str:
+    """The training rows in a run folder, in words; "" if there are none.
+
+    If no ``run.json`` can be read, the rows of the shards count. In a store a folder without one holds no finished run.
+    """
+    try:
+        held = read_summary(root, checked=False)
+    except InspectError:
+        rows = sum(_rows_of(file) for name in TRAINING_SETS for file in (root / name).glob("*.parquet"))
+        return f"{counted(rows, 'row')} of a run whose run.json is missing or damaged" if rows else ""
+    counts = held.counts
+    return f"the run of {held.finished} ({counts.sft} sft and {counts.rl} rl)" if counts.kept else ""
+
+
+def _rows_of(shard: Path) -> int:
+    """The rows of a shard; 1 if it cannot be read, because it may hold some."""
+    try:
+        return pq.read_metadata(shard).num_rows
+    except (OSError, pa.ArrowException):
+        return 1

@@ -1,0 +1,167 @@
+"""The summary of a run (``run.json``), from the figures of its waves and the notes of its requests."""
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from groundtrace.config.settings import config_sha256
+from groundtrace.inference.flow.notes import Paid, paid_in
+from groundtrace.pipelines.running.account.counts import Figures, agreements, ledger
+from groundtrace.pipelines.running.account.spending import Spending
+from groundtrace.pipelines.running.plan.budget import RunBudget
+from groundtrace.pipelines.running.plan.loading import PipelineError
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.run_summary import (
+    TRAINING_SETS,
+    AnsweredFigures,
+    BudgetFigures,
+    FileEntry,
+    RunSummary,
+    StageFigures,
+    TargetFigures,
+    TruncatedReplies,
+)
+from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
+from groundtrace.stages.plumbing.stage import BUDGET
+from groundtrace.stages.plumbing.stage_list import StageList
+
+_SETTING = "max_tokens"
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The result of one wave: its figures, and its files in the staging folder."""
+
+    figures: Figures
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return self.figures.seen(DRAW.name)
+
+    @property
+    def drawn(self) -> int:
+        """The number of questions that the wave drew."""
+        return self.figures.passed(DRAW.name)
+
+    @property
+    def accepted(self) -> int:
+        """The number of SFT rows, including those beyond the target."""
+        counts = self.figures.counts
+        return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
+
+    def summary(self) -> dict[str, Any]:
+        """The wave's entry in run.json."""
+        return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
+
+
+def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
+    """The summary of a run from its waves, of which the last one's outputs count."""
+    arguments = plan.arguments
+    figures, files = waves[-1].figures, waves[-1].files
+    paid = list(paid_in(Path(plan.models.notes)))
+    target = arguments.target_sft
+    sft = figures.counts.sft
+    if target is not None and sft > target:
+        raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
+    reached = None
+    if target is not None:
+        reached = TargetFigures(target, sft == target, tuple(wave.summary() for wave in waves))
+    return RunSummary(
+        recipe=plan.recipe.name,
+        makes=plan.recipe.makes,
+        input=plan.input.name,
+        counts=figures.counts,
+        sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
+        stages=stage_figures(plan.stages, figures),
+        ledger=ledger(figures.asked, paid),
+        truncated=truncated_replies(figures.truncated, plan),
+        judges=agreements(figures.labels),
+        roles={role: plan.models.endpoint(role).model for role in plan.roles},
+        answered=_answered(plan, figures),
+        taken_over=figures.taken_over,
+        fresh_since=plan.models.fresh_since or None,
+        self_judged=plan.models.self_judging,
+        self_checked=plan.models.self_checking,
+        config_sha256=config_sha256(plan.settings),
+        revision=code_revision(),
+        prompts={name: load_prompt(name).sha256 for name in plan.stages.prompts_sent(plan.models_asked, plan.settings)},
+        artifacts=tuple(sorted(name for name in files if "/" not in name)),
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        wall_s=round(wall_s, 2),
+        target=reached,
+        budget=budget_figures(arguments.budget, paid, figures) if arguments.budget.bounded else None,
+        forecast=figures.forecast if arguments.measure else None,
+        paid=Spending(plan.folder.root).total(),
+        files=files,
+    )
+
+
+def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: Figures) -> BudgetFigures:
+    """What a bounded run has spent, by the notes of its requests, and the records that the budget ended."""
+    spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
+    left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
+    spent_usd = sum(each.cost_usd for each in paid)
+    return BudgetFigures(budget.usd, budget.tokens, spent_usd, spent_tokens, figures.refused, left)
+
+
+def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
+    """The endpoints whose servers named another model than the one asked for, with the replies of each name."""
+    found: dict[str, AnsweredFigures] = {}
+    for role, models in figures.answered.items():
+        name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model
+        before = found[name].answered if name in found else {}
+        found[name] = AnsweredFigures(asked, dict((Counter(before) + Counter(models)).most_common()))
+    return found
+
+
+def stage_figures(stages: StageList, figures: Figures) -> dict[str, StageFigures]:
+    """What the stages did that any record reached, with what each says of itself, in their order."""
+    return {
+        stage.name: StageFigures(
+            read=figures.seen(stage.name),
+            kept=figures.passed(stage.name),
+            does=stage.does,
+            is_sample=stage.is_sample,
+            for_target=stage.for_target,
+            prompts=tuple(sorted({name for ask in stage.asks for name in ask.prompts})),
+            reasons=stage.meanings,
+        )
+        for stage in stages
+        if figures.seen(stage.name)
+    }
+
+
+def truncated_replies(
+    found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
+) -> dict[str, dict[str, TruncatedReplies]]:
+    """The truncated replies by role and stage, from ``truncated`` of
+    :class:`groundtrace.pipelines.running.account.counts.Figures`.
+
+    A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps if the
+    replies were requested with no more than that: replies that must be parsed were requested again with more.
+    """
+    told: dict[str, dict[str, TruncatedReplies]] = {}
+    for (role, stage), (replies, truncated, max_tokens) in found.items():
+        section, own = _max_tokens_of(plan, stage)
+        settings = [f"{section}.{_SETTING}"] if own == max_tokens else []
+        settings.append(f"endpoints.{plan.roles[role]}.max_tokens_limit")
+        told.setdefault(role, {})[stage] = TruncatedReplies(replies, truncated, max_tokens, tuple(settings))
+    return told
+
+
+def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
+    """The config section of a stage and its ``max_tokens``; "" and None without a section."""
+    described = plan.stages.stage(stage)
+    kind: type | None = None if described is None else described.settings
+    for each in fields(plan.settings):
+        section: Any = getattr(plan.settings, each.name)
+        if kind is not None and isinstance(section, kind):
+            return each.name, getattr(section, _SETTING, None)
+    return "", None

@@ -1,0 +1,1 @@
+"""Running it: one job, its runner, workers, live view and files; imports ``plan``, and nothing of ``account``."""

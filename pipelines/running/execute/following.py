@@ -1,0 +1,148 @@
+"""Runs a job and waits for its end, which may be that the command is stopped or that a worker ends the run.
+
+If the command is stopped, the job is cancelled: otherwise it would continue, and cost money.
+"""
+
+import contextlib
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOptions, PortableOptions
+from apache_beam.runners.runner import PipelineResult
+
+from groundtrace.inference.errors import stop_in
+from groundtrace.pipelines.running.endings import JobIncomplete, RunNote, RunPaused
+from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import say
+from groundtrace.storage.places import StorageError, StoreUnavailable
+
+MAX_SAID_CHARS = 200
+READER_ENDS_S = 5.0
+_READER = "wait_until_finish_read"
+"""Beam's name for its thread that reads the messages of a job server."""
+_CONSOLE = "https://console.cloud.google.com/dataflow/jobs"
+_STORES_ERROR = re.compile(
+    rf"^{StorageError.__module__}\.({StorageError.__name__}|{StoreUnavailable.__name__}): (.*)$", re.MULTILINE
+)
+_WHERE = re.compile(r" \[while running '.*'\]$")
+
+
+class EndpointRefuses(UserError):
+    """An endpoint of the config does not serve the run; the message says what to change."""
+
+
+def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
+    """Run the pipeline to its end. Raises its error, and KeyboardInterrupt after Ctrl-C or SIGTERM.
+
+    After a KeyboardInterrupt a job on other machines is cancelled first, and the error has a note on this. If its job
+    server becomes unreachable, the job's outcome is unknown: raises
+    :class:`groundtrace.pipelines.running.endings.RunPaused`, or
+    :class:`groundtrace.pipelines.running.endings.JobIncomplete` if the server returns another error.
+    """
+    if is_local:
+        pipeline.run().wait_until_finish()
+        return
+    with stopped_like_an_interrupt(), _telling_of_server(options):
+        result = pipeline.run()
+        if told := _where(result, options):
+            say(told, file=sys.stderr)
+        try:
+            result.wait_until_finish()
+        except KeyboardInterrupt as stopped:
+            stopped.add_note(RunNote(_cancel(result)))
+            raise
+
+
+def stop_of(error: BaseException) -> Exception | None:
+    """The error to end with if a worker stopped the run because an endpoint or a store failed; else None.
+
+    That is :class:`EndpointRefuses` or :class:`groundtrace.storage.places.StorageError`, or
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run.
+    """
+    seen: set[int] = set()  # a chain of causes may be a cycle
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        if (stop := stop_in(str(each))) is not None:
+            return RunPaused(stop.message) if stop.resumable else EndpointRefuses(stop.message)
+        if (away := _STORES_ERROR.search(_typed_text(each))) is not None:
+            said = _WHERE.sub("", away[2])
+            return StorageError(said) if away[1] == StorageError.__name__ else RunPaused(said)
+        seen.add(id(each))
+        each = each.__cause__ or each.__context__
+    return None
+
+
+def _typed_text(error: BaseException) -> str:
+    """The error with its type in front, as in a traceback: a runner may pass on only the text."""
+    return f"{type(error).__module__}.{type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
+    """Replaces gRPC's error of a lost job server, a dump of several lines, by an error of the run."""
+    before, threading.excepthook = threading.excepthook, _pass_over_server
+    try:
+        yield
+    except grpc.RpcError as error:
+        for thread in threading.enumerate():
+            if thread.name == _READER:
+                thread.join(READER_ENDS_S)
+        raise _meaning(error, options.view_as(PortableOptions).job_endpoint) from error
+    finally:
+        threading.excepthook = before
+
+
+def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
+    """Ignores gRPC errors of Beam's reader thread: the main thread raises the same error."""
+    if not issubclass(failed.exc_type, grpc.RpcError):
+        threading.__excepthook__(failed)
+
+
+def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
+    """The run's error for a failed call to the job server at ``endpoint``."""
+    server = f"the job server at {endpoint}" if endpoint else "the job server"
+    code, said = _status(error)
+    if code is not grpc.StatusCode.UNAVAILABLE:
+        return JobIncomplete(f"{server} gave up on the job ({code.name}: {said})")
+    return RunPaused(
+        f"{server} stopped in the middle of the job ({said}): start it again, see docs/engines.md, then run the same "
+        "command again to resume"
+    )
+
+
+def _status(error: Any) -> tuple[grpc.StatusCode, str]:
+    """The status code and the message, on one line, of a gRPC error."""
+    code = error.code() if callable(getattr(error, "code", None)) else None
+    said = error.details() if callable(getattr(error, "details", None)) else None
+    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "no message").split())[:MAX_SAID_CHARS]
+
+
+def _cancel(result: PipelineResult) -> str:
+    """Cancel the job; returns the outcome in words."""
+    job = _job_of(result)
+    say(f"beam: cancelling {job}", file=sys.stderr)
+    try:
+        result.cancel()
+    except (Exception, KeyboardInterrupt) as error:  # of any kind: the user must learn that the job may go on
+        said = " ".join(str(error).split())[:MAX_SAID_CHARS] or type(error).__name__
+        return f"{job} could not be cancelled and may go on: {said}"
+    return f"{job} was cancelled"
+
+
+def _job_of(result: Any) -> str:
+    found = result.job_id() if callable(getattr(result, "job_id", None)) else getattr(result, "_job_id", None)
+    return f"the job {found}" if found else "the job"
+
+
+def _where(result: Any, options: PipelineOptions) -> str:
+    """A line with Dataflow's page of the job; "" for other engines."""
+    google = options.view_as(GoogleCloudOptions)
+    if not callable(getattr(result, "job_id", None)):
+        return ""
+    return f"{_job_of(result)} runs on Dataflow: {_CONSOLE}/{google.region}/{result.job_id()}?project={google.project}"

@@ -1,0 +1,73 @@
+"""Runs the DAG of a plan once, as one job that writes into a folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from groundtrace.inference.runtime import runtime
+from groundtrace.pipelines.running.endings import is_interrupt
+from groundtrace.pipelines.running.execute.following import follow, stop_of
+from groundtrace.pipelines.running.execute.job_folder import SPOOL, JobFolder
+from groundtrace.pipelines.running.execute.last_replies import await_last_replies
+from groundtrace.pipelines.running.execute.outputs import write_ends
+from groundtrace.pipelines.running.execute.progress import show_progress
+from groundtrace.pipelines.running.execute.runner import choose_runner
+from groundtrace.pipelines.running.plan.forecast import calls_to_expect
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.pipelines.running.plan.wiring import Wired
+from groundtrace.pipelines.shipping.ship import shipped
+from groundtrace.schemas.revision import code_revision
+from groundtrace.stages.plumbing.metrics import clear_board
+from groundtrace.stages.plumbing.recipe import Draw, RunContext
+from groundtrace.stages.plumbing.rows import RowContext
+from groundtrace.stages.plumbing.spill import spooling
+from groundtrace.stages.sources.rows import kept_columns
+
+
+def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
+    """Run the DAG over the questions that ``draw`` names; ``part`` is the name of this part of the run for the user.
+
+    Raises the error of the job. If the command is interrupted, the replies that are on their way are first awaited.
+    """
+    options = plan.options.copied()
+    notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
+    models = plan.arguments.budget.kept(replace(plan.models, notes=notes))
+    expected = None if draw.target_sft is not None else calls_to_expect(plan)
+    clear_board()
+    with spooling(str(folder.here / SPOOL) if plan.is_local else ""), shipped(options, plan.recipe_file, plan.extras):
+        pipeline = wire_job(plan, options, replace(plan.context, models=models, draw=draw), folder.name)
+        try:
+            with show_progress(plan.stages, part, plan.models.notes, expected):
+                follow(pipeline, options, plan.is_local)
+        except BaseException as error:
+            if is_interrupt(error):
+                await_last_replies(models)
+            elif isinstance(error, Exception) and (stop := stop_of(error)) is not None:
+                raise stop from error
+            raise
+        finally:
+            runtime().close(models)
+
+
+def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str) -> beam.Pipeline:
+    """The whole job: the recipe's DAG, and the transforms that write its ends into ``folder``."""
+    pipeline = beam.Pipeline(runner=choose_runner(options, plan.recipe_file), options=options)
+    wired = plan.wire(pipeline, context)
+    write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)
+    return pipeline
+
+
+def row_context(plan: Plan, wired: Wired) -> RowContext:
+    """The data that all rows of the run share."""
+    written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
+    return RowContext(
+        plan.recipe.name,
+        code_revision(),
+        plan.models.self_judging,
+        plan.models.self_checking,
+        written.other_traces,
+        written.rejected_images,
+        {name: (*added, *kept) for name, added in wired.added.items()},
+    )

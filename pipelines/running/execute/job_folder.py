@@ -1,0 +1,198 @@
+"""The folder of one job: on this machine, or in a store if remote workers write it; and the outcome of the job.
+
+The outcome is what a manifest names. Runners may run a part of a job twice, lose it in the middle, or report a job as
+done of which nothing ran. Files that a manifest does not name are ignored.
+"""
+
+import contextlib
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from groundtrace.pipelines.running.endings import JobIncomplete
+from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
+from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS, ShardEntry
+from groundtrace.storage.mirror import fetch
+from groundtrace.storage.remote_path import RemotePath, Stat
+
+SPOOL = "spool"
+"""The folder in a job's folder for the data of its shuffles."""
+BROUGHT_AT_ONCE = 8
+"""How many files are downloaded at a time."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A finished job: its folder, its shards, its artifacts by name, and the calls for elements of samples."""
+
+    folder: Path
+    shards: tuple[ShardEntry, ...]
+    artifacts: dict[str, str]
+    side: tuple[dict[str, Any], ...]
+
+    def files(self, name: str) -> list[Path]:
+        """The shards of a set, under the names that they were written with."""
+        return [self.folder / name / entry.file for entry in self.shards if entry.set == name]
+
+    @property
+    def ends(self) -> list[Path]:
+        """The tables of ends, one file for each shard."""
+        return [self.folder / ENDS / entry.ends for entry in self.shards]
+
+    @property
+    def records(self) -> list[Path]:
+        """The lists of records that were read; several files may name the same record."""
+        return sorted((self.folder / RECORDS).glob("*.parquet"))
+
+    def take_over(self, staging: Path) -> dict[str, FileEntry]:
+        """Move the shards and artifacts to their final names in ``staging``; returns their entries in ``run.json``."""
+        told: dict[str, FileEntry] = {}
+        for entry in self.shards:
+            (staging / entry.set).mkdir(exist_ok=True)
+            (self.folder / entry.set / entry.file).rename(staging / entry.set / entry.name)
+            told[f"{entry.set}/{entry.name}"] = FileEntry(entry.size_bytes, entry.sha256, entry.rows, entry.ids_sha256)
+        for name, text in self.artifacts.items():
+            data = text.encode()
+            (staging / name).write_bytes(data)
+            told[name] = FileEntry.of(data)
+        return dict(sorted(told.items()))
+
+
+@dataclass(frozen=True)
+class JobFolder:
+    """A job's local folder, and, for remote workers, the folder in a store that they write into."""
+
+    here: Path
+    remote: RemotePath | None = None
+
+    @property
+    def name(self) -> str:
+        """The path of the folder for the workers."""
+        return str(self.remote or self.here)
+
+    def read(self) -> Job:
+        """The job's outcome; its files are first downloaded if they are in a store.
+
+        Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete`, and
+        :class:`groundtrace.storage.places.StorageError` and OSError for a store that cannot be read.
+        """
+        if self.remote is not None:
+            self._bring(self.remote)
+        return read_job(self.here)
+
+    def take_over(self, job: Job, run: LocalRun) -> dict[str, FileEntry]:
+        """Stage the job's outputs in the run folder under their final names; returns their entries in ``run.json``."""
+        run.register_made(self.shards(job))
+        return job.take_over(run.staging)
+
+    def shards(self, job: Job) -> dict[str, RemotePath]:
+        """The job's shards in the store, by their final names; empty for a job on this machine."""
+        if self.remote is None:
+            return {}
+        return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
+
+    def _bring(self, remote: RemotePath) -> None:
+        """Download the lists of records read, the manifests, and the files that the manifests name."""
+        found = {str(path.relative_to(remote)): stat for path, stat in remote.walked().items()}
+        begun = (f"{RECORDS}/", MANIFEST)
+        self._bring_all(remote, {name: stat for name, stat in found.items() if name.startswith(begun)})
+        for job in jobs_in(self.here):
+            named = {f"{entry.set}/{entry.file}" for entry in job.shards}
+            named |= {f"{ENDS}/{entry.ends}" for entry in job.shards}
+            self._bring_all(remote, {name: found[name] for name in named & found.keys()})
+            for entry in job.shards:
+                _drop_unless(self.here / entry.set / entry.file, entry.sha256)
+
+    def _bring_all(self, remote: RemotePath, files: dict[str, Stat]) -> None:
+        def bring(name: str) -> None:
+            fetch(remote / name, files[name].st_size, self.here / name)
+
+        with ThreadPoolExecutor(BROUGHT_AT_ONCE) as pool:
+            list(pool.map(bring, files))
+
+
+@contextlib.contextmanager
+def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
+    """A folder for the files of one job, removed afterwards; :data:`SPOOL` in it holds the data of its shuffles.
+
+    Each job has its own, in an empty staging folder, so that what earlier or abandoned jobs wrote does not count. For
+    workers ``elsewhere`` it is in the store if the run folder is, and stays until the run's end.
+    """
+    run.clear_staging()
+    folder = run.staging / f"job-{uuid.uuid4().hex}"
+    for name in (*SETS, ENDS, RECORDS, SPOOL):
+        (folder / name).mkdir(parents=True)
+    try:
+        yield JobFolder(folder, run.remote_job(folder.name) if elsewhere else None)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop_unless(path: Path, sha256: str) -> None:
+    """Remove a file whose checksum differs from its manifest's: it then counts as missing."""
+    with contextlib.suppress(FileNotFoundError):
+        with path.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() == sha256:
+                return
+        path.unlink()
+
+
+def read_job(folder: Path) -> Job:
+    """The outcome of the job that wrote into ``folder``.
+
+    A job whose last step ran twice has several manifests with the same content for different files: the first complete
+    one counts. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is none.
+    """
+    wrong = "it left no manifest"
+    for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
+        job = _job_of(path)
+        wrong = f"{path.name} is cut short" if job is None else _missing(job)
+        if job is not None and not wrong:
+            return job
+    raise JobIncomplete(f"the runner reports that the job is done, but {wrong}: nothing was replaced")
+
+
+def jobs_in(folder: Path) -> list[Job]:
+    """The jobs of all manifests in the folder that are not cut short."""
+    found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
+    return [job for job in found if job is not None]
+
+
+def _job_of(path: Path) -> Job | None:
+    """The job that a manifest describes; None if it is cut short."""
+    with contextlib.suppress(ValueError):
+        lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
+        if lines and lines[-1] == {"lines": len(lines) - 1}:
+            return Job(
+                path.parent,
+                tuple(ShardEntry(**line["shard"]) for line in lines if "shard" in line),
+                {line["artifact"]: line["text"] for line in lines if "artifact" in line},
+                tuple(line["side"] for line in lines if "side" in line),
+            )
+    return None
+
+
+def _missing(job: Job) -> str:
+    """Which file of a job's manifest is missing or incomplete; "" if all are complete."""
+    for entry in job.shards:
+        path = job.folder / entry.set / entry.file
+        if not path.is_file() or path.stat().st_size != entry.size_bytes:
+            return f"the shard {path.name} is missing or cut short"
+    for path, rows in zip(job.ends, (entry.rows for entry in job.shards), strict=True):
+        try:
+            found = pq.read_metadata(path).num_rows
+        except (OSError, pa.ArrowException):
+            return f"{path.name}, which lists the records of a shard, is missing or cut short"
+        if found != rows:
+            return f"{path.name} lists {found} records, but its shard has {rows} rows"
+    return ""

@@ -1,0 +1,80 @@
+"""Before a stopped run ends, waits for its in-flight replies, which are paid for."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from groundtrace.inference.runtime import end_process, runtime
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.schemas.text import say
+
+LAST_REPLIES_S = 20.0
+"""How long a stopped run waits. Kubernetes and Slurm kill 30 s after they have sent SIGTERM."""
+SILENT_S = 1.0
+"""Workers without in-flight requests end sooner, and the user gets no message."""
+CLOSE_S = 2.0
+STOP_FILE = "stop"
+LOOK_EVERY_S = 0.1
+
+
+def await_last_replies(models: ModelsSettings) -> None:
+    """Send no more requests from this process, and wait for its in-flight replies."""
+    if runtime().drain(models, 0.0):
+        _tell()
+        runtime().drain(models, LAST_REPLIES_S)
+
+
+def await_workers(folder: Path) -> None:
+    """As :func:`await_last_replies`, for the worker processes that have a :class:`LastReplies` in the folder."""
+    (folder / STOP_FILE).touch()
+    began_s, is_told = time.monotonic(), False
+    while any(_is_alive(path) for path in folder.glob("[0-9]*")):
+        waited_s = time.monotonic() - began_s
+        if waited_s > LAST_REPLIES_S + CLOSE_S:
+            return
+        if waited_s > SILENT_S and not is_told:
+            is_told = True
+            _tell()
+        time.sleep(LOOK_EVERY_S)
+
+
+def _tell() -> None:
+    with contextlib.suppress(OSError):  # the terminal may be closed, which also stops a run
+        say(
+            f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for in-flight requests (Ctrl-C ends at once)",
+            file=sys.stderr,
+        )
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether the process whose id is the file's name is running and has not removed the file."""
+    try:
+        os.kill(int(path.name), 0)
+    except ProcessLookupError:
+        return False
+    return path.exists()
+
+
+class LastReplies:
+    """In a worker: marks in the folder that this process is running, until its last replies have come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())
+        self._ending: threading.Thread | None = None
+        with contextlib.suppress(FileNotFoundError):  # the command has ended already
+            self._mine.touch()
+
+    def look(self) -> None:
+        """Begin to wait for the last replies if the run is stopped."""
+        if self._ending is None and self._stop.exists():
+            self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)
+            self._ending.start()
+
+    def _end(self) -> None:
+        try:
+            end_process(LAST_REPLIES_S)
+        finally:
+            self._mine.unlink(missing_ok=True)

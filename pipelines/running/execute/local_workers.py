@@ -1,0 +1,123 @@
+"""Worker processes on this machine that end with their run, and a run that ends if a worker is killed.
+
+Beam's own runner waits for ever for a process that was killed, such as one that used too much memory; and the workers
+of a command that was killed continue their calls for minutes.
+"""
+
+import atexit
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
+
+from groundtrace.pipelines.running.endings import RunPaused
+from groundtrace.pipelines.running.execute.last_replies import LastReplies, await_workers
+
+LOOK_EVERY_S = 0.5
+_THREAD = "run_worker"
+"""Beam's name for the threads that wait for a worker process; such a thread raises if its process failed."""
+
+
+class WorkersRunner(FnApiRunner):
+    """Beam's runner with worker processes ``python -c code``.
+
+    Raises :class:`groundtrace.pipelines.running.endings.RunPaused` if one of them ends before its work is done.
+    """
+
+    def __init__(self, python: str, code: str, **more: Any) -> None:
+        self._wanted = tempfile.TemporaryDirectory(prefix="groundtrace-workers-")
+        # Workers import from this process's paths only, and only the parent handles the signals that stop a command.
+        # SIGTERM and SIGHUP get an empty handler instead of SIG_IGN, which the programs that a worker starts would
+        # inherit.
+        where = "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+        where += "; [signal.signal(each, lambda *_: None) for each in (signal.SIGTERM, signal.SIGHUP)]"
+        where += f"; sys.path[:] = {sys.path!r}"
+        ending = f"from {__name__} import end_with; end_with({os.getpid()}, {self._wanted.name!r})"
+        command = f"exec {shlex.quote(python)} -c {shlex.quote(f'{where}; {ending}; {code}')}"
+        super().__init__(default_environment=SubprocessSDKEnvironment.from_command_string(command), **more)
+        self._failed: list[str] = []
+        self._is_at_work = False
+
+    def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
+        """Beam's method, which raises RunPaused if a worker is killed."""
+        if threading.current_thread() is not threading.main_thread():  # which alone handles signals
+            return super().run_pipeline(*arguments, **more)
+        said_before, threading.excepthook = threading.excepthook, self._tell
+        handled_before = signal.signal(signal.SIGUSR1, self._stop)
+        try:
+            return super().run_pipeline(*arguments, **more)
+        finally:
+            signal.signal(signal.SIGUSR1, handled_before)
+            threading.excepthook = said_before
+
+    @contextlib.contextmanager
+    def maybe_profile(self) -> Iterator[None]:
+        """Wraps all that the workers do, but not Beam's wait for their end; ends the workers if a run stops."""
+        with super().maybe_profile():
+            self._is_at_work = True
+            try:
+                yield
+            except RunPaused:
+                self._wanted.cleanup()  # otherwise Beam would wait for the work that they have begun
+                raise
+            except KeyboardInterrupt:
+                try:
+                    await_workers(Path(self._wanted.name))
+                finally:
+                    self._wanted.cleanup()
+                raise
+            finally:
+                self._is_at_work = False
+
+    def _tell(self, failed: threading.ExceptHookArgs) -> None:
+        if not Path(self._wanted.name).is_dir():
+            return  # the workers were told to end, so Beam's threads lose their connections
+        if failed.thread is None or failed.thread.name != _THREAD:
+            threading.__excepthook__(failed)
+        elif self._is_at_work:
+            self._failed.append(str(failed.exc_value))
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        if self._is_at_work:
+            raise RunPaused(
+                f"a worker process was killed ({self._failed[0]}), usually because memory ran out: run the same "
+                "command again, with fewer --direct_num_workers if it happens again"
+            )
+
+
+def leave() -> None:
+    """End this worker process when its work is done.
+
+    Runs the exit handlers, but leaves the memory to the system: freeing every object takes a second, and Beam waits for
+    one worker after the other.
+    """
+    atexit._run_exitfuncs()
+    os._exit(0)
+
+
+def end_with(parent: int, wanted: str) -> None:
+    """In a worker: end this process when its parent has ended, or when the folder ``wanted`` is gone.
+
+    Before the parent removes the folder, it waits for the last replies of this process.
+    """
+    last = LastReplies(Path(wanted))
+
+    def look() -> None:
+        while os.getppid() == parent and Path(wanted).is_dir():
+            last.look()
+            time.sleep(LOOK_EVERY_S)
+        os._exit(1)
+
+    threading.Thread(target=look, name="end_with", daemon=True).start()

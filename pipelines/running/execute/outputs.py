@@ -1,0 +1,126 @@
+"""Writes a run's ends, which a DAG returns, into the files of its job; the driver checks and takes them over.
+
+JOB/<set>/        shards, under names of the attempt that wrote each
+JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.ends`)
+JOB/records/      which records were read, by number and id
+JOB/manifest-*    written when all of these are complete: an entry for each shard, the artifacts, the calls of samples
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection
+
+from groundtrace.pipelines.running.plan.wiring import Wired
+from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
+from groundtrace.schemas.records import Draft, Rejected
+from groundtrace.stages.plumbing.ends import READ_SCHEMA, SideCalls, end_data
+from groundtrace.stages.plumbing.rows import Row, RowContext, rejected_row, rl_row, sft_row
+from groundtrace.stages.plumbing.shard_files import (
+    RECORDS,
+    artifact_line,
+    attempt_name,
+    side_line,
+    write_manifest,
+    write_table,
+)
+from groundtrace.stages.write_shards import ShardSettings, ShardTarget, SizedRow, WriteShards, size_row
+from groundtrace.storage.places import Place, place
+from groundtrace.vision.media import MediaRoots
+
+RECORDS_AT_ONCE = 50_000
+
+
+def write_ends(
+    wired: Wired,
+    shared: RowContext,
+    job: str,
+    roots: MediaRoots,
+    write: ShardSettings,
+) -> None:
+    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest last."""
+    ends, folder = wired.ends, place(job, roots.storage)
+    rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
+    for number, read in enumerate(wired.read):
+        _ = read | f"NoteRecords{number or ''}" >> beam.ParDo(_NoteRecords(folder / RECORDS))
+    sides: list[tuple[str, PCollection, Callable[..., Row], Any]] = [
+        (name, drafts, as_row, schema)
+        for name, drafts, as_row, schema in (
+            ("sft", ends.sft, sft_row, sft_schema(shared.added.get("sft", ()), shared.other_traces)),
+            ("rl", ends.rl, rl_row, rl_schema(shared.added.get("rl", ()))),
+        )
+        if drafts is not None
+    ]
+    lines: list[Any] = []
+    for name, drafts, as_row, schema in sides:
+        rows: Any = drafts | f"{name.capitalize()}Rows" >> beam.Map(_sized, as_row, shared)
+        lines.append(rows | f"Write{name.capitalize()}" >> WriteShards(ShardTarget(job, name, schema, roots), write))
+    rejected_rows: Any = rejected | "RejectedRows" >> beam.Map(_rejected_row, shared)
+    target = ShardTarget(job, "rejected", rejected_schema(shared.added.get("rejected", ())), roots)
+    lines.append(rejected_rows | "WriteRejected" >> WriteShards(target, write))
+    for name, text in ends.artifacts.items():
+        lines.append(text | f"Artifact:{name}" >> beam.Map(_artifact, name).with_output_types(str))
+    for number, calls in enumerate(wired.side_calls):
+        lines.append(calls | f"SideLines{number}" >> beam.Map(_side).with_output_types(str))
+    keyed: Any = lines | "Lines" >> beam.Flatten() | "Keyed" >> beam.Map(_keyed).with_output_types(tuple[str, str])
+    _ = keyed | "AllLines" >> beam.GroupByKey() | "WriteManifest" >> beam.Map(_manifest, folder)
+
+
+class _NoteRecords(beam.DoFn):
+    """Writes number and id of each record that was read; twice if a runner reads the record twice."""
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+
+    def start_bundle(self) -> None:
+        self._read: list[tuple[int, str]] = []
+
+    def process(self, record: tuple[int, str]) -> None:
+        """Note the record."""
+        self._read.append(record)
+        if len(self._read) >= RECORDS_AT_ONCE:
+            self._write()
+
+    def finish_bundle(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        if self._read:
+            numbers, ids = zip(*self._read, strict=True)
+            table = pa.Table.from_arrays([pa.array(numbers), pa.array(ids)], schema=READ_SCHEMA)
+            write_table(self._folder / attempt_name("read.parquet"), table)
+        self._read = []
+
+
+def _artifact(text: str, name: str) -> str:
+    return artifact_line(name, text)
+
+
+def _side(calls: SideCalls) -> str:
+    return side_line(calls)
+
+
+def _keyed(line: str) -> tuple[str, str]:
+    return "manifest", line
+
+
+def _manifest(keyed: tuple[str, Iterable[str]], job: Place) -> str:
+    return write_manifest(job, list(keyed[1]))
+
+
+def _sized(draft: Draft, as_row: Callable[[Draft, RowContext], Row], shared: RowContext) -> SizedRow:
+    return size_row(as_row(draft, shared), _media_bytes(draft), end_data(draft))
+
+
+def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
+    draft = rejected.draft if shared.rejected_images else None
+    media_bytes = 0 if draft is None else _media_bytes(draft)
+    return size_row(rejected_row(rejected, shared), media_bytes, end_data(rejected))
+
+
+def _media_bytes(draft: Draft) -> int:
+    """The size of a row's media in bytes: the originals' files and the overlays drawn on them."""
+    images = [image for medium in draft.question.media for image in medium.frames or (medium,)]
+    return sum(image.size_bytes for image in (*images, *draft.overlays))

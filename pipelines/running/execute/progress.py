@@ -1,0 +1,200 @@
+"""The live view of a local run: the stages' progress, the run's tokens and cost, its errors and the time left.
+
+In a terminal a table that redraws itself; otherwise a line every few seconds if the figures have changed. Worker
+processes and remote workers count their stages themselves: of those only tokens and cost are shown.
+"""
+
+import contextlib
+import itertools
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from groundtrace.inference.flow.notes import waiting
+from groundtrace.pipelines.running.execute.running_totals import NotesReader, RunningTotals
+from groundtrace.schemas.text import counted, say
+from groundtrace.stages.plumbing.metrics import StageProgress, board
+from groundtrace.stages.plumbing.stage_list import StageList
+
+REDRAW_S = 0.5
+LINE_EVERY_S = 5.0
+LOOK_EVERY_S = 0.5
+RATE_OVER_S = 60.0
+MIN_RATE_OVER_S = 5.0
+"""The longest and the shortest time over which the rate of calls is measured, from which the time left is estimated."""
+StagesBefore = Mapping[str, str]
+"""For each stage, the stage before it, whose kept records are its input."""
+
+
+@contextlib.contextmanager
+def show_progress(
+    stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None
+) -> Iterator[None]:
+    """Show the board on stderr while the body runs, and its last state when it ends.
+
+    ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only
+    one). The run's processes note in the folder ``notes`` what they wait for and what they use
+    (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if ``expected_calls`` is known.
+    """
+    stop = threading.Event()
+    show = _redraw if sys.stderr.isatty() else _print_lines
+    view = RunView(stages, part, notes, expected_calls)
+    thread = threading.Thread(target=show, args=(stop, view), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+class RunView:
+    """The view of a run. ``expected_calls`` is how many calls it makes in all, None if unknown."""
+
+    def __init__(self, stages: StageList, part: str = "", notes: str = "", expected_calls: float | None = None) -> None:
+        self.part = part
+        self._before, self._notes, self._reader = stages_before(stages), notes, NotesReader(notes)
+        self._expected = expected_calls
+        self._calls: deque[tuple[float, int]] = deque()
+
+    def drawn(self) -> Group:
+        """The table, with tokens, cost, the time left and the waits below it."""
+        table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
+        below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
+        return Group(table, *map(Text, below), *map(Text, self.waits()))
+
+    def line(self) -> str:
+        """The present state in one line; empty before the first stage or request."""
+        stages, so_far = board(), self._reader.read()
+        shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
+        if not stages and so_far.requests:
+            shown[0] = f"requests sent {so_far.requests}"
+        return "; ".join(part for part in shown if part)
+
+    def waits(self) -> list[str]:
+        """What the run waits for, a line each."""
+        return waiting(self._notes) if self._notes else []
+
+    def _left_text(self, now_s: float) -> str:
+        calls = sum(stage.calls for stage in board().values())
+        self._calls.append((now_s, calls))
+        while self._calls[0][0] < now_s - RATE_OVER_S:
+            self._calls.popleft()
+        left_s = run_left_s(self._calls, self._expected)
+        return "" if left_s is None else f"about {duration_text(left_s)} left of the run"
+
+
+def _redraw(stop: threading.Event, view: RunView) -> None:
+    with Live(view.drawn(), console=Console(stderr=True), refresh_per_second=4) as live:
+        while not stop.wait(REDRAW_S):
+            live.update(view.drawn())
+        live.update(view.drawn())
+
+
+def _print_lines(stop: threading.Event, view: RunView) -> None:
+    """Print changed figures every few seconds, and at once when the run begins to wait or continues."""
+    shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
+    while True:
+        ended = stop.wait(LOOK_EVERY_S)
+        waits = view.waits()
+        if not ended and time.monotonic() < next_s and bool(waits) == waited:
+            continue
+        for line in waits or (["the servers are back"] if waited and not ended else []):
+            say(view.part + line, file=sys.stderr)
+        waited, next_s = bool(waits), time.monotonic() + LINE_EVERY_S
+        line = view.line()
+        if line and line != shown:
+            say(view.part + line, file=sys.stderr)
+            shown = line
+        if ended:
+            return
+
+
+def stages_before(stages: StageList) -> StagesBefore:
+    """For each stage whose input is exactly what the stage before it keeps, that stage before."""
+    passed = [stage for stage in stages if not stage.is_sample]
+    return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
+
+
+def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
+    """How many elements the stage will see; None if the stage before it is not known."""
+    known = stages.get(before.get(stage, ""))
+    return known.kept if known else None
+
+
+def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
+    """Seconds left at the rate of the last seconds; None if unknown."""
+    finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
+    if total is None or not rate or finished >= total:
+        return None
+    return (total - finished) / rate
+
+
+def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
+    """Seconds until the run has made all ``expected`` calls; None if unknown.
+
+    The rate is that of ``calls``: pairs of a time in seconds and how many calls were made by then.
+    """
+    (began_s, first), (now_s, made) = calls[0], calls[-1]
+    if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
+        return None
+    return (expected - made) * (now_s - began_s) / (made - first)
+
+
+def duration_text(seconds: float) -> str:
+    """Returns ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def taken_text(so_far: RunningTotals) -> str:
+    """The run's tokens, cost and failed tries; empty if there are none."""
+    parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
+    parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
+    taken = [", ".join(parts)] if parts else []
+    if so_far.failed_tries:
+        limited = f" ({so_far.rate_limited} with HTTP 429)" if so_far.rate_limited else ""
+        failed = counted(so_far.failed_tries, "try failed", "tries failed")
+        taken.append(f"{failed}{limited}, the last: {so_far.last_error}")
+    return "; ".join(taken)
+
+
+def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
+    """The board as a table."""
+    names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
+    table = Table(*names, box=None, title=title, title_justify="left")
+    now_s = time.monotonic()
+    for name, progress in stages.items():
+        done, total = progress.kept + progress.rejected, total_of(name, stages, before)
+        rate, left = progress.per_second(now_s), eta_s(progress, total, now_s)
+        cells = [name, done, total if total is not None else "", progress.rejected, f"{rate:.0f}" if rate else ""]
+        cells += [progress.in_flight or "", progress.requests or "", progress.cached or ""]
+        table.add_row(*map(str, cells), "" if left is None else f"{left:.0f} s")
+    return table
+
+
+def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
+    """The board in one line: the first stage that waits for replies, or else the latest; empty without stages.
+
+    Stages behind a waiting stage have done all that reached them, which does not show how far the run is.
+    """
+    if not stages:
+        return ""
+    name = next((name for name, each in stages.items() if each.in_flight), next(reversed(stages)))
+    progress = stages[name]
+    total = total_of(name, stages, before)
+    of = f"/{total}" if total is not None else ""
+    calls = sum(p.requests for p in stages.values()), sum(p.cached for p in stages.values())
+    done, in_flight = progress.kept + progress.rejected, sum(p.in_flight for p in stages.values())
+    flying = f", in flight {in_flight}" if in_flight else ""
+    sent = f"calls sent {calls[0]}, from the cache {calls[1]}{flying}"
+    return f"{name}: {done}{of} done, {progress.rejected} rejected; {sent}"

@@ -1,0 +1,57 @@
+"""Chooses the runner of a job."""
+
+import logging
+import sys
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
+from apache_beam.portability.api import beam_provision_api_pb2
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+from apache_beam.runners.portability.portable_runner import JobServiceHandle
+from apache_beam.runners.runner import PipelineRunner
+
+from groundtrace.pipelines.running.execute.local_workers import WorkersRunner
+from groundtrace.schemas.coding import RECORD_MODULES
+from groundtrace.schemas.registry import configured_plugins
+
+
+def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
+    """The portable runner on this machine; None if the options name a runner, which Beam then creates.
+
+    Beam's own default would first try to download a runner binary. It would not pass to its worker processes on this
+    machine the pipeline's options, such as those of a file system, nor the contents of ``recipe_file`` (its stages and
+    prompts), nor the plug-ins of the config.
+    """
+    if options.view_as(StandardOptions).runner:
+        return None
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return FnApiRunner()
+    direct.direct_running_mode = "in_memory"  # otherwise Beam would use its own worker command
+    given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
+    told = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
+    return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(told))
+
+
+def _worker_code(recipe_file: Path | None) -> str:
+    """The Python code that a worker process on this machine runs."""
+    lines: list[str] = []
+    quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
+    if quiet:
+        lines += ["import logging, os, sys", "logging.disable()"]
+    if recipe_file is not None:
+        lines += ["from groundtrace.pipelines.running.plan.loading import adopt_file"]
+        lines += [f"adopt_file({str(recipe_file)!r})"]
+    if plugins := configured_plugins():
+        lines += ["from groundtrace.schemas.registry import use_plugins", f"use_plugins({plugins!r})"]
+    lines += [f"import {', '.join(sorted(RECORD_MODULES))}"]
+    lines += ["from apache_beam.runners.worker.sdk_worker_main import main"]
+    if quiet:  # Beam prints each exception there too
+        lines += ["sys.stderr = open(os.devnull, 'w')"]
+    lines += [
+        "import sys",
+        "main(sys.argv)",
+        "from groundtrace.pipelines.running.execute.local_workers import leave",
+        "leave()",
+    ]
+    return "; ".join(lines)

@@ -1,0 +1,38 @@
+"""The plan of a run with a target: how many questions each wave draws.
+
+A wave runs the whole DAG on the questions whose ids hash below a threshold, including those of the waves before, whose
+replies come from the cache. All sizes depend on counts only.
+"""
+
+MIN_FIRST_WAVE = 32
+FIRST_PER_ROW = 4
+MIN_GROWTH, MAX_GROWTH = 1.5, 8.0
+_HASH_BITS = 64
+
+
+def first_share(target: int, questions: int | None) -> float:
+    """The share of the questions that the first wave draws; 0 (only count them) when their number is not known."""
+    if questions is None:
+        return 0.0
+    wanted = max(MIN_FIRST_WAVE, FIRST_PER_ROW * target)
+    return min(1.0, wanted / questions) if questions else 1.0
+
+
+def next_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
+    """The share that the next wave draws, when ``drawn`` of the ``questions`` gave ``accepted`` rows, too few.
+
+    The yield seen is extrapolated with two standard deviations to spare, so that a further wave is seldom needed. A
+    wave is at least 1.5 times and at most 8 times as large as the one before.
+    """
+    if share <= 0:
+        return first_share(target, questions)
+    wanted = (target + 2 * target**0.5) * (drawn + 1) / (accepted + 1)
+    grown = wanted / questions if questions else 1.0
+    return min(1.0, max(grown, MIN_GROWTH * share), MAX_GROWTH * share)
+
+
+def threshold(share: float) -> str:
+    """The hash below which this share of all ids is, for :class:`groundtrace.stages.plumbing.recipe.Draw`."""
+    if share >= 1:
+        return ""
+    return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

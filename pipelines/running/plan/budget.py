@@ -1,0 +1,60 @@
+"""The spending limit of a run, over all its worker processes and waves."""
+
+from dataclasses import dataclass, replace
+
+from groundtrace.inference.endpoint import kind_of
+from groundtrace.inference.flow.budget import budget_path, share_budget
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines.running.plan.options import OptionError
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """The most that a run may spend in all, in US dollars and in tokens in and out (None: no bound)."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.usd is not None and not 0 < self.usd < float("inf"):
+            raise OptionError(f"--budget-usd must be a positive number of dollars, got {self.usd}")
+        if self.tokens is not None and self.tokens < 1:
+            raise OptionError(f"--budget-tokens must be at least 1, got {self.tokens}")
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a limit is set."""
+        return self.usd is not None or self.tokens is not None
+
+    def check_prices(self, models: ModelsSettings) -> None:
+        """Refuse a limit in dollars if an endpoint has no price: the limit would never be reached.
+
+        A declared 0 is a price; a model in the worker process needs no price. Raises
+        :class:`groundtrace.pipelines.running.plan.options.OptionError`.
+        """
+        if self.usd is None:
+            return
+        used = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
+        missing = {
+            name: endpoint.prices_left_out
+            for name, endpoint in sorted(used.items())
+            if endpoint.prices_left_out and not kind_of(endpoint.kind).in_process
+        }
+        if missing:
+            named = ", ".join(f"endpoints.{name}.{price}" for name, prices in missing.items() for price in prices)
+            raise OptionError(
+                f"--budget-usd {self.usd:g} cannot be kept without a price for {', '.join(missing)}: set {named} "
+                "(0 for a free server), or use --budget-tokens"
+            )
+
+    def kept(self, models: ModelsSettings) -> ModelsSettings:
+        """The settings for the workers of a run, which share this budget.
+
+        The folder of the run's notes holds the budget: in a file that is created here, or in slices if that folder is
+        in a store (:mod:`groundtrace.inference.flow.sliced_budget`).
+        """
+        if not self.bounded or not models.notes:
+            return models
+        if (path := budget_path(models.notes)) is not None:
+            share_budget(path, self.usd, self.tokens)
+        return replace(models, budget_usd=self.usd, budget_tokens=self.tokens)

@@ -1,0 +1,121 @@
+"""Checks, without opening media, that the endpoints can do what a recipe asks of them for this input."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from groundtrace.config.extras import MissingExtra, require_extra
+from groundtrace.grading.answers.registry import ANSWER_TYPES, evident_type
+from groundtrace.inference.preflight import unfit_for
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.text import counted
+from groundtrace.stages.plumbing.stage_list import StageList
+from groundtrace.stages.sources.base import ANSWER_FIELDS, RowSettings, Source
+from groundtrace.stages.sources.registry import format_of
+from groundtrace.vision.frames import CLIP_MODULES
+
+SCANNED_RECORDS = 1000
+VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".mpeg", ".mpg"})
+
+
+@dataclass(frozen=True)
+class MediaScan:
+    """The media of the first ``records``: the most that one record has, and how many records have a video."""
+
+    records: int = 0
+    most_media: int = 0
+    videos: int = 0
+
+
+def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> MediaScan:
+    """Scan the media fields of the first records, if the input's format can list them without reading media."""
+    found = itertools.chain.from_iterable(format_of(source).media(source, rows) for source in sources)
+    records = most_media = videos = 0
+    for field in itertools.islice(found, most_records):
+        media = field if isinstance(field, list) else [field]
+        records += 1
+        most_media = max(most_media, len(media))
+        videos += any(_is_video(medium) for medium in media)
+    return MediaScan(records, most_media, videos)
+
+
+@dataclass(frozen=True)
+class AnswerScan:
+    """The gold answers of the first ``records``: how many are free text, which a judge grades."""
+
+    records: int = 0
+    free_texts: int = 0
+
+
+def scan_answers(sources: Sequence[Source], rows: RowSettings, most_records: int = SCANNED_RECORDS) -> AnswerScan:
+    """Scan the gold answers of the first records, if the input's format can list them without reading media."""
+    found = itertools.chain.from_iterable(format_of(source).answers(source, rows) for source in sources)
+    kept = list(itertools.islice(found, most_records))
+    return AnswerScan(len(kept), sum(map(_is_free_text, kept)))
+
+
+def _is_free_text(fields: Mapping[str, Any]) -> bool:
+    answer, named, choices = (fields.get(name) for name in ANSWER_FIELDS)
+    if not isinstance(answer, str) or not answer.strip():
+        return False
+    choices = tuple(map(str, choices)) if isinstance(choices, list) and choices else None
+    kind = ANSWER_TYPES[str(named)] if str(named) in ANSWER_TYPES else evident_type(answer, choices)
+    return kind.needs_judge(answer, choices if kind.keeps_choices else None)
+
+
+def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
+    """The problems, and the notes, of a run without a judge; one line each.
+
+    Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. Free text is
+    therefore a problem if the run writes RL rows, and a note otherwise.
+    """
+    if not scan.free_texts or models.judges_text:
+        return [], []
+    found = f"{scan.free_texts} of the first {counted(scan.records, 'record')} have free text as their gold answer"
+    if not has_rl:
+        return [], [
+            f"{found}, and no judge reads them: answers in other words are unscored; set roles.judge to a model"
+        ]
+    return [
+        f"{found}, which RL rows cannot have without a judge that reads text: set roles.judge, or remove these records"
+    ], []
+
+
+def _is_video(medium: object) -> bool:
+    name = medium.get("path") if isinstance(medium, Mapping) else medium
+    return isinstance(name, str) and PurePosixPath(name).suffix.lower() in VIDEO_SUFFIXES
+
+
+def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
+    """The problems (what an endpoint must do and cannot) and the notes; one line each."""
+    problems, notes = unfit_for(models, stages.asks), list[str]()
+    if scan.videos:
+        try:
+            require_extra("video", "reading clips", *CLIP_MODULES)
+        except MissingExtra as error:
+            problems.append(f"{scan.videos} of the first {scan.records} records have a clip, but {error}")
+    whole = {ask.role for ask in stages.asks if ask.all_media}
+    with_schema = {ask.role for ask in stages.asks if any(load_prompt(name).reply_schema for name in ask.prompts)}
+    used = {role: endpoint for role, endpoint in models.roles if role in stages.roles_asked}
+    for name in sorted(set(used.values())):
+        roles = sorted(role for role, endpoint in used.items() if endpoint == name)
+        settings = models.endpoint(roles[0])
+        seeing = [role for role in roles if role in whole]
+        several = f"{name} ({', '.join(seeing)}) takes one image per request, but "
+        remedy = f"set endpoints.{name}.multi_image if it takes more"
+        if scan.most_media > 1 and seeing and not settings.multi_image:
+            problems.append(f"{several}the input has records with {scan.most_media}; {remedy}")
+        if scan.videos and seeing and not settings.multi_image:
+            problems.append(
+                f"{several}{scan.videos} of the first {scan.records} records have a clip, shown as frames; {remedy}"
+            )
+        asked = [role for role in roles if role in with_schema]
+        if asked and not settings.structured_output:
+            notes.append(
+                f"{name} ({', '.join(asked)}) takes no reply schema: only its prompt asks for JSON, and a malformed "
+                f"reply is repaired at most {settings.repair_attempts} times"
+            )
+    return problems, notes

@@ -1,0 +1,87 @@
+"""Checks a plan before anything is written."""
+
+import os
+from pathlib import Path
+
+from groundtrace.inference.endpoint import check_extras
+from groundtrace.inference.serving import kinds_to_serve
+from groundtrace.pipelines.running.plan.inputs import check_fields, count_records
+from groundtrace.pipelines.running.plan.local_run import RunFolderError
+from groundtrace.pipelines.running.plan.options import OptionError, check_in_store, see_no_disk
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.publishing.figures import InspectError, read_config, read_summary
+from groundtrace.stages.sources.registry import format_of
+from groundtrace.storage.places import is_remote
+
+
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
+
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
+    :class:`groundtrace.publishing.figures.InspectError` for a damaged config in the folder, and
+    :class:`groundtrace.config.extras.MissingExtra`.
+    """
+    arguments = plan.arguments
+    arguments.budget.check_prices(plan.models_asked)
+    if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
+        raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
+    if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
+        check_extras(plan.models.endpoint(role) for role in plan.roles)
+    check_fields(plan.input, plan.settings.input)
+    _check_apart(plan)
+    if see_no_disk(plan.options):
+        sources = [("--input", source.path) for source in plan.input.sources]
+        check_in_store([*sources, ("--output", plan.folder.name), ("--cache", plan.models.cache_path)])
+    plan.folder.check(plan.input.fingerprint, arguments.resume)
+    read_config(plan.folder.root)  # the run is compared with it at its end
+    if arguments.limit is not None and arguments.resume:
+        _check_replaced(plan, arguments.limit, arguments.measure)
+
+
+def _check_apart(plan: Plan) -> None:
+    """Refuse a run folder inside a folder that is read whole: the next run would read it too."""
+    read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
+    if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
+        raise RunFolderError(
+            f"{plan.folder.root} is inside the input, all of whose files are read: choose another --output"
+        )
+
+
+def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
+    """Refuse to put a part of the input in the place of a finished run that read more of it.
+
+    Raises :class:`RunFolderError`. A preview may take the place of any preview.
+    """
+    try:
+        held = read_summary(plan.folder.root, checked=False)
+    except InspectError:
+        return  # no finished run, or none that can be read
+    records, most = held.counts.input, count_records(plan.context.sources, limit)
+    if records > (limit if most is None else most) and not (preview and held.forecast is not None):
+        raise RunFolderError(
+            f"{plan.folder.name} holds a finished run of {records} records, which this run of fewer records "
+            "would replace: choose another --output"
+        )
+
+
+def check_cache(plan: Plan) -> None:
+    """Raises :class:`OptionError` if the folder of the cache cannot be made or written, or the cache's files cannot be
+    kept there; passes if the cache is remote.
+    """
+    if not plan.is_local or is_remote(plan.models.cache_path):
+        return
+    named, path = plan.arguments.cache or "", Path(plan.models.cache_path)
+    which = f"--cache {named}" if named else f"the cache {path.parent}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{which}: cannot make this folder ({error.strerror}): name another") from error
+    log, remedy = path.parent / "log", "move it away, or name another with --cache"
+    if path.is_dir():
+        raise OptionError(f"{which}: {path} is a folder, not the cache's file: {remedy}")
+    if log.exists() and not log.is_dir():
+        raise OptionError(f"{which}: {log} is a file, not the cache's folder: {remedy}")
+    for held in (path.parent, path, log):
+        if held.exists() and not os.access(held, os.W_OK):
+            raise OptionError(f"{which}: {held} cannot be written: name another folder, or change its rights")

@@ -1,0 +1,61 @@
+"""Checks a config against the stages that the recipe wires with it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from groundtrace.config.settings import ConfigError
+from groundtrace.inference.endpoint import COORDINATE_ROLES, is_embedded, is_real
+from groundtrace.schemas.arrow import CORE, EARLIER
+from groundtrace.stages.plumbing.stage_list import StageList
+
+JUDGES = frozenset({"judge", "second_judge"})
+"""Roles that read what others have seen: a real judge says nothing of the images."""
+
+
+def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a config with which the stages cannot work, or would do harm.
+
+    ``given`` are the values that the user has set.
+    """
+    _check_roles(stages, settings)
+    check_kept_names(stages, settings.input.keep)
+    named = given.get("roles", {})
+    _check_embedded(stages, settings, frozenset(named if isinstance(named, Mapping) else ()))
+
+
+def _check_roles(stages: StageList, settings: Any) -> None:
+    """Refuse a config that gives no endpoint to a role that the stages ask."""
+    for stage in stages:
+        for ask in stage.asks:
+            if ask.required and not settings.roles.get(ask.role):
+                raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
+
+
+def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
+    """Refuse to keep columns of the input under names that have another meaning in the rows. Raises ConfigError."""
+    taken = {name.casefold() for name in (*CORE, *EARLIER, *(column.name for column in stages.adds))}
+    if name := next((name for name in names if name.casefold() in taken), ""):
+        raise ConfigError(
+            f"input.keep: every row already has a column {name.casefold()}: rename the input's column, or leave it out"
+        )
+
+
+def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
+    """Refuse to let the embedded engine look at what real models look at, where nobody said so.
+
+    It finds drawn shapes. On photographs it finds nothing, so that good traces would be rejected; and a segmenter that
+    finds no mask is as bad when it is named in the config.
+    """
+    roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
+    real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))
+    if not real or settings.allow_embedded:
+        return
+    for role in (*COORDINATE_ROLES, "segmenter"):
+        if role not in roles or not is_embedded(settings.endpoints[roles[role]]):
+            continue
+        beside = f"roles.{role} is the embedded engine, which finds drawn shapes only, beside roles.{real[0]}"
+        if role == "segmenter":
+            no_masks = 'leave it out with roles.segmenter = "" (boxes then replace masks)'
+            raise ConfigError(f"{beside}: choose another, {no_masks}, or set allow_embedded = true")
+        if role not in named:
+            raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")

@@ -1,0 +1,229 @@
+"""Forecasts a run of the whole input from an earlier one or a preview: calls, cost, yield and time of workers.
+
+Calls, cost and yield have a 95 % interval. The constants on workers are from our benchmarks:
+
+| constant | command | date |
+|---|---|---|
+| ``RECORD_S`` | ``benchmarks/bench_pipeline_overhead.py --flat --profile``, steady | 2026-11-22 |
+| ``CALL_S`` | ``benchmarks/bench_saturation.py`` | 2026-11-21 |
+| ``START_S`` | a job of 20 records on a worker that installs the staged wheels (docs/workers.md) | 2026-11-23 |
+
+All on one core of an AMD EPYC, a shared virtual machine.
+"""
+
+import contextlib
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.config.settings import config_sha256
+from groundtrace.pipelines.running.plan.inputs import count_records
+from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.publishing.figures import InspectError, read_summary
+from groundtrace.rewards.blindness import blind_text
+from groundtrace.schemas.intervals import CONFIDENCE, wilson
+from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import counted
+from groundtrace.schemas.usage import Usage
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.plumbing.stage_list import StageList, max_calls, max_kept
+
+RECORD_S = (1 / 104.9, 1 / 11.2)
+"""Seconds of a core for a record, its replies in the cache: drawings of 400×100 px, camera pictures of 1280×960 px."""
+CALL_S = (1.1e-3, 2.2e-3)
+"""Seconds of a core for a call: text, and with an image of 60 KB."""
+START_S = 64.0
+"""Seconds until a worker that has to install our requirements begins to work; a custom image saves them."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """``n`` values by their sum and the sum of their squares."""
+
+    n: int
+    total: float
+    squares: float
+
+    def predict(self, records: int) -> tuple[float, float, float]:
+        """The total over ``records`` of which the ``n`` are a part, with Student's prediction interval.
+
+        One value does not show the spread: the interval is then from the sum seen to infinity.
+        """
+        rest = max(0, records - self.n)
+        mean = self.total / self.n
+        middle = self.total + rest * mean
+        if not rest:
+            return middle, middle, middle
+        if self.n < 2:
+            return middle, self.total, math.inf
+        variance = max(0.0, self.squares - self.total * mean) / (self.n - 1)
+        half = t_quantile(self.n - 1) * math.sqrt(variance * rest * (rest + self.n) / self.n)
+        return middle, max(self.total, middle - half), middle + half
+
+
+def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
+    """Student's two-sided quantile: the t that a variable of that many degrees of freedom stays within.
+
+    Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom (Abramowitz and
+    Stegun 26.7.3 and 26.7.4); beyond 200 by their expansion 26.7.5 around the normal quantile.
+    """
+    if degrees < 1:
+        raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")
+    if degrees > 200:
+        z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
+        return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+    low, high = 0.0, 1.0
+    while _within(high, degrees) < confidence:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, degrees) < confidence else (low, middle)
+    return (low + high) / 2
+
+
+def _within(t: float, degrees: int) -> float:
+    """P(|T| <= t)."""
+    angle = math.atan(t / math.sqrt(degrees))
+    cosine = math.cos(angle)
+    odd = degrees % 2
+    term = cosine if odd else 1.0
+    total = term if degrees > 1 else 0.0
+    for k in range(2 + odd, degrees, 2):
+        term *= cosine * cosine * (k - 1) / k
+        total += term
+    return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
+
+
+def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
+    """The forecast for an input of ``total`` records, from the previewed ones.
+
+    The calls of stages that look at a sample grow up to the stage's own bound, those behind a stage that draws a sample
+    up to the calls of that many records; every other call grows with the records.
+
+    All calls are priced as if they were sent, so a preview from the cache forecasts the same. The interval of calls and
+    cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; few records give
+    wide intervals.
+    """
+    counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
+    if total is None:
+        return "forecast: the size of this input is not known"
+    if not seen:
+        return "forecast: the input has no records"
+    if figures is None:
+        raise ValueError("the forecast is that of a preview")
+    n = int(figures["records"])
+    calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
+    cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
+    known = Usage(calls=int(figures["calls"]), worth_usd=figures["worth_usd"])
+    for stage, side in _side_calls(summary, stages):
+        factor = _growth(side.calls, total / seen, max_calls(stage, settings))
+        calls = _shifted(calls, side.calls * factor)
+        cost = _shifted(cost, side.worth_usd * factor)
+        known += Usage(calls=side.calls, worth_usd=side.worth_usd)
+    for usage, factor in _drawn_calls(summary, total / seen, stages, settings):
+        calls = _shifted(calls, usage.calls * (factor - total / seen))
+        cost = _shifted(cost, usage.worth_usd * (factor - total / seen))
+    share = known.worth_usd / cost[0] if cost[0] else known.calls / calls[0] if calls[0] else 0.0
+    lines = [f"forecast for {counted(total, 'record')} from {seen}, at the prices of the config"]
+    lines.append(f"  calls: {calls[0]:.0f} (95 %: {calls[1]:.0f} to {_number(calls[2])})")
+    lines.append(f"  cost: ${cost[0]:.2f} (95 %: ${cost[1]:.2f} to {_dollars(cost[2])})")
+    lines.append(f"  already in the cache: {known.calls} calls, ${known.worth_usd:.2f} ({share:.0%})")
+    for name in summary.sets:
+        low, high = wilson(counts.rows(name), seen)
+        lines.append(
+            f"  {name} rows: {counts.rows(name) / seen * total:.0f} (95 %: {low * total:.0f} to {high * total:.0f})"
+        )
+    if summary.blind is not None:
+        lines.append(f"  {blind_text(summary.blind)}")
+    return "\n".join(lines)
+
+
+def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
+    """How many calls ``total`` records take, extrapolated from a run with the same settings over some records."""
+    sides = _side_calls(summary, stages)
+    factor = total / summary.counts.input
+    of_records = summary.usage.calls - sum(side.calls for _, side in sides)
+    of_samples = (side.calls * _growth(side.calls, factor, max_calls(stage, settings)) for stage, side in sides)
+    of_drawn = sum(usage.calls * (growth - factor) for usage, growth in _drawn_calls(summary, factor, stages, settings))
+    return of_records * factor + of_drawn + sum(of_samples)
+
+
+def calls_to_expect(plan: Plan) -> float | None:
+    """The estimated calls of the whole run; None without an earlier run in the run folder or beside it.
+
+    Also None if the input's size is not known.
+    """
+    earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
+    return expected_calls(earlier, total, plan.stages, plan.settings) if earlier and total else None
+
+
+def _earlier_run(plan: Plan) -> RunSummary | None:
+    sha256 = config_sha256(plan.settings)
+    for folder in (plan.folder, *plan.folder.beside(plan.input.fingerprint)):
+        with contextlib.suppress(InspectError):
+            summary = read_summary(folder.root, checked=False)
+            if (summary.recipe, summary.config_sha256) == (plan.recipe.name, sha256) and summary.counts.input:
+                return summary
+    return None
+
+
+def worker_hours(records: float, calls: float) -> tuple[float, float]:
+    """The fewest and the most hours of one core for so many records and calls, without waiting for servers."""
+    least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
+    return least / 3600, most / 3600
+
+
+def workers_text(records: float, calls: float) -> str:
+    """The line of a forecast on workers."""
+    least, most = worker_hours(records, calls)
+    return (
+        f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "
+        f"{START_S:.0f} s more for each worker without a custom image; the time of waiting for servers is not included"
+    )
+
+
+def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
+    """The calls of the stages that look at a sample; they belong to the run and not to a record."""
+    samples = {stage.name: stage for stage in stages if stage.is_sample}
+    return [
+        (samples[name], usage)
+        for role in summary.ledger.values()
+        for name, usage in role.stages.items()
+        if name in samples
+    ]
+
+
+def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
+    """The calls of the stages behind a drawn sample, with their growth factor.
+
+    ``records`` is the factor by which the records grow.
+    """
+    most, found = None, list[tuple[Usage, float]]()
+    for stage in stages:
+        told = summary.stages.get(stage.name)
+        if most is not None and told is not None and told.read and not stage.is_sample:
+            growth = _growth(told.read, records, most)
+            found += [
+                (role.stages[stage.name], growth) for role in summary.ledger.values() if stage.name in role.stages
+            ]
+        bound = None if told is None else max_kept(stage, settings)
+        most = most if bound is None else bound
+    return found
+
+
+def _growth(seen: int, records: float, most: int | None) -> float:
+    """The growth factor of the ``seen`` calls or records of a sample if the records grow by the factor ``records``."""
+    return min(records, max(1.0, most / seen)) if seen and most is not None else records
+
+
+def _shifted(interval: tuple[float, float, float], by: float) -> tuple[float, float, float]:
+    return interval[0] + by, interval[1] + by, interval[2] + by
+
+
+def _number(value: float) -> str:
+    return "unknown" if math.isinf(value) else f"{value:.0f}"
+
+
+def _dollars(value: float) -> str:
+    return "unknown" if math.isinf(value) else f"${value:.2f}"

@@ -1,0 +1,153 @@
+"""Finds the input that ``--input`` names, by trying each input format in turn."""
+
+import difflib
+import hashlib
+import itertools
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+from groundtrace.pipelines.running.endings import RunPaused
+from groundtrace.pipelines.running.plan.columns import missing_fields
+from groundtrace.pipelines.running.plan.local_run import local_path
+from groundtrace.schemas.errors import UserError
+from groundtrace.stages.sources import registry
+from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source
+from groundtrace.stages.sources.hf_datasets import DataSets
+from groundtrace.stages.sources.rows import media_column
+from groundtrace.stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
+from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
+from groundtrace.storage.places import (
+    STANDARD,
+    Place,
+    StorageSettings,
+    StoreUnavailable,
+    check_bucket,
+    is_in_store,
+    place,
+)
+
+AS_IT_IS = RowSettings()
+_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
+
+
+def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
+    """The input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
+
+    Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
+    :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
+    :class:`groundtrace.pipelines.running.endings.RunPaused` for a store that is unreachable.
+    """
+    if not name.strip():
+        raise InputError("--input is empty")
+    try:
+        path = place(name, storage) if is_in_store(name) else local_path(name)
+        found = _ask_formats(name, path, rows)
+    except UserError:
+        raise
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
+    except OSError as error:
+        raise InputError(f"cannot read the input {name}: {error.strerror or error}") from error
+    except (ValueError, RuntimeError) as error:  # such as a pattern with ** in a wrong place, or a link to itself
+        raise InputError(f"cannot read the input {name}: {error}") from error
+    _check_columns(rows, found)
+    found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
+    if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
+        told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
+        found = replace(found, sources=tuple(told))
+    return _with_files(found, rows, storage)
+
+
+def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
+    """How many records the input holds; None if they cannot be counted without reading media.
+
+    ``limit`` keeps the first records of the whole input.
+    """
+    total = 0
+    for source in sources:
+        found = registry.format_of(source).count(source)
+        if found is None:
+            return None
+        share = source.share_of(limit)
+        total += found if share is None else min(found, share)
+    return total
+
+
+def first_rows(found: Input) -> list[Row]:
+    """The first rows of an input, unchanged; empty if they cannot be read before a run."""
+    rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
+    return list(itertools.islice(rows, FIRST_ROWS))
+
+
+def seen_shape(found: Input) -> Shape:
+    """The shape that the input's columns and first rows have."""
+    return shape_of(found.columns, first_rows(found))
+
+
+def check_fields(found: Input, rows: RowSettings) -> None:
+    """Raise :class:`InputError` if the input evidently lacks a required field: each record would be rejected."""
+    check_questions(found, rows)
+    if not found.columns:
+        return
+    are_rows = all(source.kind != "jsonl" for source in found.sources)
+    missing = missing_fields(found.columns, rows, are_rows)
+    if missing:
+        names = ", ".join(sorted(found.columns))
+        shape = seen_shape(found) if rows.shape == Rows.name else SHAPES[Rows.name]
+        seen = f"it looks like {shape.title}" if shape.name != Rows.name else f"its columns are {names}"
+        raise InputError(
+            f"{found.name} has no column for {', '.join(missing)} ({seen}): "
+            f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name them"
+        )
+
+
+def check_questions(found: Input, rows: RowSettings) -> None:
+    """Raise :class:`InputError` for a folder of images without questions, which a column map cannot add."""
+    if found.columns == {"image"} and "question" not in rows.constants:
+        raise InputError(
+            f"{found.name} holds images and no questions: list them in one .csv file in that folder, "
+            "with the columns image, question and answer, and name that file"
+        )
+
+
+def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
+    absent: list[NothingHere] = []
+    for each in registry.formats():
+        try:
+            return each.find(name, path, rows)
+        except NothingHere as error:
+            absent.append(error)
+    check_bucket(path)
+    *files, last = map(str, absent)
+    raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {_REMEDY}") from absent[-1]
+
+
+def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
+    """The input, with the content of the other files that its shape reads added to its fingerprint."""
+    digest = hashlib.sha256(found.fingerprint.encode())
+    names = SHAPES.named(rows.shape).files(rows)
+    for name in names:
+        path = f"{found.media_root}/{name}"
+        try:
+            path = place(found.media_root, storage) / name
+            with path.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise InputError(f"cannot read {path} ({why}): correct its path in the config's [input]") from error
+    return replace(found, fingerprint=digest.hexdigest()) if names else found
+
+
+def _check_columns(rows: RowSettings, found: Input) -> None:
+    """Raise InputError for columns to map or to keep that the input lacks; skipped if its columns are unknown."""
+    names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
+    named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
+    for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:
+        if names and column not in names:
+            near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"its columns are {', '.join(names)}"
+            raise InputError(f"{key}: the input has no column {column!r}; {hint}")
+    if (media := media_column(rows, found.columns)) in rows.keep:
+        remedy = "every row already has them as images, with their names in media_names: leave the column out"
+        raise InputError(f"input.keep: the column {media!r} holds the media; {remedy}")

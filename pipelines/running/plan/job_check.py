@@ -1,0 +1,125 @@
+"""Checks a job for other machines before it is planned: Beam would retry for minutes."""
+
+import os
+import re
+import shutil
+import socket
+from pathlib import Path
+
+import grpc
+from apache_beam.options.pipeline_options import (
+    FlinkRunnerOptions,
+    GoogleCloudOptions,
+    JobServerOptions,
+    PipelineOptions,
+    PortableOptions,
+    SparkRunnerOptions,
+    TestOptions,
+)
+
+from groundtrace.config.extras import require_extra
+from groundtrace.pipelines.running.plan.options import OptionError, runner_name
+
+CONNECT_S, ANSWER_S = 1.0, 5.0
+"""Timeouts for a job server to accept a connection, and then to answer on it."""
+_BUCKET = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
+_STORES = ("gs://", "s3://")
+
+
+def check_job(options: PipelineOptions) -> None:
+    """Check the options of a job; each error has one line and comes within seconds.
+
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`, and
+    :class:`groundtrace.config.extras.MissingExtra` for Dataflow if its packages are missing.
+    """
+    runner = runner_name(options)
+    _check_locations(options)
+    if runner == "dataflowrunner":
+        _check_dataflow(options)
+    elif is_dry_run(options):
+        raise OptionError("--dry_run needs --runner=DataflowRunner: with other runners, use `beam validate`")
+    if runner in ("portablerunner", "sparkrunner", "flinkrunner"):
+        _check_job_server(options, runner)
+
+
+def is_dry_run(options: PipelineOptions) -> bool:
+    """Whether the job is built and not submitted."""
+    return str(options.view_as(TestOptions).dry_run).lower() not in ("false", "none", "0", "")
+
+
+def _check_locations(options: PipelineOptions) -> None:
+    google = options.view_as(GoogleCloudOptions)
+    for option in ("temp_location", "staging_location"):
+        location = getattr(google, option) or ""
+        if not location.startswith(_STORES):
+            continue
+        bucket, slash, _ = location.split("://", 1)[1].partition("/")
+        if not _BUCKET.fullmatch(bucket):
+            raise OptionError(
+                f"--{option}={location}: {bucket!r} is not the name of a bucket: 3 or more lower-case letters, digits, "
+                "'-', '_' and '.', the first and last a letter or digit"
+            )
+        if not slash:
+            raise OptionError(f"--{option}={location}: name a folder in the bucket, such as {location}/beam")
+
+
+def _check_dataflow(options: PipelineOptions) -> None:
+    google = options.view_as(GoogleCloudOptions)
+    require_extra("gcp", "--runner=DataflowRunner", "google.cloud.dataflow", "google.cloud.storage")
+    if not google.project:
+        raise OptionError("--runner=DataflowRunner needs --project=PROJECT, the id of your Google Cloud project")
+    if not google.region and not os.environ.get("CLOUDSDK_COMPUTE_REGION"):
+        raise OptionError("--runner=DataflowRunner needs --region=REGION, such as europe-west4")
+    if not google.temp_location:
+        raise OptionError("--runner=DataflowRunner needs --temp_location=gs://BUCKET/FOLDER, where it stages files")
+    for option in ("temp_location", "staging_location"):
+        location = getattr(google, option)
+        if location and not location.startswith("gs://"):
+            raise OptionError(f"--{option}={location}: Dataflow's workers read gs://BUCKET/FOLDER only")
+
+
+def _check_job_server(options: PipelineOptions, runner: str) -> None:
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    if endpoint:
+        if endpoint != "embed":
+            _check_endpoint(endpoint)
+    elif runner == "portablerunner":
+        raise OptionError("--runner=PortableRunner needs --job_endpoint=HOST:PORT, where a job server listens")
+    else:
+        _check_java(options, runner)
+
+
+def _check_endpoint(endpoint: str) -> None:
+    """Raise OptionError if no job server answers at the endpoint."""
+    host, colon, port = endpoint.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise OptionError(f"--job_endpoint={endpoint} must be HOST:PORT, such as localhost:8099")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+    except OSError as error:
+        said = error.strerror or str(error)
+        raise OptionError(f"no job server at {endpoint} ({said}): start it, see docs/engines.md") from error
+    with grpc.insecure_channel(endpoint) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
+        except grpc.FutureTimeoutError as error:
+            raise OptionError(f"the server at {endpoint} is not a job server: see docs/engines.md") from error
+
+
+def _check_java(options: PipelineOptions, runner: str) -> None:
+    """Raise OptionError if the job server that Beam would start itself cannot start: no jar or no Java."""
+    spark = options.view_as(SparkRunnerOptions)
+    flink = options.view_as(FlinkRunnerOptions)
+    is_spark = runner == "sparkrunner"
+    option = "spark_job_server_jar" if is_spark else "flink_job_server_jar"
+    jar = spark.spark_job_server_jar if is_spark else flink.flink_job_server_jar
+    if jar and "://" not in jar and not Path(jar).is_file():
+        raise OptionError(f"--{option}={jar}: there is no such file")
+    java = options.view_as(JobServerOptions).job_server_java_launcher
+    needs_java = not (spark.spark_submit_uber_jar if is_spark else flink.flink_submit_uber_jar)
+    if needs_java and shutil.which(java) is None:
+        kind = "Spark" if is_spark else "Flink"
+        raise OptionError(
+            f"--runner={kind}Runner starts a job server with {java}, which is not installed here: "
+            "install it, or name a server that runs with --job_endpoint=HOST:PORT"
+        )

@@ -1,0 +1,231 @@
+"""The run folder: its lock, the input that it belongs to, and how new outputs replace old ones in one step.
+
+RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
+RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
+RUN/ledger/      what all runs of the folder paid       RUN/previous/    the outputs that the last change replaced
+RUN/.fresh.json  since when replies count, after ``--fresh``
+RUN/failed.html  why the last run did not finish; gone when the next one begins
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
+from pathlib import Path
+
+from groundtrace.pipelines.running.plan.freshness import begin_fresh
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.errors import UserError
+from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.files import is_unfinished, locked, write_atomically
+from groundtrace.storage.places import Place, RemotePath
+
+_FORMER_ARTIFACTS = ["rubrics.json"]  # of runs whose run.json does not name them
+SETS = ("sft", "rl", "rejected")
+MAX_NEIGHBOURS = 8
+_COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
+"""In the staging folder: the replaced outputs, the mark that all were moved there, and the mark to keep them."""
+STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
+"""Names that every run may write; a recipe's artifacts are beside them, named in ``run.json``."""
+
+
+class RunFolderError(UserError):
+    """The folder cannot be used for this run; the message says why and what to do."""
+
+
+class LocalRun:
+    """A run folder on a disk, ``root``.
+
+    :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is one in a store: ``root`` is then its working copy.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @property
+    def place(self) -> Place:
+        """Where the user finds the folder."""
+        return self.root
+
+    @property
+    def staging(self) -> Path:
+        """The folder in which outputs are written before they replace the old ones."""
+        return self.root / ".staging"
+
+    @property
+    def previous(self) -> Path:
+        """The old outputs that the last run with a different result replaced."""
+        return self.root / "previous"
+
+    @property
+    def name(self) -> str:
+        """The folder's path or URL for the user."""
+        return str(self.place)
+
+    @property
+    def cache_path(self) -> str:
+        """The file of this run's reply cache."""
+        return f"{self.place}/cache/replies.sqlite"
+
+    def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
+        """The run folders beside this one that have the same input and a reply cache, the newest first.
+
+        A run finds in them the replies that its preview has paid for.
+        """
+        found: list[tuple[float, LocalRun]] = []
+        for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
+            folder = LocalRun(marker.parent)
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # not a run folder, or unreadable
+                if folder.root != self.root and json.loads(marker.read_text("utf-8"))["fingerprint"] == fingerprint:
+                    found.append((Path(folder.cache_path).stat().st_mtime, folder))
+        return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
+
+    def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
+        """Claim the folder for this input, and clear what an interrupted run left.
+
+        With ``fresh`` no earlier reply counts.
+
+        If ``resume`` is False, another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
+        before. Cached replies stay: they are found by content. Raises :class:`RunFolderError` and
+        :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError`.
+        """
+        self.check(fingerprint, resume)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            self._finish_commit()
+            claim = json.dumps({"input": input_name, "fingerprint": fingerprint}, indent=1)
+            others = self._is_others(fingerprint)
+            if not others:
+                write_atomically(self.root / RUN_MARKER, claim)
+            shutil.rmtree(self.staging, ignore_errors=True)
+            self.staging.mkdir()
+            (self.root / FAILED_PAGE).unlink(missing_ok=True)
+            if others:
+                write_atomically(self.staging / RUN_MARKER, claim)
+            if fresh:
+                begin_fresh(self.root)
+        except OSError as error:
+            raise RunFolderError(
+                f"cannot write {self.root}: {error.strerror or error}: choose another --output"
+            ) from error
+
+    def clear_staging(self) -> None:
+        """Remove the staged files; the folder's outputs stay."""
+        for path in self.staging.iterdir():
+            if path.name != RUN_MARKER:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def check(self, fingerprint: str, resume: bool) -> None:
+        """Raise RunFolderError if it is not a run folder or, with ``resume``, another input's; changes nothing."""
+        marker = self.root / RUN_MARKER
+        if self.root.exists() and not self.root.is_dir():
+            raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
+        for folder in (self.staging, self.root / "media", self.root / "ledger"):
+            if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+                raise RunFolderError(f"{folder} is a file, where a run needs a folder: move it away")
+        for file in (self.root / ".lock", self.root / FAILED_PAGE):
+            if file.is_dir() and not file.is_symlink():
+                raise RunFolderError(f"{file} is a folder, where a run needs a file: move it away")
+        if not marker.exists():
+            if self.root.exists() and any(not _is_ours(entry.name) for entry in self.root.iterdir()):
+                raise RunFolderError(f"{self.root} is not empty and not a run folder: choose another --output")
+            return
+        try:
+            known = json.loads(marker.read_text("utf-8"))
+            name, found = str(known["input"]), str(known["fingerprint"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunFolderError(f"{self.name} is not a run folder: choose another --output") from error
+        if found != fingerprint and resume:
+            raise RunFolderError(
+                f"{self.name} belongs to the input {name} ({found[:12]}): choose another --output, "
+                f"or pass --resume never to replace its outputs"
+            )
+
+    def _is_others(self, fingerprint: str) -> bool:
+        """Whether the folder belongs to another input."""
+        marker = self.root / RUN_MARKER
+        return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
+
+    def _outputs(self) -> list[str]:
+        """The names of the outputs in the folder, ``run.json`` last; it names the artifacts."""
+        told = self.root / "run.json"
+        try:
+            summary = json.loads((told if told.exists() else self.staging / _REPLACED / told.name).read_text("utf-8"))
+            artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
+        except (OSError, ValueError, AttributeError):
+            artifacts = _FORMER_ARTIFACTS
+        names = [*(name for name in artifacts if name == Path(name).name), *STAGED]
+        return [name for name in names if (self.root / name).exists()]
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder for one writing process.
+
+        Raises :class:`RunFolderError`, in a store :class:`groundtrace.storage.lease.Held`, if another process holds it.
+        """
+        with locked(self.root, RunFolderError):
+            yield
+
+    def bring_notes(self) -> None:
+        """Download the notes of remote workers on their requests if the folder is in a store."""
+
+    def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
+        """A path of this folder as the workers see it; ``elsewhere``: they see no disk of this machine."""
+        return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
+
+    def remote_job(self, name: str) -> RemotePath | None:
+        """A folder for the files of a job's remote workers, removed when the folder is unlocked; None on a disk."""
+        return None
+
+    def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
+        """Register outputs, by their final names, that are in the store already; none on a disk."""
+
+    def commit(self, keep_previous: bool = False) -> None:
+        """Replace the old outputs by the staged ones; ``run.json`` last, as the mark of a complete run.
+
+        ``keep_previous`` keeps the old ones in RUN/previous. If the process is killed meanwhile, the next
+        :meth:`prepare` finishes the commit: all outputs of one of the two runs are on the disk at any time.
+        """
+        if keep_previous:
+            (self.staging / _KEEP).touch()
+        (self.staging / _REPLACED).mkdir()
+        self._finish_commit()
+
+    def _finish_commit(self) -> None:
+        """Finish a commit that was begun."""
+        replaced, moved, keep = (self.staging / name for name in _COMMITTING)
+        if not replaced.is_dir():
+            return
+        if not moved.exists():
+            for name in reversed(self._outputs()):
+                (self.root / name).rename(replaced / name)
+            moved.touch()
+        staged = (path.name for path in self.staging.iterdir() if path.name not in _COMMITTING)
+        for name in sorted(staged, key="run.json".__eq__):
+            if name not in STAGED:
+                (self.root / name).unlink(missing_ok=True)  # an artifact that no run.json names
+            (self.staging / name).rename(self.root / name)
+        if keep.exists():
+            shutil.rmtree(self.previous, ignore_errors=True)
+        replaced.rename(self.previous if keep.exists() else self.staging / "old")
+        shutil.rmtree(self.staging)
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a file in a folder without a marker comes from a run that began to claim the folder."""
+    return name == ".lock" or is_unfinished(name)
+
+
+def local_path(name: str) -> Path:
+    """The path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # an unknown user: an ordinary name
+        return Path(name)
+
+
+def real_path(name: str) -> Path:
+    """The path without links. Links in a cycle stay, and nothing can be written there."""
+    return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them

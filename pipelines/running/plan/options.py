@@ -1,0 +1,144 @@
+"""The Beam options of a run: parsed once, and what they say of where its workers are."""
+
+import argparse
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from apache_beam.options.pipeline_options import (
+    DirectOptions,
+    PipelineOptions,
+    PortableOptions,
+    SetupOptions,
+    StandardOptions,
+)
+from apache_beam.runners.runner import create_runner
+
+from groundtrace.schemas.coding import RECORD_MODULES
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.text import counted, without_password
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.storage.places import is_remote
+
+LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
+CLOUD_RUNNERS = ("dataflowrunner",)
+"""Their workers see no folder of this machine. Those of other engines may."""
+_PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
+"""The option with the place of a runner's workers, if no job server is named."""
+
+
+class OptionError(UserError, ValueError):
+    """An option of the run that cannot be used, such as one that no Beam option class defines."""
+
+
+def pipeline_options(flags: Sequence[str]) -> Options:
+    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or crash on."""
+    if any("\n" in flag.strip() for flag in flags):
+        raise OptionError("a Beam option has several lines: if $(…) gives the options, write it without quotes")
+    flags = _with_word(flags)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for options in _option_classes(PipelineOptions):
+        if "_add_argparse_args" in vars(options):
+            options._add_argparse_args(_Tolerant(parser))
+    try:
+        _, unknown = parser.parse_known_args(list(flags))
+    except argparse.ArgumentError as error:
+        raise OptionError(f"Beam option {error}") from error
+    for flag in unknown:
+        known = [name for action in parser._actions for name in action.option_strings]
+        near = difflib.get_close_matches(flag.split("=")[0], known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError(f"unknown Beam option {flag!r}{hint}")
+    options = Options(list(flags), save_main_session=False)
+    workers = options.view_as(DirectOptions).direct_num_workers
+    if workers < 0:
+        raise OptionError(f"--direct_num_workers must be at least 0 (one for each core), got {workers}")
+    named = options.view_as(StandardOptions).runner
+    if named:
+        try:
+            create_runner(named)
+        except (ValueError, ImportError, AttributeError) as error:
+            raise OptionError(f"--runner={named}: {str(error).splitlines()[0]}") from error
+    options.view_as(SetupOptions).beam_plugins = sorted(RECORD_MODULES)
+    return options
+
+
+def _with_word(flags: Sequence[str]) -> list[str]:
+    """The flags with ``=True`` after a bare ``--dry_run``: Beam would refuse it, or take the next option as value."""
+    ended = [*flags, "--"]
+    return [
+        "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag
+        for place, flag in enumerate(flags)
+    ]
+
+
+def runner_name(options: PipelineOptions) -> str:
+    """The runner that the options name, in lower case and without its module; "" for the one on this machine.
+
+    Beam takes ``Dataflow`` for ``DataflowRunner``; its runner for tests sends the same job to the same service.
+    """
+    name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
+    whole = name if not name or name.endswith("runner") else f"{name}runner"
+    return "dataflowrunner" if whole == "testdataflowrunner" else whole
+
+
+def is_local(options: PipelineOptions) -> bool:
+    """Whether all workers run on this machine."""
+    return runner_name(options) in ("", *LOCAL_RUNNERS)
+
+
+def runner_line(options: PipelineOptions) -> str:
+    """The user's line on the runner and its workers: their number, or the place or server where they run."""
+    named = options.view_as(StandardOptions).runner
+    if is_local(options):
+        direct = options.view_as(DirectOptions)
+        number = direct.direct_num_workers
+        workers = counted(number, "worker") if number else "a worker for each core"
+        return f"runner: {named or 'this machine'}, {workers} ({direct.direct_running_mode})"
+    endpoint = options.view_as(PortableOptions).job_endpoint
+    option = _PLACES.get(runner_name(options), "")
+    place = f"job server {endpoint}" if endpoint else options.get_all_options().get(option)
+    return without_password(f"runner: {named}, {place}" if place else f"runner: {named}")
+
+
+def see_no_disk(options: PipelineOptions) -> bool:
+    """Whether the workers certainly see no folder of this machine."""
+    return runner_name(options) in CLOUD_RUNNERS
+
+
+def check_in_store(named: Iterable[tuple[str, str]]) -> None:
+    """Refuse folders of this machine for workers that see none; ``named`` are options with their values.
+
+    A name that is neither a local path nor a URL, such as the id of a data set of the Hub, passes. Raises
+    :class:`OptionError`.
+    """
+    for option, name in named:
+        if not is_remote(name) and (option != "--input" or Path(name).exists()):
+            raise OptionError(
+                f"{option} {name}: Dataflow's workers cannot read this machine's disk: name a place in a store, such "
+                "as gs://BUCKET/FOLDER"
+            )
+
+
+class _Tolerant:
+    """Adds arguments to a parser, and skips those that it has: Beam declares a few options twice."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: object) -> None:
+        known = {name for action in self._parser._actions for name in action.option_strings}
+        if not known.intersection(names):
+            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+
+    def add_mutually_exclusive_group(self, **_: object) -> "_Tolerant":
+        return self
+
+    add_argument_group = add_mutually_exclusive_group
+
+
+def _option_classes(cls: type) -> list[type]:
+    found = []
+    for child in cls.__subclasses__():
+        found += [child, *_option_classes(child)]
+    return found

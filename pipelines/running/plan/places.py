@@ -1,0 +1,68 @@
+"""Finds the places that a command names: the run folder of ``--output``, and the reply cache of ``--cache``."""
+
+from pathlib import Path
+
+from groundtrace.pipelines.running.plan.local_run import STAGED, LocalRun, RunFolderError, real_path
+from groundtrace.pipelines.running.plan.options import OptionError
+from groundtrace.pipelines.running.plan.store_run import LEDGER, MEDIA, PREVIOUS, StoreRun
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.schemas.text import excerpt
+from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.lease import FOLDER as LEASE
+from groundtrace.storage.object_store import SCHEMES
+from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, is_remote, place, storage_of
+
+FILE = "replies.sqlite"
+OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, ".staging", ".lock")
+"""Names in a run folder that each run rewrites or removes."""
+
+
+def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
+    """The run folder that ``--output`` names, on a disk or in a store.
+
+    Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for an impossible path and for a URL
+    that holds something else than a run, and :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
+    used.
+    """
+    target = place(name, storage)
+    return StoreRun(target) if isinstance(target, RemotePath) else LocalRun(_root_on_disk(name))
+
+
+def _root_on_disk(name: str) -> Path:
+    """The path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
+    scheme, colon, rest = name.partition(":")
+    if not name:
+        raise RunFolderError("--output is empty: name a folder")
+    if colon and scheme in SCHEMES:
+        raise RunFolderError(
+            f"{name} is not a URL: write {scheme}://{rest.lstrip('/')}, or ./{name} for a local folder"
+        )
+    try:
+        name.encode()  # run.json and the card name the folder, in UTF-8
+        root = real_path(name)
+        root.exists()
+    except UnicodeEncodeError as error:
+        raise RunFolderError(f"cannot write {name!a}: the name is not UTF-8: choose another --output") from error
+    except OSError as error:
+        raise RunFolderError(f"cannot write {excerpt(name)}: {error.strerror}: choose another --output") from error
+    return root
+
+
+def cache_path(named: str | None, folder: LocalRun) -> str:
+    """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
+
+    Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for a place that a run would delete, and
+    :class:`groundtrace.storage.places.StorageError` for an invalid URL.
+    """
+    if not named:
+        return folder.cache_path
+    root = folder.place
+    cache = place(named, storage_of(root)) if is_remote(named) else real_path(named)
+    if root in cache.parents:
+        inside = str(cache)[len(str(root)) + 1 :].split("/")[0]
+        if inside in OF_THE_RUN:
+            raise OptionError(
+                f"--cache {named}: each run rewrites {inside} in its folder, so the replies there would be lost: name "
+                f"another folder, such as {root}/cache"
+            )
+    return f"{named.rstrip('/')}/{FILE}" if is_remote(named) else f"{cache}/{FILE}"

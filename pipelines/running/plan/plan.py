@@ -1,0 +1,155 @@
+"""What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from groundtrace.config.settings import given_values, load_config
+from groundtrace.inference.endpoint import extras_of
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.pipelines.running.plan.budget import RunBudget
+from groundtrace.pipelines.running.plan.config_check import check_config
+from groundtrace.pipelines.running.plan.inputs import find_input
+from groundtrace.pipelines.running.plan.job_check import check_job
+from groundtrace.pipelines.running.plan.loading import PipelineError, load_recipe, recipe_file
+from groundtrace.pipelines.running.plan.local_run import LocalRun
+from groundtrace.pipelines.running.plan.options import is_local, pipeline_options
+from groundtrace.pipelines.running.plan.places import cache_path, named_folder
+from groundtrace.pipelines.running.plan.wiring import Wired, stages_of, wire
+from groundtrace.stages.plumbing.options import Options
+from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
+from groundtrace.stages.plumbing.stage_list import StageList
+from groundtrace.stages.sources.base import Input
+from groundtrace.storage.places import extras_for
+from groundtrace.vision.media import MediaRoots
+
+
+@dataclass(frozen=True)
+class RunArguments:
+    """The arguments of a run.
+
+    ``fresh`` ignores replies that were requested before this command
+    (:mod:`groundtrace.pipelines.running.plan.freshness`). ``measure`` counts the calls and the cost of each record, for
+    a preview's forecast. ``replace`` lets a run that keeps no rows replace one that has rows.
+    """
+
+    pipeline: str
+    input: str
+    output: str
+    config: str | None = None
+    overrides: Sequence[str] = ()
+    limit: int | None = None
+    cache: str | None = None
+    resume: bool = True
+    beam_options: Sequence[str] = ()
+    target_sft: int | None = None
+    budget: RunBudget = field(default_factory=RunBudget)
+    measure: bool = False
+    fresh: bool = False
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run made ready: what was asked for, and what was found for it.
+
+    Attributes:
+        arguments: the command line's.
+        options: the parsed Beam options. A runner changes its options, so each job gets a copy.
+        recipe: the recipe.
+        settings: the config, of the recipe's class.
+        stages: the stages that the recipe wires with these settings.
+        input: the input.
+        folder: the run folder.
+        models: the models of the roles that the stages ask.
+        context: what the recipe's ``build`` is given.
+    """
+
+    arguments: RunArguments
+    options: Options
+    recipe: Recipe
+    settings: Any
+    stages: StageList
+    input: Input
+    folder: LocalRun
+    models: ModelsSettings
+    context: RunContext
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all workers run on this machine."""
+        return is_local(self.options)
+
+    @property
+    def recipe_file(self) -> Path:
+        """The file of the recipe."""
+        return recipe_file(self.arguments.pipeline)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
+        return {role: name for role, name in self.models.roles if role in self.stages.roles_asked}
+
+    @property
+    def extras(self) -> set[str]:
+        """The extras of ours that this run needs wherever it runs."""
+        places = (*(source.path for source in self.input.sources), self.models.run_root, self.models.cache_path)
+        return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places)
+
+    @property
+    def models_asked(self) -> ModelsSettings:
+        """The models with these roles only."""
+        return replace(self.models, roles=tuple(sorted(self.roles.items())))
+
+    def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> Wired:
+        """Wires the recipe's DAG on a pipeline, for a run with that context; by default on one that nothing runs.
+
+        Raises what :func:`groundtrace.pipelines.running.plan.wiring.wire` raises, and
+        :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the stages are not those of the plan.
+        """
+        wired = wire(
+            self.recipe, pipeline or beam.Pipeline(options=Options([])), context or self.context, self.settings
+        )
+        if wired.stages != self.stages:
+            changed = [
+                stage.name
+                for stage in (*self.stages, *wired.stages)
+                if not (stage in self.stages and stage in wired.stages)
+            ]
+            raise PipelineError(
+                f"the recipe {self.recipe.name} wires other stages in the run than in its plan "
+                f"({', '.join(dict.fromkeys(changed)) or 'the order differs'}): make build depend on its settings only"
+            )
+        return wired
+
+
+def make_plan(arguments: RunArguments) -> Plan:
+    """Parse and check the Beam options, load the pipeline, the config and the input, and find the stages.
+
+    Raises their errors, touches nothing.
+    """
+    options = pipeline_options(arguments.beam_options)
+    check_job(options)
+    recipe = load_recipe(arguments.pipeline)
+    settings = load_config(recipe.settings, arguments.config, arguments.overrides)
+    found = find_input(arguments.input, settings.input, settings.storage)
+    folder = named_folder(arguments.output, settings.storage)
+    run_root = folder.seen_by_workers(folder.root, not is_local(options))
+    models = ModelsSettings(
+        endpoints=tuple(sorted(settings.endpoints.items())),
+        roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
+        cache_path=cache_path(arguments.cache, folder),
+        input_root=found.media_root,
+        run_root=run_root,
+        storage=settings.storage,
+    )
+    roots = MediaRoots(found.media_root, run_root, settings.storage)
+    context = RunContext(found.sources, roots, models, arguments.limit, Draw(target_sft=arguments.target_sft))
+    stages = stages_of(recipe, context, settings)
+    check_config(stages, settings, given_values(arguments.config, arguments.overrides))
+    models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))
+    context = replace(context, models=models)
+    return Plan(arguments, options, recipe, settings, stages, found, folder, models, context)

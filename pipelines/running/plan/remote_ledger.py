@@ -1,0 +1,89 @@
+"""Copies the ledger of a run folder between a store and this machine, in both directions.
+
+The driver writes its sums here, and workers on this machine their notes; workers elsewhere write notes into the store
+(:mod:`groundtrace.inference.flow.note_files`). A file that is deleted on the side that wrote it is deleted on the
+other.
+"""
+
+import contextlib
+import logging
+import threading
+from pathlib import Path
+
+from groundtrace.storage.mirror import fetch
+from groundtrace.storage.remote_path import RemotePath, Stat
+
+COPY_EVERY_S = 5.0
+LEDGER = "ledger"
+_log = logging.getLogger(__name__)
+
+
+class RemoteLedger:
+    """Copies ``ledger/`` between the run folder ``target`` in a store and ``root`` on this machine."""
+
+    def __init__(self, target: RemotePath, root: Path) -> None:
+        self._target, self._root = target, root
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._brought: dict[str, Stat] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def bring(self) -> None:
+        """Download what others have noted in the store since the last time. Raises OSError if it is unreachable."""
+        with self._lock:
+            there = {str(path.relative_to(self._target)): stat for path, stat in self._there().items()}
+            for name, stat in there.items():
+                if name not in self._sent and self._brought.get(name) != stat:
+                    with contextlib.suppress(FileNotFoundError):  # such as a note that was deleted meanwhile
+                        fetch(self._target / name, stat.st_size, self._root / name)
+                        self._brought[name] = stat
+            for name in self._brought.keys() - there.keys():
+                (self._root / name).unlink(missing_ok=True)
+                del self._brought[name]
+
+    def send(self) -> None:
+        """Upload what was noted here, and delete there what was deleted here. Raises OSError."""
+        with self._lock:
+            here = self._here()
+            for name, stamp in here.items():
+                if name not in self._brought and self._sent.get(name) != stamp:
+                    with contextlib.suppress(FileNotFoundError):
+                        (self._target / name).write_bytes((self._root / name).read_bytes())
+                        self._sent[name] = stamp
+            for name in (self._sent.keys() | self._brought.keys()) - here.keys():
+                (self._target / name).unlink(missing_ok=True)
+                self._sent.pop(name, None)
+                self._brought.pop(name, None)
+
+    def begin(self) -> None:
+        """Start a thread that brings and sends every :data:`COPY_EVERY_S` seconds."""
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._keep_copying, name="ledger", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop copying; :meth:`send` uploads what was noted last."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _keep_copying(self) -> None:
+        while not self._ended.wait(COPY_EVERY_S):
+            try:
+                self.bring()
+                self.send()
+            except Exception as error:  # any error: copying is retried, and the last :meth:`send` raises
+                _log.warning("the ledger of %s could not be copied, trying again: %s", self._target, error)
+
+    def _here(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for path in sorted((self._root / LEDGER).rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # a note that was deleted since
+                if path.is_file() and not path.name.startswith("."):
+                    stat = path.stat()
+                    found[path.relative_to(self._root).as_posix()] = stat.st_size, stat.st_mtime_ns
+        return found
+
+    def _there(self) -> "dict[RemotePath, Stat]":
+        return dict((self._target / LEDGER).walked())

@@ -1,0 +1,89 @@
+"""Reads, checks and decodes the first records of an input as a run does it, without models."""
+
+import itertools
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from groundtrace.grading.input_record import InvalidRecord, parse_record
+from groundtrace.schemas.records import Draft, RawRecord
+from groundtrace.schemas.text import excerpt
+from groundtrace.stages.ingest_records import (
+    DUPLICATE_ID,
+    MEDIA_MISSING,
+    MEDIA_NOT_ALLOWED,
+    assemble,
+    check_medium,
+)
+from groundtrace.stages.plumbing.stage import Reject
+from groundtrace.stages.sources.base import RowSettings, Source
+from groundtrace.stages.sources.registry import read_source
+from groundtrace.vision.clips import VideoSettings
+from groundtrace.vision.media import MediaRoots, MediaStore
+
+MAX_RECORDS = 5000
+"""Only the first so many records of a larger input are read."""
+MIN_RECORDS = 50
+"""At least so many records are read, however long it takes."""
+MAX_LOOK_S = 60.0
+"""After this time no further record is read: the media may be large or remote."""
+_OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
+"""Reasons whose details each name a file; all such files count as one problem."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why some of the records cannot be used: the reason, a detail, how many they are, and the first one's number."""
+
+    reason: str
+    detail: str
+    records: int
+    first_number: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The sampled records: how many were read, the questions that they give, and why the others give none."""
+
+    read: int
+    drafts: tuple[Draft, ...]
+    problems: tuple[Problem, ...]
+
+
+def sample_records(
+    sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
+) -> Sample:
+    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`.
+
+    Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. Raises the errors of reading
+    the input.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        store = replace(roots, run_root=folder).store()
+        found = itertools.chain.from_iterable(read_source(source, rows, store) for source in sources)
+        drafts: dict[str, Draft] = {}
+        numbers: dict[tuple[str, str], list[int]] = {}
+        first_of: dict[str, str] = {}
+        read, end_s = 0, time.monotonic() + MAX_LOOK_S
+        for raw in itertools.islice(found, MAX_RECORDS):
+            if read >= MIN_RECORDS and time.monotonic() > end_s:
+                break
+            read += 1
+            try:
+                draft = _draft(raw, store, video)
+            except (InvalidRecord, Reject) as error:
+                reason = error.reason if isinstance(error, Reject) else error.reason.value
+                detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
+                numbers.setdefault((reason, detail), []).append(raw.number)
+                continue
+            if draft.id in drafts:
+                numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)
+            drafts.setdefault(draft.id, draft)
+    problems = (Problem(*why, len(found), found[0]) for why, found in numbers.items())
+    return Sample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
+
+
+def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None) -> Draft:
+    record = parse_record(raw)
+    return assemble(record, {uri: check_medium(uri, store, video) for uri in record.media})

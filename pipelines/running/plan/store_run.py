@@ -1,0 +1,226 @@
+"""A run folder in a store: a run works in a local folder, which is uploaded when the run has succeeded.
+
+If the runner's workers are on this machine too, a run's staging folder, drawn images and notes are on its disk. Workers
+elsewhere write all of them into the store: a job's files into ``jobs/<job>/``, from which the driver downloads those
+that it needs. What must outlast the machine is uploaded every few seconds: replies into ``cache/``
+(:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
+``previous/`` if they are to be kept, the new ones are written under their names, and ``run.json`` is written last:
+without it, the folder holds no finished run.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from groundtrace.pipelines.running.endings import RunPaused
+from groundtrace.pipelines.running.plan.freshness import FRESH
+from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun, RunFolderError
+from groundtrace.pipelines.running.plan.remote_ledger import LEDGER, RemoteLedger
+from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.stages.sources.base import RUN_MARKER
+from groundtrace.storage.lease import FOLDER as LEASE_FOLDER
+from groundtrace.storage.lease import Lease, Lost, leased
+from groundtrace.storage.places import Place, StoreUnavailable, check_bucket
+from groundtrace.storage.remote_path import RemotePath
+
+MEDIA, PREVIOUS, JOBS, SUMMARY = "media", "previous", "jobs", "run.json"
+_STAYS = (*SETS, MEDIA, PREVIOUS, JOBS, LEDGER, "cache", "logs", LEASE_FOLDER)
+"""Parts of a run folder in a store that are not downloaded into the local folder."""
+_SHARED = (LEASE_FOLDER, LEDGER, JOBS, MEDIA, "cache", "logs")
+"""Parts that several processes may write: other runs with the cache, and remote workers whose driver was killed."""
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def _resumable() -> Iterator[None]:
+    """Turns an unreachable store into RunPaused: the same command resumes the run."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise RunPaused(str(error)) from error
+
+
+class StoreRun(LocalRun):
+    """A run folder in a store, ``target``, and ``root``, its local working copy while a run lasts.
+
+    ``root`` is a temporary folder, removed with this object. Raises
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a target that holds something else than a
+    run, :class:`groundtrace.storage.places.StorageError`, and, whenever the store is unreachable,
+    :class:`groundtrace.pipelines.running.endings.RunPaused`.
+    """
+
+    def __init__(self, target: RemotePath) -> None:
+        self.target = target
+        self._folder = tempfile.TemporaryDirectory(prefix="groundtrace-run-", ignore_cleanup_errors=True)
+        super().__init__(Path(self._folder.name).resolve() / target.name)
+        self._ledger = RemoteLedger(target, self.root)
+        self._jobs: list[RemotePath] = []
+        self._made: dict[str, RemotePath] = {}
+        self._lease: Lease | None = None
+        self._found: dict[str, str] = {}
+        self._fetch()
+
+    @_resumable()
+    def _fetch(self) -> None:
+        target = self.target
+        check_bucket(target)
+        found = _versions(target)
+        self._found = _own(found)
+        alone = (LEASE_FOLDER, LEDGER, JOBS, "cache", FAILED_PAGE)
+        others = [name for name in found if name.split("/")[0] not in alone]
+        if others and RUN_MARKER not in others:
+            raise RunFolderError(f"{target} is not empty and not a run folder: choose another --output")
+        for name in found:
+            if name.split("/")[0] not in _STAYS:
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.root / name).write_bytes((target / name).read_bytes())
+        self._ledger.bring()
+
+    @property
+    def place(self) -> Place:
+        """The folder in the store."""
+        return self.target
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder's lease, and upload the run's notes of its costs and the page of its failure.
+
+        Raises :class:`groundtrace.storage.lease.Held` if another process holds it, and
+        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into it after
+        this one had read it.
+        """
+        with _resumable(), leased(self.target) as self._lease:
+            if _own(_versions(self.target)) != self._found:
+                raise RunFolderError(
+                    f"another process wrote {self.name} while this one started: run the same command again"
+                )
+            self._ledger.bring()
+            self._ledger.begin()
+            try:
+                with super().locked():
+                    yield
+            finally:
+                self._ledger.end()
+                with contextlib.suppress(Lost):  # the folder is another process's
+                    self._lease.check()
+                    self._ledger.send()
+                    self._send_failure()
+                for folder in self._jobs:
+                    _remove(folder)
+
+    @_resumable()
+    def bring_notes(self) -> None:
+        """Download the notes of remote workers."""
+        self._ledger.bring()
+
+    def remote_job(self, name: str) -> RemotePath:
+        """A folder in the store for a job's files, removed when the lease ends."""
+        self._jobs.append(self.target / JOBS / name)
+        return self._jobs[-1]
+
+    def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
+        """Register outputs that are in the store already; :meth:`commit` copies them to their final names."""
+        self._made.update(outputs)
+
+    def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
+        """As on a disk, and then in the store: a folder of another input stays that input's until the run succeeds."""
+        super().prepare(input_name, fingerprint, resume, fresh)
+        self.begin()
+
+    @_resumable()
+    def begin(self) -> None:
+        """Write into the store which input the folder belongs to, and since when its replies count."""
+        _remove(self.target / JOBS)  # left by a driver that was killed
+        if not (self.target / RUN_MARKER).exists():
+            (self.target / RUN_MARKER).upload(self.root / RUN_MARKER)
+        if (self.root / FRESH).exists():  # before the first request
+            (self.target / FRESH).upload(self.root / FRESH)
+        (self.target / FAILED_PAGE).unlink(missing_ok=True)
+
+    def commit(self, keep_previous: bool = False) -> None:
+        """As on a disk, and then in the store."""
+        super().commit(keep_previous)
+        self.deliver(keep_previous)
+
+    @_resumable()
+    def deliver(self, keep_previous: bool) -> None:
+        """Replace the old outputs in the store by those of the working copy; see the module.
+
+        Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease, and changes nothing
+        further.
+        """
+        assert self._lease is not None, "a folder is delivered while it is held"
+        old, new = self._outputs_there(), self._outputs_here()
+        media = {path.name for path in (self.target / MEDIA).iterdir()}
+        for file in sorted((self.root / MEDIA).glob("*")):
+            if file.name not in media and not file.name.startswith("."):
+                (self.target / MEDIA / file.name).upload(file)
+        if keep_previous and SUMMARY in old:
+            for path in self._mine((self.target / PREVIOUS).walked()):
+                path.unlink()
+            for name in self._mine(sorted(old, key=SUMMARY.__eq__)):
+                (self.target / name).copy_to(self.target / PREVIOUS / name)
+        self._lease.check()
+        (self.target / SUMMARY).unlink(missing_ok=True)
+        for name in self._mine(sorted(new - {SUMMARY})):
+            self._put(name)
+        gone = {name for name in old - new if "/" in name or name in self._found}  # else the user's
+        for name in self._mine(sorted(gone - {SUMMARY})):
+            (self.target / name).unlink(missing_ok=True)
+        self._lease.check()
+        (self.target / SUMMARY).upload(self.root / SUMMARY)
+
+    def _mine(self, items: Iterable[T]) -> Iterator[T]:
+        """Yields the items, and checks the lease before each.
+
+        A process that was suspended for a minute could otherwise write into another process's run. Raises
+        :class:`groundtrace.storage.lease.Lost`.
+        """
+        assert self._lease is not None
+        for item in items:
+            self._lease.check()
+            yield item
+
+    def _outputs_here(self) -> set[str]:
+        """The paths of the outputs in the local folder."""
+        found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
+        return {name for name in found if _is_output(name)}
+
+    def _outputs_there(self) -> set[str]:
+        return {name for path in self.target.walked() if _is_output(name := str(path.relative_to(self.target)))}
+
+    def _put(self, name: str) -> None:
+        """Write an output under its final name in the store."""
+        if name in self._made:
+            self._made[name].copy_to(self.target / name)
+        else:
+            (self.target / name).upload(self.root / name)
+
+    def _send_failure(self) -> None:
+        if (self.root / FAILED_PAGE).is_file():
+            (self.target / FAILED_PAGE).upload(self.root / FAILED_PAGE)
+
+
+def _versions(folder: RemotePath) -> dict[str, str]:
+    """The files in the folder, each with a version that changes with its content."""
+    return {str(path.relative_to(folder)): stat.version for path, stat in folder.walked().items()}
+
+
+def _own(found: Mapping[str, str]) -> dict[str, str]:
+    """The files that only the holder of the lease writes."""
+    return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
+
+
+def _remove(folder: RemotePath) -> None:
+    for path in folder.walked():
+        path.unlink()
+
+
+def _is_output(name: str) -> bool:
+    """Whether a file, by its path in the run folder, is an output that each run replaces."""
+    top, _, below = name.partition("/")
+    if top in SETS:
+        return below.endswith(".parquet")
+    return not below and not top.startswith(".") and top != FAILED_PAGE

@@ -1,0 +1,80 @@
+"""Worker processes of this machine: none outlives its run, and a run does not wait for one that was killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+from groundtrace.pipelines.running.endings import RunPaused
+from groundtrace.pipelines.running.execute.runner import choose_runner  # with the modules that declare records
+from groundtrace.pipelines.running.plan.options import pipeline_options  # with the modules that declare records
+
+pytestmark = pytest.mark.faults
+
+FLAGS = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+PATIENCE_S = 20.0
+
+
+def note_and_die(path: str) -> None:
+    """In a worker: say which process this is, and be killed."""
+    (Path(path) / str(os.getpid())).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def note_and_sleep(path: str) -> None:
+    """In a worker: say which process this is, and work for ever."""
+    (Path(path) / str(os.getpid())).touch()
+    time.sleep(600)
+
+
+def run(work: str, folder: str) -> None:
+    """A job of one element on worker processes."""
+    options = pipeline_options(FLAGS)
+    pipeline = beam.Pipeline(runner=choose_runner(options), options=options)
+    _ = pipeline | beam.Create([folder]) | beam.Map(globals()[work])
+    pipeline.run()
+
+
+def ended(folder: Path) -> bool:
+    """Whether the processes that noted themselves in the folder have ended, soon."""
+    pids = [int(path.name) for path in folder.iterdir()]
+    assert pids, "no worker began"
+    end_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end_s:
+        if not any(Path(f"/proc/{pid}/cmdline").is_file() and _is_alive(pid) for pid in pids):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_killed_worker_ends_the_run(tmp_path: Path) -> None:
+    began_s = time.monotonic()
+    with pytest.raises(RunPaused, match=r"a worker process was killed \(.+\), usually because memory ran out: run the"):
+        run("note_and_die", str(tmp_path))
+    assert time.monotonic() - began_s < 60
+    assert ended(tmp_path)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_the_command(tmp_path: Path, stop: signal.Signals) -> None:
+    code = f"from {__name__} import run; run('note_and_sleep', {str(tmp_path)!r})"
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = subprocess.Popen([sys.executable, "-c", code], env=where, stderr=subprocess.DEVNULL)
+    try:
+        end_s = time.monotonic() + 60
+        while not list(tmp_path.iterdir()) and time.monotonic() < end_s:
+            time.sleep(0.1)
+        command.send_signal(stop)
+        command.wait(PATIENCE_S)
+        assert ended(tmp_path)
+    finally:
+        command.kill()

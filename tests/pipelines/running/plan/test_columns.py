@@ -1,0 +1,72 @@
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from groundtrace.pipelines.running.plan.columns import guess_columns, input_block, missing_fields
+from groundtrace.stages.sources.base import RowSettings
+
+OWN = ("id", "source", "license", "media", "question", "answer")
+
+
+@pytest.mark.parametrize(
+    ("columns", "guessed"),
+    [
+        (OWN, dict(zip(OWN, OWN, strict=True))),
+        (("Query", "label", "image"), {"question": "Query", "answer": "label", "media": "image"}),
+        (
+            ("Problem", "Ground Truth", "IMAGE-PATH"),
+            {"question": "Problem", "answer": "Ground Truth", "media": "IMAGE-PATH"},
+        ),
+        (("question", "prompt"), {"question": "question"}),
+        (("options", "uid", "Dataset"), {"choices": "options", "id": "uid", "source": "Dataset"}),
+        (("hash", "width"), {}),
+        ((), {}),
+    ],
+)
+def test_columns_are_guessed_by_their_names(columns: tuple[str, ...], guessed: dict[str, str]) -> None:
+    assert guess_columns(columns) == guessed
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "are_rows", "missing"),
+    [
+        (OWN, RowSettings(), False, []),
+        (("Query", "label", "image"), RowSettings(), True, ["question", "answer", "source", "license"]),
+        (("Query", "label", "image"), RowSettings(), False, ["question", "answer", "media", "id", "source", "license"]),
+        (("Query", "label", "photo"), RowSettings(), True, ["question", "answer", "media", "source", "license"]),
+        (("question", "answer", "media", "id"), RowSettings(constants={"source": "s", "license": "MIT"}), False, []),
+        (
+            ("q", "a", "media", "id", "source", "license"),
+            RowSettings(columns={"question": "q", "answer": "a"}),
+            False,
+            [],
+        ),
+    ],
+)
+def test_what_is_missing(columns: tuple[str, ...], rows: RowSettings, are_rows: bool, missing: list[str]) -> None:
+    assert missing_fields(columns, rows, are_rows) == missing
+
+
+def test_the_block_maps_what_is_guessed_and_says_what_is_not() -> None:
+    block = input_block(("Query", "image"), ("question", "answer", "media", "source", "license"), "shop")
+    assert block[:4] == [
+        "[input.columns]",
+        'question = "Query"',
+        '# answer = "…"  # no column has a similar name: write the name of the right one here',
+        'media = "image"',
+    ]
+    read = tomllib.loads("\n".join(block))
+    assert read == {
+        "input": {
+            "columns": {"question": "Query", "media": "image"},
+            "constants": {"source": "shop", "license": "unknown"},
+        }
+    }
+
+
+@given(st.text(min_size=1).map(lambda text: f"{text} query"), st.text())
+def test_any_name_is_written_as_toml(column: str, source: str) -> None:
+    block = input_block((column, "Query"), ("question", "source"), source)
+    assert tomllib.loads("\n".join(block))["input"]["constants"]["source"] == source

@@ -1,0 +1,35 @@
+"""Planning a run: the stages of the plan are those of the DAG."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from groundtrace.pipelines import grounded_cot
+from groundtrace.pipelines.running.plan.loading import PipelineError
+from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
+from groundtrace.stages.plumbing.stage import Stage
+from groundtrace.stages.plumbing.stage_list import StageList
+
+
+def test_the_bundled_recipe_can_be_wired(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text("{}\n", "utf-8")
+    plan = make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run")))
+    assert plan.recipe == grounded_cot.RECIPE
+    assert plan.wire().stages == plan.stages
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dag_that_changes_between_plan_and_run_is_refused(tmp_path: Path) -> None:
+    """Funnel and card would be of other stages than those that ran."""
+    (tmp_path / "records.jsonl").write_text("", "utf-8")
+    plan = make_plan(RunArguments("grounded_cot", str(tmp_path), str(tmp_path / "run")))
+    *others, last = plan.stages
+    more = Stage("more", "does more")
+    for stages, changed in (((*others, last, more), "more"), ((last, *others), "the order differs")):
+        with pytest.raises(PipelineError) as caught:
+            replace(plan, stages=StageList(stages)).wire()
+        assert str(caught.value) == (
+            f"the recipe grounded_cot wires other stages in the run than in its plan ({changed}): make build depend on "
+            "its settings only"
+        )

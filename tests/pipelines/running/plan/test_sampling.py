@@ -1,0 +1,69 @@
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from groundtrace.pipelines.running.plan import sampling
+from groundtrace.pipelines.running.plan.inputs import find_input
+from groundtrace.pipelines.running.plan.sampling import Problem, Sample, sample_records
+from groundtrace.stages.sources.base import RowSettings
+from groundtrace.vision.media import MediaRoots
+
+GOOD = {"source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "2"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "data").mkdir()
+    cv2.imwrite(str(tmp_path / "data/a.png"), np.full((20, 30, 3), 200, np.uint8))
+    return tmp_path / "data"
+
+
+def look(folder: Path, *records: dict[str, object]) -> Sample:
+    (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    found = find_input(str(folder))
+    return sample_records(found.sources, RowSettings(), MediaRoots(found.media_root, ""), None)
+
+
+def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
+    (folder / "bad.png").write_bytes(b"no picture")
+    sample = look(
+        folder,
+        GOOD | {"id": "a"},
+        GOOD | {"id": "b", "question": None},
+        GOOD | {"id": "c", "question": None},
+        GOOD | {"id": "d", "media": "gone.png"},
+        GOOD | {"id": "e", "media": "bad.png"},
+        GOOD | {"id": "a"},
+    )
+    assert sample.read == 6
+    assert [(draft.id, draft.question.media[0].width) for draft in sample.drafts] == [("a", 30)]
+    assert sample.problems[0] == Problem("invalid_record", "question: expected a non-empty string, got None", 2, 2)
+    others = {problem.reason: problem.first_number for problem in sample.problems[1:]}
+    assert others == {"media_missing": 4, "undecodable_media": 5, "duplicate_id": 6}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "read"),
+    [
+        ({}, 80),
+        ({"MAX_RECORDS": 60}, 60),
+        ({"MAX_LOOK_S": -1.0}, sampling.MIN_RECORDS),
+    ],
+)
+def test_all_records_are_read_up_to_a_number_and_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, bounds: dict[str, float], read: int
+) -> None:
+    for name, value in bounds.items():
+        monkeypatch.setattr(sampling, name, value)
+    records = [GOOD | {"id": f"q{n}"} for n in range(79)]
+    sample = look(folder, *records, GOOD | {"id": "q7"})
+    assert (sample.read, len(sample.drafts)) == (read, min(read, 79))
+    assert [problem.reason for problem in sample.problems] == (["duplicate_id"] if read == 80 else [])
+
+
+def test_nothing_is_left_behind(folder: Path) -> None:
+    look(folder, GOOD | {"id": "a"})
+    assert sorted(path.name for path in folder.parent.rglob("*")) == ["a.png", "data", "records.jsonl"]

@@ -1,0 +1,42 @@
+"""What a scorer's function may return."""
+
+import asyncio
+import math
+from typing import Any, cast
+
+import pytest
+
+from groundtrace.rewards.case import Case
+from groundtrace.rewards.scorer import Scorer
+from groundtrace.schemas.records import Verdict
+
+CASE = cast("Case", None)
+
+
+def scorer_of(returned: Any) -> Scorer:
+    """A scorer whose function returns this."""
+
+    async def score(_case: Case) -> Verdict:
+        return returned
+
+    return Scorer("mine", "always", score)
+
+
+@pytest.mark.parametrize("value", [None, 0, 0.5, 1, -0.5])
+def test_a_verdict_is_passed_on(value: float | None) -> None:
+    verdict = Verdict("mine", value, "why")
+    assert asyncio.run(scorer_of(verdict).verdict(CASE)) is verdict
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        None,
+        1.0,
+        Verdict("outcome", 1.0, "why"),
+        *(Verdict("mine", cast("Any", value), "why") for value in (2, math.nan, math.inf, -math.inf, "1")),
+    ],
+)
+def test_anything_else_names_the_scorer(returned: Any) -> None:
+    with pytest.raises(ValueError, match=r"the scorer mine returned .*: return a Verdict of its name"):
+        asyncio.run(scorer_of(returned).verdict(CASE))
