@@ -102,8 +102,8 @@ def command(folder_mb: int) -> list[str]:
 def _bind(path: str, inside: str) -> Sequence[str]:
     if path in _DEVICES:
         return ("--dev-bind", path, inside)
-    if path in _SYSTEM and os.path.islink(path):
-        return ("--symlink", os.readlink(path), inside)
+    if path in _SYSTEM and Path(path).is_symlink():
+        return ("--symlink", str(Path(path).readlink()), inside)
     return ("--ro-bind", path, inside)
 
 

@@ -10,25 +10,30 @@ import os
 from functools import cache
 from typing import Any
 
-ALLOWED = """
-    read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range
-    open openat openat2 creat stat fstat lstat newfstatat statx access faccessat faccessat2 readlink readlinkat
-    getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat
-    symlink symlinkat chmod fchmod fchmodat truncate ftruncate fallocate fsync fdatasync flock utime utimes utimensat
-    futimesat umask statfs fstatfs copy_file_range sendfile splice tee fadvise64 sync_file_range readahead
-    dup dup2 dup3 pipe pipe2 poll ppoll select pselect6 eventfd eventfd2
-    epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
-    mmap munmap mprotect mremap madvise brk msync mincore
-    rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigtimedwait rt_sigsuspend sigaltstack restart_syscall
-    alarm pause setitimer getitimer timer_create timer_settime timer_gettime timer_getoverrun timer_delete
-    timerfd_create timerfd_settime timerfd_gettime signalfd signalfd4
-    nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times
-    fork vfork wait4 waitid exit exit_group futex set_robust_list get_robust_list set_tid_address rseq membarrier
-    sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
-    getpid getppid gettid getuid geteuid getgid getegid getresuid getresgid getgroups getpgid getpgrp getsid
-    setsid setpgid getrlimit getrusage getpriority uname sysinfo getrandom getcpu arch_prctl capget
-    sendmsg recvmsg sendto recvfrom shutdown getsockopt getsockname getpeername
-""".split()
+# fmt: off
+ALLOWED = (
+    "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2", "pwritev2", "lseek",
+    "close", "close_range", "open", "openat", "openat2", "creat", "stat", "fstat", "lstat", "newfstatat", "statx",
+    "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir",
+    "fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link",
+    "linkat", "symlink", "symlinkat", "chmod", "fchmod", "fchmodat", "truncate", "ftruncate", "fallocate", "fsync",
+    "fdatasync", "flock", "utime", "utimes", "utimensat", "futimesat", "umask", "statfs", "fstatfs",
+    "copy_file_range", "sendfile", "splice", "tee", "fadvise64", "sync_file_range", "readahead", "dup", "dup2",
+    "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "eventfd", "eventfd2", "epoll_create",
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "mmap", "munmap", "mprotect",
+    "mremap", "madvise", "brk", "msync", "mincore", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
+    "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend", "sigaltstack", "restart_syscall", "alarm", "pause",
+    "setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete",
+    "timerfd_create", "timerfd_settime", "timerfd_gettime", "signalfd", "signalfd4", "nanosleep", "clock_nanosleep",
+    "clock_gettime", "clock_getres", "gettimeofday", "time", "times", "fork", "vfork", "wait4", "waitid", "exit",
+    "exit_group", "futex", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "membarrier",
+    "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
+    "sched_get_priority_min", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getresuid",
+    "getresgid", "getgroups", "getpgid", "getpgrp", "getsid", "setsid", "setpgid", "getrlimit", "getrusage",
+    "getpriority", "uname", "sysinfo", "getrandom", "getcpu", "arch_prctl", "capget", "sendmsg", "recvmsg",
+    "sendto", "recvfrom", "shutdown", "getsockopt", "getsockname", "getpeername",
+)
+# fmt: on
 NO_SUCH_CALL = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "openat2")
 """Where the C library or Python takes an older way once the kernel seems to lack it."""
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1031, 1032, 36, 37, 38)

@@ -88,7 +88,7 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
         "seccomp",
         "system calls beyond Python's own",
         can_filter,
-        "pip install 'groundtrace[sandbox]' and libseccomp2",
+        "install groundtrace[sandbox], libseccomp2",
         True,
     ),
     ("process limit", "bombs of processes and threads", _process_limits, "docs/sandbox.md names the kernels", True),

@@ -53,12 +53,7 @@ class Sandbox:
             raise TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
         process = None
         try:
-            with self._lock:
-                if self._is_closed:
-                    raise SandboxLost("the sandbox is closed")
-                started = self._warm.popleft() if self._warm else self._starters.submit(Process.start, self.settings)
-                self._warm_up()
-            process = started.result()
+            process = self._next().result()
             session = Session(process, self.settings, images, self._places.release)
         except BaseException:
             if process is not None:
@@ -68,6 +63,15 @@ class Sandbox:
         with self._lock:
             self._open = {each for each in self._open if each.is_open} | {session}
         return session
+
+    def _next(self) -> Future[Process]:
+        """A started process, or one that starts. Raises SandboxLost after ``close``."""
+        with self._lock:
+            if self._is_closed:
+                raise SandboxLost("the sandbox is closed")
+            started = self._warm.popleft() if self._warm else self._starters.submit(Process.start, self.settings)
+            self._warm_up()
+            return started
 
     def close(self) -> None:
         """End all trajectories and wait until their processes have ended."""

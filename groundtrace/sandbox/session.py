@@ -43,8 +43,14 @@ class Process:
         # A shell joins the groups before bubblewrap starts, so that no process of the trajectory is ever outside.
         join = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1"; shift; n=$((n - 1)); done; exec "$@"'
         words = ["/bin/sh", "-c", join, "sh", str(len(group.joining)), *group.joining, *command(settings.folder_mb)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        popen = subprocess.Popen(words, env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")}, bufsize=0, **pipes)
+        popen = subprocess.Popen(
+            words,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+        )
         process = cls(popen, group)
         uid = secrets.choice(_USERS) if os.geteuid() == 0 else 0
         hello = {"uid": uid, "paths": packages(), "readable": list(binds())}

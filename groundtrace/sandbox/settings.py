@@ -6,8 +6,8 @@ from typing import Annotated
 from groundtrace.config.settings import settings
 
 _OVERHEAD_MB = 1024
-"""Beyond ``memory_mb``, before the kernel ends processes by itself: the supervisor is to do it first, for it knows which
-process holds the state.
+"""Beyond ``memory_mb``, before the kernel ends processes by itself: the supervisor is to do so first, since it knows
+which process holds the state.
 """
 
 
@@ -31,7 +31,7 @@ class SandboxSettings:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             least = 0 if name == "warm" else 1
-            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0 or value == least):
+            if not ((isinstance(value, int | float) and math.isfinite(value) and value > 0) or value == least):
                 raise ValueError(f"{name} is {value!r}: it has to be a number of at least {least}")
 
     @property

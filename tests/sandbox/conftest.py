@@ -43,8 +43,8 @@ def host_state() -> dict[str, object]:
         "mounts": Path("/proc/self/mountinfo").read_text("utf-8"),
         "groups": sorted(str(f) for parent in parents().values() for f in parent.glob(f"*{os.getpid()}*")),
         "shm": Path("/proc/sysvipc/shm").read_text("ascii"),
-        "keys": sorted(os.listdir("/dev/shm")) if Path("/dev/shm").exists() else [],
-        "names": (os.uname().nodename, sorted(os.listdir("/sys/class/net"))),
+        "keys": sorted(Path("/dev/shm").glob("*")),
+        "names": (os.uname().nodename, sorted(Path("/sys/class/net").glob("*"))),
         "open files": mine.num_fds(),
         "threads": mine.num_threads(),
     }

@@ -85,7 +85,7 @@ SHOWN = {
         [(150, 300)],
     ),
     "a figure under another backend": (
-        "import matplotlib; matplotlib.use('Agg')\nimport matplotlib.pyplot as plt; plt.figure(figsize=(2, 1)); plt.show()",
+        "import matplotlib as m; m.use('Agg')\nimport matplotlib.pyplot as plt; plt.figure(figsize=(2, 1)); plt.show()",
         [(150, 300)],
     ),
     "with transparency": (

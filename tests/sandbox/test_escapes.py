@@ -5,17 +5,21 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from groundtrace.sandbox import Sandbox, SandboxLost
 
 from .conftest import LIMITS, encoded, host_state
-from .escapes import PRELUDE, PROGRAMS
 
 pytestmark = pytest.mark.sandbox
 SECRET = "a secret of the host"
+_FOUND = yaml.safe_load((Path(__file__).parent / "escapes.yaml").read_text("utf-8"))
+PRELUDE = _FOUND["prelude"]
+PROGRAMS = {f"{kind}: {name}": code for kind, found in _FOUND["programs"].items() for name, code in found.items()}
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +40,17 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
         yield {"CANARY": canary, "PORT": server.getsockname()[1], "connected": connected}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_it_is_contained(name: str, sandbox: Sandbox, host: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GT_CANARY", SECRET)
+def code_of(name: str, host: dict[str, Any]) -> str:
     code = PRELUDE + PROGRAMS[name]
     for word in ("CANARY", "PORT"):
         code = code.replace(f"@{word}@", str(host[word]))
+    return code
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_is_contained(name: str, sandbox: Sandbox, host: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GT_CANARY", SECRET)
+    code = code_of(name, host)
     with sandbox.open([encoded()]) as session, sandbox.open() as neighbour:
         session.run("kept = 41; open('kept.txt', 'w').write('kept')")
         neighbour.run("mine = 1; open('mine.txt', 'w').write('mine')")
@@ -63,7 +72,7 @@ def test_the_host_is_as_before(host: dict[str, Any]) -> None:
         for number, name in enumerate(list(PROGRAMS)[::7]):
             session = sandbox.open([encoded()])
             with contextlib.suppress(SandboxLost):
-                session.run(PRELUDE + PROGRAMS[name].replace("@PORT@", str(host["PORT"])))
+                session.run(code_of(name, host))
             if number % 2:
                 session.close()
     assert host_state() == before

@@ -46,6 +46,7 @@ class Call:
     status: str = ""
     error: str = ""
     answered: bool = False
+    is_closed: bool = False
     header: dict[str, Any] = field(default_factory=dict)
     pixels: list[bytes] = field(default_factory=list)
     _answer: bytearray = field(default_factory=bytearray)
@@ -77,7 +78,7 @@ class Call:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Take what the process sent: a byte as it starts, and its answer. An end before that ends the call."""
+        """Take what the process sent: a byte as it starts, and its answer. ``is_closed`` is set if it ends before."""
         try:
             data, pid = receive_credited(self.control, _CHUNK if self.pid else 1)
         except BlockingIOError:
@@ -85,7 +86,7 @@ class Call:
         except OSError:
             data, pid = b"", 0
         if not data:
-            self.end("killed", "the process ended, or closed its connection, before the code did")
+            self.is_closed = True
         elif not self.pid:
             self.pid = pid
         else:

@@ -21,7 +21,7 @@ _BACKEND = "module://inside.backend"
 
 
 class Shown:
-    """The images of one call. ``max_images`` and ``max_pixels`` bound it: larger images are reduced, later ones counted."""
+    """The images of one call: those larger than ``max_pixels`` are reduced, those after ``max_images`` only counted."""
 
     def __init__(self, max_images: int, max_pixels: int) -> None:
         self.max_images, self.max_pixels = max_images, max_pixels
@@ -120,15 +120,15 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
     found = {}
     for base, _, names in os.walk(folder):
         for name in names:
-            path = os.path.join(base, name)  # noqa: PTH118
-            if name.lower().endswith(SUFFIXES) and not os.path.islink(path):  # noqa: PTH114
-                status = os.stat(path)  # noqa: PTH116
+            path = os.path.join(base, name)
+            if name.lower().endswith(SUFFIXES) and not os.path.islink(path):
+                status = os.stat(path)
                 found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that were written since ``before``, in the order of writing. Unreadable ones are no images."""
+    """Add the image files that were written since ``before``, in the order of writing, but for unreadable ones."""
     from PIL import Image
 
     written = sorted((state, path) for path, state in files_at(folder).items() if before.get(path) != state)
@@ -137,7 +137,7 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
             with Image.open(path) as image:
                 image.load()
                 shown.add(image)
-        except Exception:  # noqa: BLE001, S112 (of a file that a model wrote, which may be anything)
+        except Exception:
             continue
 
 

@@ -20,7 +20,7 @@ class FolderError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link: its path below the folder, kind and permissions, time of change, and content or target."""
+    """A file, folder or link: its path below the root, its kind and rights, its time, and its content or target."""
 
     path: bytes
     mode: int
@@ -33,7 +33,7 @@ Copy = tuple[Entry, ...]
 
 
 def copied(root: bytes) -> Copy:
-    """The folder's content. Raises FolderError where it is too many files, too deep, or not files, folders and links."""
+    """The folder's content. Raises FolderError for too many files, too deep folders, and what is no file or link."""
     entries: list[Entry] = []
     waiting = [b""]
     with contextlib.ExitStack() as closing:

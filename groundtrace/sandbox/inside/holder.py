@@ -119,7 +119,7 @@ def _open_images(names: list[str], limits: dict[str, Any]) -> None:
 
     Image.MAX_IMAGE_PIXELS = limits["max_input_pixels"]
     for name in names:
-        with Image.open(os.path.join(FOLDER, name)) as image:  # noqa: PTH118
+        with Image.open(os.path.join(FOLDER, name)) as image:
             vars(state.module)[name.partition(".")[0]] = image.convert("RGB")
 
 
@@ -174,7 +174,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
         sys.stdout.flush()
         sys.stderr.flush()
     with contextlib.suppress(OSError):  # its folder may be gone
-        state.folder = os.getcwd()  # noqa: PTH109
+        state.folder = os.getcwd()
     _quiet()
     sizes = [[height, width] for height, width, _ in shown.images]
     header = {"status": status, "error": error, "sizes": sizes, "left_out": shown.left_out}
@@ -185,7 +185,9 @@ def _await_threads() -> None:
     """Let threads that are about to end do so, such as a timer that was cancelled."""
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
-    for thread in threading.enumerate() if threading else ():
+    if threading is None:
+        return
+    for thread in threading.enumerate():
         if thread is not threading.main_thread():
             with contextlib.suppress(Exception):
                 thread.join(max(0.0, deadline - time.monotonic()))
@@ -217,7 +219,7 @@ def _ended(act: Callable[[], None]) -> tuple[str, str]:
         return ("ok", "") if good else ("error", f"SystemExit: {ending.code}"[:MAX_ERROR_CHARS])
     except MemoryError:
         return "memory", "MemoryError: the call needs more memory than it may use"
-    except BaseException as error:  # noqa: BLE001 (whatever the code raises is how it ended)
+    except BaseException as error:
         status = "memory" if _CV2_OUT_OF_MEMORY in str(error) else "error"
         return status, _text_of(error)
     return "ok", ""
@@ -229,7 +231,7 @@ def _text_of(error: BaseException) -> str:
         lines = traceback.TracebackException.from_exception(error, limit=-20)
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
         text = "".join(lines.format(chain=False)).strip()
-    except BaseException:  # noqa: BLE001 (its __str__ is the code's own)
+    except BaseException:
         text = type(error).__name__
     return (
         text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS // 2]}\n…\n{text[-MAX_ERROR_CHARS // 2 :]}"
@@ -242,9 +244,9 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     scope = vars(state.module)
-    exec(compile(tree, name, "exec"), scope)  # noqa: S102 (what the sandbox is for)
+    exec(compile(tree, name, "exec"), scope)
     if isinstance(last, ast.Expr):
-        shown.add(eval(compile(ast.Expression(last.value), name, "eval"), scope))  # noqa: S307
+        shown.add(eval(compile(ast.Expression(last.value), name, "eval"), scope))
 
 
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
@@ -266,7 +268,7 @@ def start(control: socket.socket, limits: dict[str, Any], program: bytes, readab
     with open("/proc/self/oom_score_adj", "w") as file:  # the kernel is to end this rather than the supervisor
         file.write("1000")
     kernel.hide_memory()
-    version = kernel.restrict_files(readable, [FOLDER, "/dev/null"])  # noqa: S108
+    version = kernel.restrict_files(readable, [FOLDER, "/dev/null"])
     kernel.set_filter(program)
     control.sendall(frames.pack({"landlock": version}))
     serve(control, limits)

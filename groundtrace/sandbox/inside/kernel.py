@@ -77,7 +77,7 @@ def _allow(rules: int, path: str, rights: int) -> None:
     """Files take the rights to read and write them only."""
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not os.path.isdir(path):  # noqa: PTH112 (pathlib is not loaded here)
+        if not os.path.isdir(path):
             rights &= _LANDLOCK_WRITE_FILE | 1 << 2
         rule = struct.pack("=Qi", rights, handle)
         _call(_LANDLOCK_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint(0))

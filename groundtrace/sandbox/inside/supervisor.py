@@ -1,8 +1,8 @@
 """The supervisor of a trajectory: it keeps time and limits, and decides which process holds the state.
 
 It is the first process in the sandbox, runs no model-written code, and trusts no message of the processes that do: who
-sent a message is what the kernel reports, and whatever else runs at the end of a call is ended. Between calls the holder
-is stopped, so that nothing runs on behind a finished call.
+sent a message is what the kernel reports, and all other processes are ended with the call. Between calls the holder is
+stopped, so that nothing runs on behind a finished call.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ _ANSWER_S = 10.0
 """For what a holder does by itself, which takes milliseconds."""
 _PART_S = 2.0
 """For the process of a call to fork once more: model-written code may have kept it from that."""
+_CLOSED_S = 0.2
 _ROUNDS = 300
 """How often processes are listed to end them: each time ends all but those that were forked meanwhile."""
 
@@ -174,6 +175,8 @@ class Supervisor:
                         raise Lost("the process that holds the state runs the code itself")
                     if not was_started and call.pid:
                         self.holder.stop()
+                    if call.is_closed:
+                        call.end("killed", self._how_it_ended(call.pid))
                 elif not call.read_stream(fd) and event & select.POLLHUP:
                     poll.unregister(fd)
             now = time.monotonic()
@@ -187,15 +190,25 @@ class Supervisor:
         """End a call whose process has ended, or whose processes hold more memory or files than they may."""
         self._reap()
         if call.pid in self.ended:
-            ending = self.ended[call.pid]
-            how = f"signal {os.WTERMSIG(ending)}" if os.WIFSIGNALED(ending) else f"exit code {os.WEXITSTATUS(ending)}"
-            call.end("killed", f"the process ended before the code did: {how}")
+            call.end("killed", self._how_it_ended(call.pid))
             return
         if sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) > self.limits["memory_mb"] * 1024:
             call.end("memory", "the call needs more memory than it may use")
         found = os.statvfs(FOLDER)
         if found.f_files - found.f_ffree > 4 * folder.MAX_ENTRIES:
             call.end("memory", "the call writes more files than it may")
+
+    def _how_it_ended(self, pid: int) -> str:
+        """How the process of a call that has closed its connection ended, if it has."""
+        deadline = time.monotonic() + _CLOSED_S
+        while pid not in self.ended and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(0.001)
+        if pid not in self.ended:
+            return "the process closed its connection before the code ended"
+        ending = self.ended[pid]
+        how = f"signal {os.WTERMSIG(ending)}" if os.WIFSIGNALED(ending) else f"exit code {os.WEXITSTATUS(ending)}"
+        return f"the process ended before the code did: {how}"
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
         """Make a fork of the call's process the holder.
@@ -207,8 +220,6 @@ class Supervisor:
             fresh = self._parted(survivor)
             fresh.stop()
             self._end_all_but(self.holder, fresh)
-            if not processes.is_running(fresh.pid):
-                raise Lost("the process ended after the code did")
             copy = folder.copied(FOLDER)
         except Lost as error:
             header |= {"status": "killed", "error": str(error)}
