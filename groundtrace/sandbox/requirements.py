@@ -13,16 +13,18 @@ from groundtrace.sandbox.filter import can_filter
 from groundtrace.sandbox.inside.kernel import landlock_version
 
 _TRIAL_S = 20
+_MIN_VERSION = (0, 8)
+"""The first with ``--disable-userns`` and ``--size``."""
 MODULES = ("numpy", "PIL")
 """What the code always has at hand; cv2, matplotlib, scipy and sympy where they are installed."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A layer: its name, what it holds off, why it is missing ("" if it is there), and what to do then."""
+    """A layer: its name, what it does, why it is missing ("" if it is there), and what to do then."""
 
     name: str
-    holds: str
+    does: str
     missing: str
     remedy: str
     is_needed: bool = True
@@ -33,7 +35,11 @@ def _linux() -> str:
 
 
 def _bubblewrap() -> str:
-    return "" if bubblewrap.version() else "the program bwrap is not on PATH"
+    found = bubblewrap.version()
+    if not found:
+        return "the program bwrap is not on PATH"
+    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    return "" if numbers >= _MIN_VERSION else f"bubblewrap {found} is older than {'.'.join(map(str, _MIN_VERSION))}"
 
 
 def _namespaces() -> str:
@@ -74,38 +80,49 @@ def _landlock() -> str:
 
 
 _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
-    ("Linux", "all of it", _linux, "run on Linux, or in a virtual machine with it", True),
-    ("bubblewrap", "starts the namespaces", _bubblewrap, "install the package bubblewrap", True),
+    ("Linux", "has all that follows", _linux, "run on Linux, or in a virtual machine with it", True),
+    ("bubblewrap", "starts each trajectory", _bubblewrap, "install the package bubblewrap", True),
     (
         "namespaces",
-        "files, processes, network, users of the host",
+        "hide files, processes, network and users of this machine",
         _namespaces,
-        "a container needs --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or "
-        "user namespaces; docs/sandbox.md has both",
+        "in a container: `--cap-add SYS_ADMIN --security-opt seccomp=unconfined`, or user namespaces (docs/sandbox.md)",
         True,
     ),
     (
         "seccomp",
-        "system calls beyond Python's own",
+        "refuses system calls that Python does not need",
         can_filter,
-        "install groundtrace[sandbox], libseccomp2",
+        "pip install 'groundtrace[sandbox]', and the package libseccomp2",
         True,
     ),
-    ("process limit", "bombs of processes and threads", _process_limits, "docs/sandbox.md names the kernels", True),
+    (
+        "process limit",
+        "ends bombs of processes and threads",
+        _process_limits,
+        "docs/sandbox.md names the kernels",
+        True,
+    ),
     (
         "control groups",
-        "memory of all processes together",
+        "limit the memory of all processes together",
         _groups,
-        "without them memory is counted every 30 ms",
+        "without them memory is counted every 30 ms: docs/sandbox.md",
         False,
     ),
-    ("Landlock", "files and signals, once more", _landlock, "Linux 5.13 or later has it", False),
+    (
+        "Landlock",
+        "hides files once more, and other processes from signals",
+        _landlock,
+        "Linux 5.13 or later has it",
+        False,
+    ),
 )
 
 
 def parts() -> list[Part]:
     """Each layer as this machine has it."""
-    return [Part(name, holds, missing(), remedy, needed) for name, holds, missing, remedy, needed in _PARTS]
+    return [Part(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
 def check() -> list[Part]:
