@@ -7,6 +7,9 @@
 ARG PYTHON=3.11
 FROM apache/beam_python${PYTHON}_sdk:2.77.0
 
+# For the extra sandbox, in which model-written code runs: docs/sandbox.md tells what else a container needs for it.
+RUN apt-get update && apt-get install -y --no-install-recommends bubblewrap libseccomp2 && rm -rf /var/lib/apt/lists/*
+
 ARG EXTRAS=gcp
 WORKDIR /opt/groundtrace
 COPY pyproject.toml constraints.txt README.md LICENSE ./

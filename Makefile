@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
 
-.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
+.PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -73,6 +73,14 @@ test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
+
+$(VENV)/.sandbox: $(VENV)/.all
+	$(PIP) -e '.[sandbox]'
+	touch $@
+
+test-sandbox: $(VENV)/.sandbox  ## programs that try to get out of the sandbox, as this user and as one without rights
+	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores

@@ -25,6 +25,7 @@ STAND_FOR = {
     **{kind.endpoint.partition(":")[0]: (kind.extra,) for kind in KINDS.values() if kind.extra},
     "groundtrace.inference.endpoints.hf_detector": ("vision",),
     "groundtrace.inference.endpoints.hf_segmenter": ("vision",),
+    "groundtrace.sandbox": ("sandbox",),
     "groundtrace.storage.object_store": tuple(extra for extra, _ in SCHEMES.values()),
     "groundtrace.trainer": ("train",),
     "groundtrace.vision.frames": ("video",),

@@ -1,4 +1,4 @@
-"""The ``beam`` command: init, validate, preview, run, inspect, diff, export, publish, config, cache and serve-reward.
+"""The ``beam`` command, with its subcommands from init to sandbox.
 
 Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 the user has to change
 something first (the command, the config, the input, or an endpoint that refuses or mostly fails), also if a run kept no
@@ -24,6 +24,7 @@ from groundtrace.pipelines.commands.cache.command import add_cache_parser
 from groundtrace.pipelines.commands.dispatch import COMMANDS, dispatch
 from groundtrace.pipelines.commands.export import add_export_parser
 from groundtrace.pipelines.commands.publish import add_publish_parser
+from groundtrace.pipelines.commands.sandbox import add_sandbox_parser
 from groundtrace.pipelines.commands.serve_reward import add_serve_reward_parser
 from groundtrace.pipelines.commands.streams import written_out
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
@@ -217,6 +218,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_pipeline_name(config, nargs="?", default="grounded_cot")
     add_cache_parser(commands)
     add_serve_reward_parser(commands)
+    add_sandbox_parser(commands)
     for command in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
         command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
     return parser

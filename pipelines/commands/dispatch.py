@@ -38,6 +38,7 @@ COMMANDS = {
     "export": "groundtrace.pipelines.commands.export:run_export",
     "config": "groundtrace.pipelines.commands.config:print_config",
     "cache": "groundtrace.pipelines.commands.cache.command:run_cache",
+    "sandbox": "groundtrace.pipelines.commands.sandbox:run_sandbox",
     "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
 }
 """The function of each command, imported only if it is used: Beam takes seconds to import."""

@@ -85,7 +85,7 @@ def test_a_value_that_is_not_there_is_one_line() -> None:
 
 def test_a_value_that_is_no_family_is_one_line() -> None:
     name = "groundtrace.inference.families.registry:DEFAULT"
-    with pytest.raises(ValueError, match=r"must be a value of groundtrace.inference.families.base.Family, but is a str"):
+    with pytest.raises(ValueError, match=r"a value of groundtrace.inference.families.base.Family, but is a str"):
         FAMILIES.named(name)
 
 

@@ -1,0 +1,9 @@
+"""Isolated execution of model-written Python (docs/sandbox.md)."""
+
+from groundtrace.sandbox.errors import SandboxLost, SandboxRefused
+from groundtrace.sandbox.observation import Observation
+from groundtrace.sandbox.sandbox import Sandbox
+from groundtrace.sandbox.session import Session
+from groundtrace.sandbox.settings import SandboxSettings
+
+__all__ = ["Observation", "Sandbox", "SandboxLost", "SandboxRefused", "SandboxSettings", "Session"]

@@ -1,0 +1,115 @@
+"""The command that starts a trajectory: bubblewrap with every namespace, a read-only system, and one small folder."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from groundtrace.sandbox.inside.holder import FOLDER
+
+INSIDE = Path(__file__).parent / "inside"
+_PLACE = "/sandbox"
+_SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
+"""Shared libraries, and what tells the time. No programs: none can be started."""
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_ENVIRONMENT = {
+    "HOME": FOLDER,
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # the same code on the same image prints the same
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MPLBACKEND": "module://inside.backend",
+    "MPLCONFIGDIR": f"{FOLDER}/.matplotlib",
+    # A fork has no threads of its parent's: a library that had started some would wait for them.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENCV_FOR_THREADS_NUM": "1",
+}
+_MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.supervisor import main; main()"
+
+
+@cache
+def interpreter() -> str:
+    """The Python that runs, without the links of a virtual environment."""
+    return os.path.realpath(sys.executable)
+
+
+@cache
+def library_paths() -> tuple[str, ...]:
+    """The folders of installed packages, in the order in which they are searched."""
+    named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
+    found = [path for path in dict.fromkeys([*sys.path, *named]) if path in named and _holds_packages(path)]
+    return tuple(dict.fromkeys(os.path.realpath(path) for path in found))
+
+
+def _holds_packages(path: str) -> bool:
+    return Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()
+
+
+def binds() -> dict[str, str]:
+    """What is bound read-only: its place on this machine, by that in the sandbox.
+
+    The interpreter keeps its place, where its parts look for each other, unless the folder of trajectories is there.
+    """
+    same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
+    prefix = sys.base_prefix
+    found = dict(zip(same, same, strict=True))
+    if Path(prefix) in (Path("/usr"), Path("/")):
+        found[interpreter()] = interpreter()
+    else:
+        found[_moved(prefix)] = prefix
+    return {**found, **dict(zip(packages(), library_paths(), strict=True)), f"{_PLACE}/inside": str(INSIDE)}
+
+
+def _moved(path: str) -> str:
+    return f"{_PLACE}/python" if Path(path).is_relative_to(FOLDER) else path
+
+
+def packages() -> list[str]:
+    """The places of the folders of installed packages in the sandbox."""
+    return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
+
+
+def command(folder_mb: int) -> list[str]:
+    """The command line that starts the supervisor of a trajectory."""
+    bwrap = shutil.which("bwrap") or "bwrap"
+    is_root = os.geteuid() == 0
+    isolated = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+    # As root, a real user of no rights is better than a namespace in which root stays root to the kernel.
+    user = (
+        ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_CHOWN"]
+        if is_root
+        else ["--unshare-user", "--disable-userns"]
+    )
+    bound = binds()
+    above = dict.fromkeys(str(parent) for path in bound for parent in reversed(Path(path).parents[:-1]))
+    folders = [word for folder in above for word in ("--perms", "0755", "--dir", folder)]  # those of files get 0700
+    bind = [word for inside, path in bound.items() for word in _bind(path, inside)]
+    python = _moved(sys.base_prefix) + interpreter().removeprefix(os.path.realpath(sys.base_prefix))
+    variables = [word for name, value in _ENVIRONMENT.items() for word in ("--setenv", name, value)]
+    return [
+        *(bwrap, *isolated, *user, "--hostname", "sandbox", "--die-with-parent", "--new-session", "--clearenv"),
+        *(*variables, *folders, *bind, "--proc", "/proc"),
+        *("--perms", "0700", "--size", str(folder_mb << 20), "--tmpfs", FOLDER),
+        *("--remount-ro", "/", "--chdir", "/", "--", python, "-s", "-S", "-P", "-B", "-c", _MAIN),
+    ]
+
+
+def _bind(path: str, inside: str) -> Sequence[str]:
+    if path in _DEVICES:
+        return ("--dev-bind", path, inside)
+    if path in _SYSTEM and Path(path).is_symlink():
+        return ("--symlink", str(Path(path).readlink()), inside)
+    return ("--ro-bind", path, inside)
+
+
+def version() -> str:
+    """The version of bubblewrap, "" where it is not installed."""
+    if not shutil.which("bwrap"):
+        return ""
+    found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)
+    return found.stdout.strip().removeprefix("bubblewrap ")

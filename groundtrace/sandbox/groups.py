@@ -1,0 +1,119 @@
+"""Control groups: what the kernel lets all processes of a trajectory have together, where this process may make groups.
+
+Without them the supervisor counts memory itself, every 30 ms, and the limit on processes is that of the user.
+"""
+
+import contextlib
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_PREFIX = "groundtrace-sandbox-"
+_NAME = re.compile(rf"{_PREFIX}(\d+)-\w+")
+_WAIT_S = 2.0
+_SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A trajectory's folders among the control groups: one under version 2, one for each controller under version 1."""
+
+    folders: tuple[Path, ...] = ()
+    controllers: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def joining(self) -> list[str]:
+        """The files into which a process writes its id to join."""
+        return [str(folder / "cgroup.procs") for folder in self.folders]
+
+    def out_of_memory_kills(self) -> int:
+        """How many of its processes the kernel has ended for want of memory."""
+        for folder in self.folders:
+            for name in ("memory.events", "memory.oom_control"):
+                with contextlib.suppress(OSError):
+                    found = re.search(r"^oom_kill (\d+)$", (folder / name).read_text("ascii"), re.MULTILINE)
+                    if found:
+                        return int(found[1])
+        return 0
+
+    def remove(self) -> None:
+        """Remove the folders once their processes have ended."""
+        deadline = time.monotonic() + _WAIT_S
+        for folder in self.folders:
+            while folder.exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.005 if folder.exists() else 0)
+
+
+def parents() -> dict[str, Path]:
+    """By controller, the folder in which this process may make groups; none where it may not."""
+    found = {}
+    for controller in ("memory", "pids"):
+        for folder in _own_groups(controller):
+            if os.access(folder, os.W_OK) and _passes_on(folder, controller):
+                found[controller] = folder
+                break
+    return found
+
+
+def _own_groups(controller: str) -> list[Path]:
+    """This process's groups that have the controller, under version 1 and version 2."""
+    folders = []
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
+            _, names, path = line.split(":", 2)
+            if controller in names.split(","):
+                folders += [_ROOT / names / path.lstrip("/"), _ROOT / controller / path.lstrip("/")]
+            elif not names:
+                folders += [root / path.lstrip("/") for root in (_ROOT, _ROOT / "unified")]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def _passes_on(folder: Path, controller: str) -> bool:
+    """Whether groups in this folder have the controller: version 2 names those that it passes on."""
+    control = folder / "cgroup.subtree_control"
+    if not control.exists():
+        return True
+    with contextlib.suppress(OSError):
+        return controller in control.read_text("ascii").split()
+    return False
+
+
+def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
+    """Make a trajectory's group, with the limits that its controllers hold; an empty one where none can be made."""
+    folders: list[Path] = []
+    held = set()
+    for controller, parent in parents().items():
+        folder = parent / f"{_PREFIX}{os.getpid()}-{name}"
+        with contextlib.suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            if folder not in folders:
+                folders.append(folder)
+            if controller == "memory":
+                limit = next(
+                    folder / each for each in ("memory.max", "memory.limit_in_bytes") if (folder / each).exists()
+                )
+                limit.write_text(str(memory_mb << 20), "ascii")
+                for swap in _SWAP:
+                    with contextlib.suppress(OSError):  # not every kernel counts it
+                        (folder / swap).write_text(str(memory_mb << 20) if "memsw" in swap else "0", "ascii")
+            else:
+                (folder / "pids.max").write_text(str(max_processes), "ascii")
+            held.add(controller)
+    return Group(tuple(folders), frozenset(held))
+
+
+def remove_left_over() -> None:
+    """Remove the groups of processes that have ended without removing them."""
+    for parent in set(parents().values()):
+        for folder in parent.glob(f"{_PREFIX}*"):
+            owner = _NAME.fullmatch(folder.name)
+            if owner and not Path("/proc", owner[1]).exists():
+                with contextlib.suppress(OSError):
+                    folder.rmdir()

@@ -1,0 +1,53 @@
+"""The messages between host, supervisor and holder: a header in JSON and binary parts, each with its length in front.
+
+Both ends are untrusted to each other: a reader bounds what it accepts, and raises BadFrame for all else.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+MAX_HEADER = 1 << 20
+"""Bytes of a header: texts in it are capped far below."""
+_LENGTH = struct.Struct("!I")
+
+
+class BadFrame(Exception):
+    """The other end sent what is no message, or one that is larger than it may be."""
+
+
+def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
+    """The message as bytes."""
+    text = json.dumps({**header, "parts": [len(part) for part in parts]}).encode()
+    return b"".join((_LENGTH.pack(len(text)), text, *parts))
+
+
+def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+    """The next message of a stream; ``receive(n)`` returns exactly n bytes, and raises EOFError where it ends.
+
+    Raises BadFrame for a header that is not JSON of a known form, or parts of more than ``max_bytes`` in all.
+    """
+    (length,) = _LENGTH.unpack(receive(_LENGTH.size))
+    header = parse_header(receive(_within(length, MAX_HEADER)))
+    sizes = header.pop("parts")
+    _within(sum(sizes), max_bytes)
+    return header, [receive(size) for size in sizes]
+
+
+def parse_header(text: bytes) -> dict[str, Any]:
+    """The header, with ``parts`` as a list of lengths. Raises BadFrame."""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"the header is not JSON: {error}") from None
+    sizes = header.get("parts") if isinstance(header, dict) else None
+    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+        raise BadFrame("the header has no list of parts")
+    return header
+
+
+def _within(size: int, most: int) -> int:
+    if size > most:
+        raise BadFrame(f"a message of {size} bytes, of {most} allowed")
+    return size

@@ -1,0 +1,274 @@
+"""The process that holds a trajectory's state, and its fork that runs the next call.
+
+A holder waits. Asked to run code, it forks; the fork runs the code and, if the call succeeded, is the next holder, so
+that a call that fails, is killed or runs out of time leaves nothing. Model-written code runs in this process and may
+change anything in it; limits, time and the decision which process lives are the supervisor's.
+"""
+
+import array
+import ast
+import builtins
+import contextlib
+import io
+import linecache
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+import types
+from collections.abc import Callable
+from os import _exit  # which model-written code may replace in os
+from typing import Any, NoReturn
+
+from . import figures, frames, kernel
+
+FOLDER = "/tmp"
+"""The folder of a trajectory, a file system in memory, where its code reads and writes."""
+MAX_ERROR_CHARS = 4000
+MAX_FDS = 3
+"""That come with a message: the next control socket, and the ends of the pipes for stdout and stderr."""
+_THREADS_END_S = 0.05
+_CV2_OUT_OF_MEMORY = "Insufficient memory"
+
+
+class _State:
+    """What the process holds beside Python's own state."""
+
+    module: types.ModuleType
+    folder = FOLDER
+    calls = 0
+    drawn: dict[int, bytes]
+    shown: figures.Shown | None = None
+
+
+state = _State()
+
+
+def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
+    """The next message, and the file descriptors that came with its first byte. Raises EOFError and BadFrame."""
+    fds = array.array("i")
+
+    def exactly(size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            data, ancillary, _, _ = control.recvmsg(min(size - len(found), 1 << 20), socket.CMSG_SPACE(MAX_FDS * 4))
+            if not data:
+                raise EOFError
+            for level, kind, content in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    fds.frombytes(content[: len(content) - len(content) % 4])
+            found += data
+        return bytes(found)
+
+    header, parts = frames.read(exactly, max_bytes)
+    return header, parts, list(fds)
+
+
+def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
+    """Wait for what the supervisor asks, until it ends. A fork that has run a call goes on here with its own socket."""
+    while True:
+        try:
+            header, _, fds = receive(control, frames.MAX_HEADER * 64)
+        except (EOFError, OSError):
+            _exit(0)
+        if header["do"] == "images":
+            _open_images(header["names"], limits)
+            control.sendall(frames.pack({"done": True}))
+            continue
+        if not _is_fork():
+            for fd in fds:
+                os.close(fd)
+            continue
+        control.close()
+        control = socket.socket(fileno=fds[0])
+        if header["do"] == "run":
+            os.dup2(fds[1], 1)
+            os.dup2(fds[2], 2)
+            os.close(fds[1])
+            os.close(fds[2])
+            control.sendall(b".")
+            control.sendall(_run(header["code"], limits))
+        else:
+            control.sendall(frames.pack({"done": True}))
+
+
+def _is_fork() -> bool:
+    """Fork so that the supervisor adopts the new process; returns True in that.
+
+    Python seeds ``random`` anew in a fork; what the code had seeded stays.
+    """
+    random = sys.modules.get("random")
+    numbers = random.getstate() if random else None
+    middle = os.fork()
+    if middle:
+        with contextlib.suppress(ChildProcessError):  # where the code ignores SIGCHLD
+            os.waitpid(middle, 0)
+        return False
+    if os.fork():
+        _exit(0)
+    if random:
+        random.setstate(numbers)
+    return True
+
+
+def _open_images(names: list[str], limits: dict[str, Any]) -> None:
+    """Set ``input_image``, ``input_image_2``, … to the images of these files in the folder."""
+    from PIL import Image
+
+    Image.MAX_IMAGE_PIXELS = limits["max_input_pixels"]
+    for name in names:
+        with Image.open(os.path.join(FOLDER, name)) as image:
+            vars(state.module)[name.partition(".")[0]] = image.convert("RGB")
+
+
+def prepare() -> None:
+    """Make the module ``__main__`` in which the code runs, and what is at hand in it."""
+    import random
+
+    import numpy as np
+    from PIL import Image
+
+    random.seed(0)
+    np.random.seed(0)
+    state.module, state.drawn = types.ModuleType("__main__"), {}
+    sys.modules["__main__"] = state.module
+    Image.Image.show = lambda self, *_, **__: _show(self)  # type: ignore[method-assign]
+    sys.meta_path.insert(0, figures.ShowInsteadOfWindows(_show))
+    builtins.display = _display  # type: ignore[attr-defined]
+    builtins.exit = builtins.quit = sys.exit
+
+
+def _show(shown: Any) -> bool:
+    return state.shown is not None and state.shown.add(shown)
+
+
+def _display(*things: Any) -> None:
+    """Show images, and print what is none."""
+    for thing in things:
+        if not _show(thing):
+            print(thing)
+
+
+def show_open_figures() -> None:
+    """What ``plt.show()`` does."""
+    if state.shown is not None:
+        figures.show_figures(state.shown)
+
+
+def _run(code: str, limits: dict[str, Any]) -> bytes:
+    """Run a call's code; returns the message on its end."""
+    state.calls += 1
+    state.shown = shown = figures.Shown(limits["max_images"], limits["max_image_pixels"])
+    with contextlib.suppress(OSError):
+        os.chdir(state.folder)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    before = figures.files_at(FOLDER)
+    _open_streams()
+    status, error = _ended(lambda: _execute(code, f"<call {state.calls}>", shown))
+    if status == "ok":
+        status, error = _ended(lambda: _show_rest(shown, before))
+    _await_threads()
+    with contextlib.suppress(Exception):  # the code may have closed them
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with contextlib.suppress(OSError):  # its folder may be gone
+        state.folder = os.getcwd()
+    _quiet()
+    sizes = [[height, width] for height, width, _ in shown.images]
+    header = {"status": status, "error": error, "sizes": sizes, "left_out": shown.left_out}
+    return frames.pack(header, [pixels for _, _, pixels in shown.images])
+
+
+def _await_threads() -> None:
+    """Let threads that are about to end do so, such as a timer that was cancelled."""
+    threading = sys.modules.get("threading")
+    deadline = time.monotonic() + _THREADS_END_S
+    if threading is None:
+        return
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            with contextlib.suppress(Exception):
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _quiet() -> None:
+    """Keep timers and handlers of signals that the code has set from running in a holder."""
+    state.shown = None
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)
+
+
+def _open_streams() -> None:
+    """Streams of its own for each call: the code may have closed or replaced the last call's."""
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        raw = io.FileIO(fd, "w", closefd=False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", write_through=False)
+        setattr(sys, name, stream)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
+
+
+def _ended(act: Callable[[], None]) -> tuple[str, str]:
+    """How it ended: its status, and the error with its traceback."""
+    try:
+        act()
+    except SystemExit as ending:
+        good = ending.code in (None, 0)
+        return ("ok", "") if good else ("error", f"SystemExit: {ending.code}"[:MAX_ERROR_CHARS])
+    except MemoryError:
+        return "memory", "MemoryError: the call needs more memory than it may use"
+    except BaseException as error:
+        status = "memory" if _CV2_OUT_OF_MEMORY in str(error) else "error"
+        return status, _text_of(error)
+    return "ok", ""
+
+
+def _text_of(error: BaseException) -> str:
+    """The error as Python prints it, without the frames of this module."""
+    try:
+        lines = traceback.TracebackException.from_exception(error, limit=-20)
+        lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
+        text = "".join(lines.format(chain=False)).strip()
+    except BaseException:
+        text = type(error).__name__
+    return (
+        text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS // 2]}\n…\n{text[-MAX_ERROR_CHARS // 2 :]}"
+    )
+
+
+def _execute(code: str, name: str, shown: figures.Shown) -> None:
+    """Run the code in the module; the value of its last line is shown if it is an image."""
+    linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(keepends=True), name)
+    tree = ast.parse(code, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    scope = vars(state.module)
+    exec(compile(tree, name, "exec"), scope)
+    if isinstance(last, ast.Expr):
+        shown.add(eval(compile(ast.Expression(last.value), name, "eval"), scope))
+
+
+def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
+    """Show the figures that are open and new or changed, and the image files that were written."""
+    for figure in figures.open_figures():
+        number, count = figure.number, len(shown.images)
+        shown.add(figure)
+        drawn = shown.images[-1][2] if len(shown.images) > count else b""
+        if drawn and state.drawn.get(number) == drawn:
+            shown.images.pop()
+        state.drawn[number] = drawn or state.drawn.get(number, b"")
+    figures.add_saved(shown, before, FOLDER)
+
+
+def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
+    """Become the first holder: load what each trajectory needs, give up all rights, and serve."""
+    prepare()
+    kernel.hide_memory(False)
+    with open("/proc/self/oom_score_adj", "w") as file:  # the kernel is to end this rather than the supervisor
+        file.write("1000")
+    kernel.hide_memory()
+    version = kernel.restrict_files(readable, [FOLDER, "/dev/null"])
+    kernel.set_filter(program)
+    control.sendall(frames.pack({"landlock": version}))
+    serve(control, limits)

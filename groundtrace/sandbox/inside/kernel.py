@@ -1,0 +1,92 @@
+"""The calls into the kernel that Python's standard library has no function for. Linux only."""
+
+import ctypes
+import os
+import struct
+
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
+_SECCOMP_MODE_FILTER = 2
+_INSTRUCTION_BYTES = 8
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_VERSION_ONLY, _PATH_BENEATH = 1, 1
+_LANDLOCK_READ = 1 << 2 | 1 << 3
+"""Reading files and listing folders."""
+_LANDLOCK_WRITE_FILE = 1 << 1
+_FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
+"""How many rights over files each version of Landlock's interface knows, from the version on."""
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, *arguments: object) -> None:
+    if _libc.prctl(option, *arguments, *([ctypes.c_ulong(0)] * (4 - len(arguments)))):
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of each process below this one whose own parent ends."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+
+
+def hide_memory(is_hidden: bool = True) -> None:
+    """Keep other processes of the same user from this one's memory, and from its files in /proc.
+
+    Forks inherit it. While it is hidden the process itself cannot write its files in /proc either.
+    """
+    _prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0 if is_hidden else 1))
+
+
+def set_filter(program: bytes) -> None:
+    """Install a seccomp filter, given as BPF instructions, for this thread and all that it starts."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
+    code = ctypes.create_string_buffer(program, len(program))
+    header = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxP", len(program) // _INSTRUCTION_BYTES, ctypes.addressof(code))
+    )
+    _prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), header)
+
+
+def landlock_version() -> int:
+    """The version of Landlock's interface that the kernel has, 0 without it."""
+    return max(0, _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_ONLY)))
+
+
+def restrict_files(readable: list[str], writable: list[str]) -> int:
+    """Let this process and its forks reach only these files and folders, no TCP ports, and by signals and abstract
+    sockets no process but such forks (as far as the kernel's Landlock knows these).
+
+    Returns the version of Landlock's interface, 0 if the kernel has none. Raises OSError.
+    """
+    version = landlock_version()
+    if not version:
+        return 0
+    rights = (1 << max(count for abi, count in _FILE_RIGHTS_BY_ABI.items() if abi <= version)) - 1
+    ports, scopes = 3 if version >= 4 else 0, 3 if version >= 6 else 0
+    known = struct.pack("QQQ", rights, ports, scopes)[: 24 if version >= 6 else 16 if version >= 4 else 8]
+    rules = _call(_LANDLOCK_CREATE_RULESET, known, ctypes.c_size_t(len(known)), ctypes.c_uint(0))
+    try:
+        for path, allowed in [*((path, _LANDLOCK_READ) for path in readable), *((path, rights) for path in writable)]:
+            _allow(rules, path, allowed)
+        _prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
+        _call(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(rules), ctypes.c_uint(0))
+    finally:
+        os.close(rules)
+    return version
+
+
+def _allow(rules: int, path: str, rights: int) -> None:
+    """Files take the rights to read and write them only."""
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not os.path.isdir(path):
+            rights &= _LANDLOCK_WRITE_FILE | 1 << 2
+        rule = struct.pack("=Qi", rights, handle)
+        _call(_LANDLOCK_ADD_RULE, ctypes.c_int(rules), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint(0))
+    finally:
+        os.close(handle)
+
+
+def _call(number: int, *arguments: object) -> int:
+    result = _libc.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"system call {number}: {os.strerror(ctypes.get_errno())}")
+    return result

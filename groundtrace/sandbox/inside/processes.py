@@ -1,0 +1,66 @@
+"""The sandbox's processes as /proc shows them, what each may use, and the user that they run as."""
+
+import contextlib
+import os
+import resource
+import signal
+from typing import Any
+
+MAX_OPEN_FILES = 256
+
+
+def others() -> set[int]:
+    """All processes of the sandbox but its first, which reaps, and this one."""
+    return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
+
+
+def _status_of(pid: int) -> dict[str, str]:
+    """The lines of a process's status, empty if it has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+    return {}
+
+
+def is_running(pid: int) -> bool:
+    """Whether it runs or is stopped; a zombie is neither."""
+    return not _status_of(pid).get("State", "Z").startswith(("Z", "X"))
+
+
+def parent_of(pid: int) -> int:
+    """Its parent, 0 if it has ended."""
+    return int(_status_of(pid).get("PPid", "0"))
+
+
+def threads_of(pid: int) -> int:
+    """How many threads it has, 0 if it has ended."""
+    return int(_status_of(pid).get("Threads", "0"))
+
+
+def memory_kib(pid: int) -> int:
+    """What it holds in memory, without the files that it maps."""
+    lines = _status_of(pid)
+    return sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssShmem") if name in lines)
+
+
+def limit(limits: dict[str, Any]) -> None:
+    """Limit what this process and its forks may use."""
+    for kind, most in (
+        (resource.RLIMIT_NPROC, limits["max_processes"]),
+        (resource.RLIMIT_DATA, limits["memory_mb"] << 20),
+        (resource.RLIMIT_AS, limits["address_space_mb"] << 20),
+        (resource.RLIMIT_FSIZE, limits["folder_mb"] << 20),
+        (resource.RLIMIT_NOFILE, MAX_OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an OSError
+
+
+def become(uid: int, folder: str) -> None:
+    """Give up root for a user that owns the folder and nothing else."""
+    os.chown(folder, uid, uid)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)

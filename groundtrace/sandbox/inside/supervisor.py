@@ -1,0 +1,345 @@
+"""The supervisor of a trajectory: it keeps time and limits, and decides which process holds the state.
+
+It is the first process in the sandbox, runs no model-written code, and trusts no message of the processes that do: who
+sent a message is what the kernel reports, and all other processes are ended with the call. Between calls the holder is
+stopped, so that nothing runs on behind a finished call.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from . import folder, frames, holder, kernel, processes
+from .call import Call, pair, receive_credited
+
+FOLDER = holder.FOLDER.encode()
+_WATCH_S = 0.03
+"""How often memory and files are counted while code runs."""
+_ANSWER_S = 10.0
+"""For what a holder does by itself, which takes milliseconds."""
+_PART_S = 2.0
+"""For the process of a call to fork once more: model-written code may have kept it from that."""
+_CLOSED_S = 0.2
+_ROUNDS = 300
+"""How often processes are listed to end them: each time ends all but those that were forked meanwhile."""
+
+
+class Lost(Exception):
+    """The trajectory cannot go on: its holder has ended, or processes cannot be ended."""
+
+
+@dataclass
+class Holder:
+    """A process that holds the state, and the socket to it."""
+
+    pid: int
+    control: socket.socket
+
+    def __post_init__(self) -> None:
+        self.control.settimeout(_ANSWER_S)
+
+    def resume(self) -> None:
+        """Let it run. Raises Lost if it has ended."""
+        try:
+            os.kill(self.pid, signal.SIGCONT)
+        except ProcessLookupError:
+            raise Lost("the process that holds the state has ended") from None
+
+    def stop(self) -> None:
+        """Keep it, its threads and its timers from running."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
+
+    def send(self, header: dict[str, Any], fds: list[int]) -> None:
+        """Send it a request with file descriptors. Raises Lost."""
+        data = frames.pack(header)
+        try:
+            sent = socket.send_fds(self.control, [data], fds)
+            self.control.sendall(data[sent:])
+        except OSError as error:
+            raise Lost(f"the process that holds the state does not take requests: {error}") from None
+
+
+class Supervisor:
+    """One trajectory's supervisor, within the given limits."""
+
+    def __init__(self, limits: dict[str, Any]) -> None:
+        self.limits = limits
+        self.copy: folder.Copy = ()
+        self.ended: dict[int, int] = {}
+
+    def start(self, program: bytes, readable: list[str]) -> int:
+        """Start the first holder; returns the version of Landlock's interface that holds it, 0 without Landlock."""
+        ours, theirs = pair()
+        pid = os.fork()
+        if not pid:
+            ours.close()
+            self._hold(theirs, program, readable)
+        theirs.close()
+        self.holder = Holder(pid, ours)
+        header, _ = _answer_of(ours)
+        self.holder.stop()
+        return int(header["landlock"])
+
+    def _hold(self, control: socket.socket, program: bytes, readable: list[str]) -> NoReturn:
+        """Become the first holder."""
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.close(null)
+        os.setsid()
+        try:
+            processes.limit(self.limits)
+            holder.start(control, self.limits, program, readable)
+        except BaseException as error:
+            control.sendall(frames.pack({"lost": f"{type(error).__name__}: {error}"[:500]}))
+            os._exit(1)
+
+    def open(self, images: list[bytes]) -> None:
+        """Write the images of the trajectory and have them opened as variables."""
+        names = [f"input_image{'' if number == 1 else f'_{number}'}.jpg" for number in range(1, len(images) + 1)]
+        for name, image in zip(names, images, strict=True):
+            with open(os.path.join(FOLDER, name.encode()), "xb") as file:
+                file.write(image)
+        self.holder.resume()
+        self.holder.send({"do": "images", "names": names}, [])
+        _answer_of(self.holder.control)
+        self.holder.stop()
+        self.copy = folder.copied(FOLDER)
+
+    def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
+
+        Raises Lost where the trajectory cannot go on.
+        """
+        started = time.monotonic()
+        call = self._forked({"do": "run", "code": code})
+        try:
+            self._wait(call, started + timeout_s)
+            survivor = Holder(call.pid, call.control) if call.answered else None
+            if survivor:
+                survivor.stop()
+            children = self._end_all_but(self.holder, survivor)
+            for fd in call.streams:
+                while call.read_stream(fd):
+                    pass
+            header = call.header or {"status": call.status, "error": call.error, "sizes": [], "left_out": 0}
+            header["ended"] = [0, max(0, children - (0 if survivor else 1))]
+            if survivor and header["status"] == "ok":
+                self._keep(survivor, header)
+            if header["status"] != "ok":
+                self._end_all_but(self.holder)
+                folder.restore(FOLDER, self.copy)
+                header["sizes"], call.pixels = [], []
+        finally:
+            for fd in call.streams:
+                os.close(fd)
+            if self.holder.control is not call.control:
+                call.control.close()
+        header |= {"duration_s": time.monotonic() - started, "dropped": list(call.dropped.values())}
+        return header, [*map(bytes, call.streams.values()), *call.pixels]
+
+    def _forked(self, request: dict[str, Any]) -> Call:
+        """Have the holder fork a process that runs the request."""
+        ours, theirs = pair()
+        (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
+        try:
+            self.holder.resume()
+            self.holder.send(request, [theirs.fileno(), out_w, err_w])
+        finally:
+            theirs.close()
+            os.close(out_w)
+            os.close(err_w)
+        return Call(ours, out_r, err_r, self.limits["max_output_bytes"], self.limits["max_answer_bytes"])
+
+    def _wait(self, call: Call, deadline: float) -> None:
+        """Read what the call sends until it has answered, ended, or reached a limit."""
+        poll = select.poll()
+        for fd in (0, call.control.fileno(), *call.streams):
+            poll.register(fd, select.POLLIN)
+        watch = time.monotonic() + _WATCH_S
+        while not call.is_over:
+            for fd, event in poll.poll(1000 * _WATCH_S):
+                if fd == 0:
+                    sys.exit(0)  # the host has ended: a request comes only after the answer to the one before
+                elif fd == call.control.fileno():
+                    was_started = call.pid
+                    call.read_answer()
+                    if call.pid == self.holder.pid:
+                        raise Lost("the process that holds the state runs the code itself")
+                    if not was_started and call.pid:
+                        self.holder.stop()
+                    if call.is_closed:
+                        call.end("killed", self._how_it_ended(call.pid))
+                elif not call.read_stream(fd) and event & select.POLLHUP:
+                    poll.unregister(fd)
+            now = time.monotonic()
+            if not call.is_over and now >= deadline:
+                call.end("timeout", "the call took longer than it may")
+            elif not call.is_over and now >= watch:
+                watch = now + _WATCH_S
+                self._watch(call)
+
+    def _watch(self, call: Call) -> None:
+        """End a call whose process has ended, or whose processes hold more memory or files than they may."""
+        self._reap()
+        if call.pid in self.ended:
+            call.end("killed", self._how_it_ended(call.pid))
+            return
+        if sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) > self.limits["memory_mb"] * 1024:
+            call.end("memory", "the call needs more memory than it may use")
+        found = os.statvfs(FOLDER)
+        if found.f_files - found.f_ffree > 4 * folder.MAX_ENTRIES:
+            call.end("memory", "the call writes more files than it may")
+
+    def _how_it_ended(self, pid: int) -> str:
+        """How the process of a call that has closed its connection ended, if it has."""
+        deadline = time.monotonic() + _CLOSED_S
+        while pid not in self.ended and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(0.001)
+        if pid not in self.ended:
+            return "the process closed its connection before the code ended"
+        ending = self.ended[pid]
+        how = f"signal {os.WTERMSIG(ending)}" if os.WIFSIGNALED(ending) else f"exit code {os.WEXITSTATUS(ending)}"
+        return f"the process ended before the code did: {how}"
+
+    def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
+        """Make a fork of the call's process the holder.
+
+        What keeps it from that is in the header: the call has then failed.
+        """
+        try:
+            threads = processes.threads_of(survivor.pid) - 1
+            fresh = self._parted(survivor)
+            fresh.stop()
+            self._end_all_but(self.holder, fresh)
+            copy = folder.copied(FOLDER)
+        except Lost as error:
+            header |= {"status": "killed", "error": str(error)}
+        except (folder.FolderError, OSError) as error:
+            header |= {"status": "error", "error": f"the folder cannot be kept: {error}"}
+        else:
+            before, self.holder, self.copy = self.holder, fresh, copy
+            self._end_all_but(fresh)
+            before.control.close()
+            header["ended"] = [max(0, threads), header["ended"][1]]
+
+    def _parted(self, running: Holder) -> Holder:
+        """A fork of the call's process, which is without its threads, and shows that the process takes requests.
+
+        Raises Lost.
+        """
+        ours, theirs = pair()
+        try:
+            running.resume()
+            running.send({"do": "part"}, [theirs.fileno()])
+        finally:
+            theirs.close()
+        _, pid = _answer_of(ours, _PART_S)
+        running.control.close()
+        if pid == running.pid:
+            raise Lost("the process does not fork")
+        return Holder(pid, ours)
+
+    def _end_all_but(self, *kept: Holder | None) -> int:
+        """End all processes but these holders; returns how many there were that the code has started.
+
+        Raises Lost if they do not end.
+        """
+        found: set[int] = set()
+        for attempt in range(_ROUNDS):
+            self._reap()
+            pids = processes.others() - {each.pid for each in kept if each}
+            running = {pid for pid in pids if processes.is_running(pid)}
+            if not running:
+                return len(found)
+            found |= {
+                pid for pid in running if processes.parent_of(pid) != self.holder.pid
+            }  # which a fork goes through
+            for pid in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0 if attempt < 10 else 0.005)
+        raise Lost("the processes of the call do not end")
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, ending = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                self.ended[pid] = ending
+
+
+def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
+    """A short message of a holder, and the process that sent it. Raises Lost where none comes."""
+    control.settimeout(timeout_s)  # a pair's end blocks otherwise
+    sender = 0
+
+    def exactly(size: int) -> bytes:
+        nonlocal sender
+        found = b""
+        while len(found) < size:
+            data, sender = receive_credited(control, size - len(found))
+            if not data:
+                raise EOFError
+            found += data
+        return found
+
+    try:
+        header, _ = frames.read(exactly, 0)
+    except (OSError, EOFError, frames.BadFrame) as error:
+        raise Lost(f"the process that holds the state does not answer: {error!r}") from None
+    if "lost" in header:
+        raise Lost(str(header["lost"]))
+    return header, sender
+
+
+def _exactly(size: int) -> bytes:
+    """So many bytes of the host. Raises EOFError."""
+    found = bytearray()
+    while len(found) < size:
+        data = os.read(0, size - len(found))
+        if not data:
+            raise EOFError
+        found += data
+    return bytes(found)
+
+
+def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
+    data = memoryview(frames.pack(header, parts))
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def main() -> None:
+    """Serve the host on stdin and stdout until it closes them."""
+    try:
+        header, parts = frames.read(_exactly, frames.MAX_HEADER)
+        if header["uid"]:
+            processes.become(header["uid"], holder.FOLDER)
+        kernel.hide_memory()
+        kernel.adopt_orphans()
+        sys.path += header["paths"]
+        max_bytes = header["max_bytes"]
+        supervisor = Supervisor(header["limits"])
+        _reply({"landlock": supervisor.start(parts[0], header["readable"])}, [])
+        while True:
+            header, parts = frames.read(_exactly, max_bytes)
+            if header["do"] == "open":
+                supervisor.open(parts)
+                _reply({"opened": True}, [])
+            else:
+                _reply(*supervisor.run(parts[0].decode("utf-8", "surrogatepass"), header["timeout_s"]))
+    except (EOFError, BrokenPipeError):
+        return
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            _reply({"lost": f"{type(error).__name__}: {error}"[:500]}, [])

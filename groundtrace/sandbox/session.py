@@ -1,0 +1,193 @@
+"""A trajectory in the sandbox: the host's end of it."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import select
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from groundtrace.sandbox.bubblewrap import binds, command, packages
+from groundtrace.sandbox.errors import SandboxLost
+from groundtrace.sandbox.filter import filter_program
+from groundtrace.sandbox.groups import Group, make_group
+from groundtrace.sandbox.inside import frames
+from groundtrace.sandbox.observation import BadAnswer, Observation, observation_of
+from groundtrace.sandbox.settings import SandboxSettings
+
+_START_S = 60.0
+_GRACE_S = 30.0
+"""Beyond a call's own limit: the supervisor keeps that; this is for a supervisor that does not answer."""
+_USERS = range(1_000_000_000, 2_000_000_000)
+"""Where this process is root, each trajectory is a user of its own, so that none counts the processes of another."""
+MAX_INPUT_BYTES = 1 << 29
+
+
+@dataclass
+class Process:
+    """A started bubblewrap, with the pipes to its supervisor. ``landlock`` is the version of Landlock's interface."""
+
+    popen: subprocess.Popen[bytes]
+    group: Group
+    landlock: int = 0
+
+    @classmethod
+    def start(cls, settings: SandboxSettings) -> "Process":
+        """Start a supervisor and wait until it is ready. Raises SandboxLost with what it wrote."""
+        name = secrets.token_hex(6)
+        group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
+        # A shell joins the groups before bubblewrap starts, so that no process of the trajectory is ever outside.
+        join = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1"; shift; n=$((n - 1)); done; exec "$@"'
+        words = ["/bin/sh", "-c", join, "sh", str(len(group.joining)), *group.joining, *command(settings.folder_mb)]
+        popen = subprocess.Popen(
+            words,
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+        )
+        process = cls(popen, group)
+        uid = secrets.choice(_USERS) if os.geteuid() == 0 else 0
+        hello = {"uid": uid, "paths": packages(), "readable": list(binds())}
+        try:
+            process.send({**hello, "limits": settings.limits, "max_bytes": MAX_INPUT_BYTES}, [filter_program()])
+            header, _ = process.receive(0, _START_S)
+            process.landlock = int(header["landlock"])
+        except (SandboxLost, KeyError, TypeError, ValueError) as error:
+            wrote = process.end()
+            raise SandboxLost(f"a trajectory did not start: {wrote or error}") from None
+        return process
+
+    def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
+        """Send the supervisor a request. Raises SandboxLost."""
+        assert self.popen.stdin
+        try:
+            data = memoryview(frames.pack(header, parts))
+            while data:
+                data = data[self.popen.stdin.write(data) or 0 :]
+        except (OSError, ValueError) as error:
+            raise SandboxLost(f"the sandbox takes no request: {error}") from None
+
+    def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        """The supervisor's next message. Raises SandboxLost where none comes that is in order."""
+        assert self.popen.stdout
+        fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+
+        def exactly(size: int) -> bytes:
+            found = bytearray()
+            while len(found) < size:
+                if not poll.poll(1000 * max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                data = os.read(fd, min(size - len(found), 1 << 20))
+                if not data:
+                    raise EOFError
+                found += data
+            return bytes(found)
+
+        try:
+            header, parts = frames.read(exactly, max_bytes)
+        except (EOFError, OSError, TimeoutError, frames.BadFrame) as error:
+            raise SandboxLost(f"the sandbox does not answer: {error or type(error).__name__}") from None
+        if "lost" in header:
+            raise SandboxLost(str(header["lost"]))
+        return header, parts
+
+    def end(self) -> str:
+        """End all processes of the trajectory and remove its group; returns what bubblewrap wrote as an error.
+
+        A second call does nothing.
+        """
+        if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
+            return ""
+        for pipe in (self.popen.stdin, self.popen.stdout):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        wrote = b""
+        try:
+            self.popen.wait(2)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()  # and with it, by --die-with-parent, all that is in the sandbox
+            self.popen.wait()
+        if self.popen.stderr:
+            os.set_blocking(self.popen.stderr.fileno(), False)
+            with contextlib.suppress(OSError):
+                wrote = self.popen.stderr.read() or b""
+            self.popen.stderr.close()
+        self.group.remove()
+        return wrote.decode("utf-8", "replace").strip()[-500:]
+
+
+class Session:
+    """One trajectory: its images, and the state that its calls have left. Close it, or use it in ``with``."""
+
+    def __init__(self, process: Process, settings: SandboxSettings, images: Sequence[bytes], closed: Any) -> None:
+        self._process, self._settings, self._closed = process, settings, closed
+        self._left_s = settings.trajectory_timeout_s
+        self._lost = ""
+        self._process.send({"do": "open"}, images)
+        self._process.receive(0, _START_S)
+
+    def run(self, code: str) -> Observation:
+        """Run a call's code on the state that the last good call left.
+
+        Raises SandboxLost where the trajectory cannot go on, as after ``close``.
+        """
+        if self._lost:
+            raise SandboxLost(self._lost)
+        if len(code) > self._settings.max_code_chars:
+            return Observation("error", error=f"the code is longer than {self._settings.max_code_chars} characters")
+        if self._left_s <= 0:
+            return Observation("timeout", error="the calls of this trajectory have used up their time")
+        timeout_s = min(self._settings.call_timeout_s, self._left_s)
+        limits = self._settings.limits
+        kills = self._process.group.out_of_memory_kills()
+        try:
+            self._process.send({"do": "run", "timeout_s": timeout_s}, [code.encode("utf-8", "surrogatepass")])
+            header, parts = self._process.receive(
+                limits["max_answer_bytes"] + 2 * limits["max_output_bytes"], timeout_s + _GRACE_S
+            )
+            found = observation_of(header, parts, self._settings.max_output_chars, self._settings.max_image_pixels)
+        except (SandboxLost, BadAnswer, KeyError, TypeError, ValueError) as error:
+            self._lost = f"the state of this trajectory is gone: {error}"
+            self._process.end()
+            raise SandboxLost(self._lost) from None
+        self._left_s -= found.duration_s
+        if found.status == "killed" and self._process.group.out_of_memory_kills() > kills:
+            return Observation("memory", found.stdout, found.stderr, "the call needs more memory than it may use")
+        return found
+
+    async def run_async(self, code: str) -> Observation:
+        """As :meth:`run`, in a thread."""
+        return await asyncio.to_thread(self.run, code)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was not closed."""
+        return self._closed is not None
+
+    @property
+    def landlock(self) -> int:
+        """The version of Landlock's interface that holds it, 0 without."""
+        return self._process.landlock
+
+    def close(self) -> None:
+        """End the trajectory with all its processes."""
+        if self._closed is not None:
+            self._lost = self._lost or "the trajectory was closed"
+            self._process.end()
+            closed, self._closed = self._closed, None
+            closed()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,55 @@
+"""What a sandbox's trajectories may use."""
+
+import math
+from typing import Annotated
+
+from groundtrace.config.settings import settings
+
+_OVERHEAD_MB = 1024
+"""Beyond ``memory_mb``, before the kernel ends processes by itself: the supervisor is to do so first, since it knows
+which process holds the state.
+"""
+
+
+@settings
+class SandboxSettings:
+    """The limits of each trajectory, and how many of them run at once."""
+
+    call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
+    trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0
+    memory_mb: Annotated[int, "what the processes of a call may hold in memory"] = 2048
+    folder_mb: Annotated[int, "the size of a trajectory's folder"] = 64
+    max_processes: Annotated[int, "processes and threads of a trajectory"] = 64
+    max_code_chars: Annotated[int, "a longer code is an error, and is not run"] = 100_000
+    max_output_chars: Annotated[int, "of stdout and of stderr, each; what comes after is dropped"] = 10_000
+    max_images: Annotated[int, "that a call may show; what comes after is left out"] = 10
+    max_image_pixels: Annotated[int, "of an image that a call shows; a larger one is reduced"] = 4_194_304
+    max_input_pixels: Annotated[int, "of an image that a trajectory is about"] = 89_478_485
+    sessions: Annotated[int, "trajectories at once; a further one waits"] = 8
+    warm: Annotated[int, "trajectories that are started before they are asked for"] = 2
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            least = 0 if name == "warm" else 1
+            if not ((isinstance(value, int | float) and math.isfinite(value) and value > 0) or value == least):
+                raise ValueError(f"{name} is {value!r}: it has to be a number of at least {least}")
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """As the processes in the sandbox are given them."""
+        return {
+            "memory_mb": self.memory_mb,
+            "address_space_mb": self.memory_mb + 4096,
+            "folder_mb": self.folder_mb,
+            "max_processes": self.max_processes,
+            "max_images": self.max_images,
+            "max_image_pixels": self.max_image_pixels,
+            "max_input_pixels": self.max_input_pixels,
+            "max_output_bytes": 4 * self.max_output_chars,
+            "max_answer_bytes": 3 * self.max_images * self.max_image_pixels,
+        }
+
+    @property
+    def group_memory_mb(self) -> int:
+        """What the kernel lets all processes of a trajectory have, its supervisor and its files included."""
+        return self.memory_mb + 3 * self.folder_mb + _OVERHEAD_MB

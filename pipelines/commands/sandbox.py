@@ -1,0 +1,40 @@
+"""``beam sandbox check``: what isolation this machine has for model-written code, and whether it holds."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from groundtrace.schemas.text import say
+
+
+def add_sandbox_parser(commands: Any) -> None:
+    """Add the parser of the command."""
+    sandbox = commands.add_parser("sandbox", help="isolation of model-written code", allow_abbrev=False)
+    actions = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions.add_parser("check", help="show what this machine has, and run programs that try to get out")
+
+
+def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
+    """Print the layers and the outcome of each program; returns 2 if a layer is missing, 1 if a program got out."""
+    from groundtrace.sandbox.requirements import parts
+    from groundtrace.sandbox.trial import trial
+
+    found = parts()
+    for part in found:
+        state = f"missing: {part.missing}; {part.remedy}" if part.missing else part.does
+        say(f"{part.name:<16}{state}")
+    needed = [part.name for part in found if part.is_needed and part.missing]
+    if needed:
+        print(f"beam: no sandbox on this machine: {', '.join(needed)} missing", file=sys.stderr)
+        return 2
+    escaped = 0
+    for outcome in trial():
+        escaped += bool(outcome.escaped)
+        state = f"NOT CONTAINED: {outcome.escaped}" if outcome.escaped else f"contained ({outcome.status})"
+        say(f"{outcome.name:<34}{outcome.duration_s:5.1f} s  {state}")
+    if escaped:
+        print(
+            f"beam: {escaped} programs were not contained: run no model-written code on this machine", file=sys.stderr
+        )
+    return 1 if escaped else 0
