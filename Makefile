@@ -17,7 +17,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.all: $(VENV)/.core
-	$(PIP) -e '.[dev,gemini,gs,s3,train,video,vision]'
+	$(PIP) -e '.[dev,gemini,gs,s3,sandbox,train,video,vision]'
 	touch $@
 
 setup: $(VENV)/.all  ## everything but the vLLM server's own environment
@@ -74,11 +74,7 @@ test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LL
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
 
-$(VENV)/.sandbox: $(VENV)/.all
-	$(PIP) -e '.[sandbox]'
-	touch $@
-
-test-sandbox: $(VENV)/.sandbox  ## programs that try to get out of the sandbox, as this user and as one without rights
+test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox
 
