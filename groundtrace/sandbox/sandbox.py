@@ -54,7 +54,7 @@ class Sandbox:
         process = None
         try:
             process = self._next().result()
-            session = Session(process, self.settings, images, self._places.release)
+            session = Session(process, self.settings, images, self._release)
         except BaseException:
             if process is not None:
                 process.end()
@@ -72,6 +72,12 @@ class Sandbox:
             started = self._warm.popleft() if self._warm else self._starters.submit(Process.start, self.settings)
             self._warm_up()
             return started
+
+    def _release(self) -> None:
+        """Give a session's place back. As its callback, this keeps the sandbox as long as the session is open: with the
+        threads of the pool all sessions would end.
+        """
+        self._places.release()
 
     def close(self) -> None:
         """End all trajectories and wait until their processes have ended."""

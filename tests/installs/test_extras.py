@@ -69,6 +69,15 @@ def test_extra_gemini(with_extra: WithExtra) -> None:
     assert rows_of(gemini.home / "run") > 0
 
 
+def test_extra_sandbox(with_extra: WithExtra) -> None:
+    """Code with each library that the extra brings, and the programs of `beam sandbox check`."""
+    code = "import cv2, matplotlib.pyplot as plt, scipy.ndimage, sympy; plt.plot([1]); print(sympy.sqrt(16))"
+    run = f"from groundtrace.sandbox import Sandbox; s = Sandbox().open(); o = s.run({code!r})"
+    sandbox = with_extra("sandbox")
+    assert sandbox.run("beam", "sandbox", "check").stdout.count("contained (") == 11
+    assert sandbox.python(f"{run}; s.close(); print(o.text, len(o.images))").split() == ["4", "1"]
+
+
 def test_extra_video(with_extra: WithExtra, tmp_path: Path) -> None:
     """A clip of a moving square, with models that look at the frames they are sent."""
     video = with_extra("video")

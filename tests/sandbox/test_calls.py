@@ -1,6 +1,7 @@
 """Calls of code: how they end, what they show, and what of them the next call finds."""
 
 import asyncio
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -183,6 +184,13 @@ def test_places_are_bounded_and_given_back(sandbox: Sandbox) -> None:
         assert third.run("print(1)").is_good and second.run("print(2)").is_good
         with pytest.raises(SandboxLost, match="was closed"):
             first.run("print(1)")
+
+
+def test_a_session_keeps_its_sandbox() -> None:
+    session = Sandbox(LIMITS).open()
+    gc.collect()
+    assert session.run("print(1)").stdout == "1\n"
+    session.close()
 
 
 def test_many_at_once_from_threads_and_from_a_loop(sandbox: Sandbox) -> None:
