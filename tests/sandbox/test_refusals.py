@@ -78,12 +78,12 @@ def test_what_is_probed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.undo()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert requirements._bubblewrap() == requirements._namespaces() == "the program bwrap is not on PATH"
-    fake = "#!/bin/sh\n[ $1 = --version ] && echo bubblewrap VERSION && exit\necho bwrap: no new namespace >&2\nexit 1\n"
+    fake = "#!/bin/sh\n[ $1 = --version ] && echo bubblewrap VERSION && exit\necho bwrap: no namespace >&2\nexit 1\n"
     (tmp_path / "bwrap").write_text(fake.replace("VERSION", "0.4.1"), "utf-8")
     (tmp_path / "bwrap").chmod(0o755)
     assert requirements._bubblewrap() == "bubblewrap 0.4.1 is older than 0.8"
     (tmp_path / "bwrap").write_text(fake.replace("VERSION", "0.11.0"), "utf-8")
-    assert requirements._namespaces() == "bwrap: no new namespace"
+    assert requirements._namespaces() == "bwrap: no namespace"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("platform.release", lambda: "5.4.0-1")
     monkeypatch.setattr("groundtrace.sandbox.groups.parents", dict)
