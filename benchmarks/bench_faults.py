@@ -127,11 +127,11 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     import aiohttp
 
     from groundtrace.inference.errors import CallError
-    from groundtrace.inference.flow.limits import Gate
+    from groundtrace.inference.flow.limits import ConcurrencyLimit
     from groundtrace.inference.grounding import BadReply
     from groundtrace.inference.role_calls import repair_prompt
 
-    gate = Gate(IN_FLIGHT, adaptive=False)
+    gate = ConcurrencyLimit(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)
     templates = [json.dumps(text_body(p, temperature=1.0)) for p in (prompt, repair_prompt(prompt, "{}", "wrong"))]
 

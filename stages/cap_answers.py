@@ -115,7 +115,7 @@ def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int)
     left.update(kept)
 
 
-class _Cap(beam.DoFn):
+class _CapAnswers(beam.DoFn):
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
 
@@ -179,4 +179,4 @@ class CapAnswers(DraftStage):
             | "ByAnswer" >> beam.GroupByKey()
             | "LastKept" >> beam.Map(_last_kept, quotas).with_output_types(tuple[str, str])
         )
-        return apply(drafts, "Cap", _Cap(settings), quotas, AsDict(last))
+        return apply(drafts, "Cap", _CapAnswers(settings), quotas, AsDict(last))

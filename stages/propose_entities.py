@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.times import MAX_TIME_S
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -91,7 +91,7 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
     else:
         prompt = load_prompt(CLIP_PROMPT).render({"frames": shown(question.media)}, **asked)
 
-    def read(reply: Answered) -> tuple[tuple[str, ...], tuple[Event, ...]]:
+    def read(reply: CallResult) -> tuple[tuple[str, ...], tuple[Event, ...]]:
         events = () if last_s is None else events_of_reply(reply.text, last_s, most)
         return entities_of_reply(reply.text, most), events
 

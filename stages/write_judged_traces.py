@@ -24,7 +24,7 @@ from groundtrace.grading.responses.boxed import all_boxed
 from groundtrace.grading.responses.placeholders import as_written
 from groundtrace.grading.responses.response import outside_think, parse_response
 from groundtrace.grading.responses.traces import read_trace
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling, Temperature
 from groundtrace.inference.role_calls import CUT_OFF, Asks, ask_for, whole
@@ -74,7 +74,7 @@ def standardised(text: str) -> str:
     return f"<judge>{response.judge}</judge>\n<think>\n{response.think}\n</think>\n\\boxed{{{boxes[0]}}}"
 
 
-def read_judgement(reply: Answered) -> str:
+def read_judgement(reply: CallResult) -> str:
     """The sentences of a direct judgement. Raises BadReply if there are none, or other things beside them."""
     said = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, said)) or len(said) > MAX_JUDGEMENT_CHARS:

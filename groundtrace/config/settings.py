@@ -70,7 +70,7 @@ class OneOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class Named:
+class PartName:
     """The annotation of a part's name in a registry (:mod:`groundtrace.schemas.registry`), or its ``module:NAME``.
 
     ``or_empty`` also allows "", for no part.

@@ -93,37 +93,37 @@ _ABSENT = re.compile(
 
 
 @dataclass(frozen=True)
-class Judged:
+class SupportVerdict:
     """Whether the reasoning supports its answer: True, False, or None if the judge cannot tell; and the reason."""
 
     supports: bool | None
     reason: str
 
 
-def judged(reasoning: str, question: Question) -> Judged:
+def judged(reasoning: str, question: Question) -> SupportVerdict:
     """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
     text = "".join(parts_of(reasoning))
     said = contradiction(text, question)
     if said is not None:
-        return Judged(False, f"the reasoning says: {said}")
-    reader = _Reader(reasoning, text, question)
+        return SupportVerdict(False, f"the reasoning says: {said}")
+    reader = _ReasoningReader(reasoning, text, question)
     fault = reader.against()
     if fault is not None:
-        return Judged(False, fault)
+        return SupportVerdict(False, fault)
     lacking = unreadable(reasoning, question) or reader.unread or ends_on_another(text, question)
     if lacking is not None:
-        return Judged(None, lacking)
+        return SupportVerdict(None, lacking)
     concluded = [each.said for each in conclusions(text, question) if each.right] + reader.agreeing
     concluded += [each.said for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
     if concluded:
-        return Judged(True, f"the reasoning says: {concluded[-1].strip()}")
+        return SupportVerdict(True, f"the reasoning says: {concluded[-1].strip()}")
     if reader.labels and _is_shown(text, question, reader.labels.total()):
-        return Judged(True, "it answers by what it points at")
+        return SupportVerdict(True, "it answers by what it points at")
     said = "no conclusion is stated, and nothing is pointed at that shows the answer"
     counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
-    return Judged(False if counts and not reader.labels else None, said)
+    return SupportVerdict(False if counts and not reader.labels else None, said)
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
@@ -137,7 +137,7 @@ def _is_shown(text: str, question: Question, places: int) -> bool:
     return bool(words_of(answer)) and frozenset(words_of(answer)) <= frozenset(words_of(text))
 
 
-class _Reader:
+class _ReasoningReader:
     """Compares the clauses of a reasoning with its evidence and its answer."""
 
     def __init__(self, reasoning: str, text: str, question: Question) -> None:

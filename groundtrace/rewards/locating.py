@@ -23,7 +23,7 @@ from groundtrace.grading.messages import MediaPart, media_part
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.plain import PLAIN
-from groundtrace.inference.grounding import BadReply, Mask, Reading, masks_of_reply
+from groundtrace.inference.grounding import BadReply, Mask, ParsedPointing, masks_of_reply
 from groundtrace.inference.pointing import boxes_of, points_of
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -169,11 +169,11 @@ class ObjectMasks:
             raise failed
         return Instances((), "", note)
 
-    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Reading[Box | Point]:
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
         """The boxes that the detector finds for the label, or the points that the pointer finds."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
-            return Reading(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
+            return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
         return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
     async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:

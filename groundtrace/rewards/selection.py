@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from groundtrace.grading.messages import shown
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.rewards.case import Case
@@ -89,10 +89,10 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
     return not (scorer.name == always or scorer.is_gate or scorer.is_grounding)
 
 
-def _reader(names: set[str]) -> Callable[[Answered], dict[str, str]]:
+def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
     """Returns a parser of the planner's reply: the reason of each wanted scorer, by name. All must be in ``names``."""
 
-    def read(reply: Answered) -> dict[str, str]:
+    def read(reply: CallResult) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise BadReply(f"scorers: expected a list of objects, got {rows!r:.80}")

@@ -29,7 +29,7 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
+from groundtrace.trainer.drawing import Drawn, Room, RowSampler, first_samples
 from groundtrace.trainer.encode import prompt_samples, with_response
 from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
@@ -56,7 +56,7 @@ class Trainee:
     optimiser: Optimiser
     sampler: Sampler
     reward: Reward
-    draws: Draws
+    draws: RowSampler
     reference: Any
     settings: TrainerSettings
 
@@ -96,7 +96,7 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     with Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
-        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
+        draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
         blind, how = blind_reward(shards, reward.recipe)

@@ -33,7 +33,7 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
-class Stops:
+class StopSignals:
     """Raises :class:`Stopped` in the main thread when a signal arrives; between hold and release, defers it.
 
     Used as a context manager; on exit the previous signal handlers are restored.
@@ -44,7 +44,7 @@ class Stops:
         self._noted: int | None = None
         self._before: dict[int, Callable[..., Any] | int | None] = {}
 
-    def __enter__(self) -> "Stops":
+    def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
             heard = [number for number in SIGNALS if not _is_nohup(number)]
             self._before = {number: signal.signal(number, self._come) for number in heard}
@@ -120,7 +120,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
         self._idle_steps = 0
-        self._stops = Stops()
+        self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         self.monitor = Monitor(output, command, settings, str(data), steps)
 

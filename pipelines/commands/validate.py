@@ -22,7 +22,7 @@ from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_pla
 from groundtrace.pipelines.running.plan.sampling import sample_records
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.text import counted, say
-from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 
 MAX_PROBLEMS = 8
 
@@ -90,7 +90,7 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
     missing = missing_fields(columns, rows, are_rows) if columns else []
     if missing:
         shape = seen_shape(plan.input)
-        if rows.shape == Rows.name and shape.name != Rows.name:
+        if rows.shape == OneRecordPerRow.name and shape.name != OneRecordPerRow.name:
             command = f"beam init {shlex.quote(plan.input.name)}"
             say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
         say(f"MISSING: {', '.join(missing)}; in the config:")

@@ -17,7 +17,7 @@ from groundtrace.rewards.locating import Served
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.scorers import spatial
-from groundtrace.rewards.verifier import Verified, verify
+from groundtrace.rewards.verifier import VerifiedResponse, verify
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import FrameRef, Verdict
@@ -35,7 +35,7 @@ def said(answer: str | None, points: tuple[Point, ...] = PLACES) -> dict[str, ob
 
 @pytest.fixture
 def verified(run, case):
-    def build(caller, given: dict, served: Served = ALL, planner: str = "rules", **changes) -> Verified:
+    def build(caller, given: dict, served: Served = ALL, planner: str = "rules", **changes) -> VerifiedResponse:
         return run(verify(case(caller=caller, served=served, **given, **changes), GateSettings(), planner=planner))
 
     return build
@@ -49,11 +49,11 @@ PLAIN = {"counting": UNPAIRED, "temporal": "there is no clip"}
 NO_EYES = "no endpoint is configured that finds objects"
 
 
-def values(scored: Verified) -> dict[str, float | None]:
+def values(scored: VerifiedResponse) -> dict[str, float | None]:
     return {verdict.name: verdict.value for verdict in scored.verdicts}
 
 
-def failed(scored: Verified) -> set[str]:
+def failed(scored: VerifiedResponse) -> set[str]:
     return {verdict.name for verdict in scored.verdicts if verdict.failed}
 
 

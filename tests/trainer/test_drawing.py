@@ -8,12 +8,12 @@ import pytest
 
 import groundtrace.trainer.drawing
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import Draws, Room
+from groundtrace.trainer.drawing import Room, RowSampler
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
 
 Row = Callable[..., dict[str, Any]]
-Drawer = Callable[..., tuple[Draws, list[tuple[str, str]]]]
+Drawer = Callable[..., tuple[RowSampler, list[tuple[str, str]]]]
 ROWS = 7
 LONG = "q-long"
 
@@ -22,13 +22,13 @@ LONG = "q-long"
 def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: VisionLanguageModel) -> Drawer:
     """Draws from shards of ``ROWS`` rows and others, and the list of what it leaves out."""
 
-    def make(others: tuple[dict[str, Any], ...] = (), seed: int = 0, max_tokens: int = 500) -> tuple[Draws, list]:
+    def make(others: tuple[dict[str, Any], ...] = (), seed: int = 0, max_tokens: int = 500) -> tuple[RowSampler, list]:
         rows = [*(row(id=f"q{number}") for number in range(ROWS)), *others]
         if not (tmp_path / "sft").exists():
             write_shards(tmp_path, rows, per_shard=3)
         told: list[tuple[str, str]] = []
         shards = Shards(tmp_path, "sft", tmp_path / "cache")
-        draws = Draws(
+        draws = RowSampler(
             shards,
             lambda found: [(found, sft_sample(qwen3, found))],
             seed,
@@ -40,7 +40,7 @@ def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: V
     return make
 
 
-def _ids(draws: Draws, *counts: int) -> list[str]:
+def _ids(draws: RowSampler, *counts: int) -> list[str]:
     found = [draws.take(count) for count in counts]
     assert all(row.id == sample.id for taken in found for row, sample in taken)
     return [row.id for taken in found for row, _ in taken]

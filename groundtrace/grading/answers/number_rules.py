@@ -29,7 +29,7 @@ from groundtrace.grading.answers.number_words import SCALES, read_ordinal
 from groundtrace.grading.answers.numerals import (
     MAX_CHARS,
     Numeral,
-    Reading,
+    ParsedNumbers,
     is_qualified,
     last_side,
     names_alternatives,
@@ -147,7 +147,7 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
     return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
 
 
-def _undecided(predicted: str, reading: Reading, wanted: Numeral) -> Grade:
+def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
     """Grades an answer that names no number or several."""
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
@@ -187,7 +187,7 @@ def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
     return wanted in {one + other, one - other, one * other} or (other != 0 and wanted == one / other)
 
 
-def _holds(reading: Reading, wanted: Numeral) -> bool:
+def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
     return any(same_number(numeral, wanted) for numeral in reading.numerals)
 
 

@@ -99,7 +99,7 @@ class Numeral:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedNumbers:
     """The numbers of a text, in order, and whether it calculates with them (powers, roots, variables)."""
 
     numerals: tuple[Numeral, ...]
@@ -113,13 +113,13 @@ class Reading:
         return self.numerals[0]
 
 
-def read_numerals(text: str) -> Reading:
+def read_numerals(text: str) -> ParsedNumbers:
     """Returns the numbers of a short text; for number words see the module. Never raises."""
-    return _read_numerals(text) if len(text) <= MAX_CHARS else Reading((), False)
+    return _read_numerals(text) if len(text) <= MAX_CHARS else ParsedNumbers((), False)
 
 
 @functools.lru_cache(maxsize=1024)
-def _read_numerals(text: str) -> Reading:
+def _read_numerals(text: str) -> ParsedNumbers:
     """The numbers of a text, cached, since the answers of a group are often the same."""
     text = undress(text)
     for pattern, replacement in _AROUND:
@@ -135,7 +135,7 @@ def _read_numerals(text: str) -> Reading:
         numerals = _in_words(text)
     elif numerals:
         numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(1) or match.group(2))]
-    return Reading(tuple(numerals), is_expression)
+    return ParsedNumbers(tuple(numerals), is_expression)
 
 
 def is_qualified(text: str) -> bool:

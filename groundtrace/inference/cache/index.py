@@ -9,8 +9,8 @@ from pathlib import Path
 
 from groundtrace.inference.cache import claims
 from groundtrace.inference.cache.log import (
-    Batch,
     CacheEntry,
+    LogEntries,
     Logged,
     decode_body,
     encode_body,
@@ -233,7 +233,7 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
     return found
 
 
-def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
+def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
     """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged`."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):

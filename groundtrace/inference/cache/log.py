@@ -47,7 +47,7 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Batch:
+class LogEntries:
     """Entries of a log in order, the number of damaged lines among them, and the offset after the last whole line."""
 
     entries: list[Logged]
@@ -115,7 +115,7 @@ def decode_line(line: bytes) -> Logged | None:
         return None
 
 
-def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
+def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
     """The log's lines from an offset on, in batches. A last line without a line feed counts as damaged; ``end_bytes``
     is before it, since a process may still be writing it.
     """
@@ -136,10 +136,10 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
                 end_bytes = stream.tell()
             lines += 1
             if lines == batch_lines:
-                yield Batch(entries, damaged, end_bytes)
+                yield LogEntries(entries, damaged, end_bytes)
                 entries, lines, damaged = [], 0, 0
         if lines:
-            yield Batch(entries, damaged, end_bytes)
+            yield LogEntries(entries, damaged, end_bytes)
 
 
 def write_log(path: Path, entries: Iterator[Logged]) -> int:

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from groundtrace.inference.cache.folders import local_folder_of, shared_location
 from groundtrace.inference.cache.log import encode_body, encode_line
-from groundtrace.inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, CacheEntry, Logged, ReplyCache
 from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from groundtrace.storage.files import write_atomically
 from groundtrace.storage.places import STANDARD, StorageSettings
@@ -70,11 +70,11 @@ class SegmentStore:
         """The number of lines of logs and segments that were skipped as damaged."""
         return self._cache.damaged_lines
 
-    def get(self, keys: Iterable[str]) -> dict[str, Kept]:
+    def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
         """See :meth:`groundtrace.inference.cache.replies.ReplyCache.get`."""
         return self._cache.get(keys)
 
-    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies on this machine; the thread uploads them later. Returns the replies that this machine then
         holds for their keys.
 
@@ -83,7 +83,7 @@ class SegmentStore:
         """
         return self._cache.put(entries)
 
-    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
         """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims hold for the processes of this
         machine: two machines may both request a key until one has imported the reply of the other."""
         return self._cache.claim(keys, max_tokens)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from groundtrace.inference.grounding import BadReply, Reading
+from groundtrace.inference.grounding import BadReply, ParsedPointing
 from groundtrace.schemas.labels import EXCLUSIVE, singular
 
 MAX_LABEL_CHARS = 200
@@ -61,7 +61,7 @@ def quoted(label: str) -> str:
     return plain
 
 
-def about(found: Sequence[L], label: str) -> Reading[L]:
+def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Selects the points or boxes of a reply that are of the requested label.
 
     These are the items without a label, and those with the closest label (:func:`closeness`). If the only label of the
@@ -72,16 +72,16 @@ def about(found: Sequence[L], label: str) -> Reading[L]:
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
-        return Reading(tuple(found))
+        return ParsedPointing(tuple(found))
     best = max(closeness(each, label) for each in own)
     shown = ", ".join(sorted(own))[:MAX_SHOWN_CHARS]
     if not best:
         if len({frozenset(_words(each, label)) for each in own}) > 1 or any(_contradict(each, label) for each in own):
             raise BadReply(f"the reply is about {shown!r}, and {label[:MAX_SHOWN_CHARS]!r} was asked for")
-        return Reading(tuple(found), shown)
+        return ParsedPointing(tuple(found), shown)
     kept = {each for each in own if closeness(each, label) == best}
     called = "" if best >= SAYS_MORE else ", ".join(sorted(kept))[:MAX_SHOWN_CHARS]
-    return Reading(tuple(one for one in found if one.label in kept or one.label not in own), called)
+    return ParsedPointing(tuple(one for one in found if one.label in kept or one.label not in own), called)
 
 
 def closeness(said: str, asked: str) -> int:

@@ -5,14 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from groundtrace.inference.cache.claims import RENEW_S
-from groundtrace.inference.cache.replies import Kept, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 
 FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
 """How long a waiting process waits until it reads the cache again: at first, and at most."""
 
 
-class Claiming:
+class RequestClaims:
     """The cache keys that this process claims for its requests in flight; renews the claims until they end."""
 
     def __init__(self, cache: ReplyCache | SegmentStore) -> None:
@@ -21,7 +21,7 @@ class Claiming:
         self._timer: asyncio.TimerHandle | None = None
 
     @contextlib.asynccontextmanager
-    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, Kept]]:
+    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
         """Wait until no other process claims any of the keys. Yields the replies in the cache for ``max_tokens``.
 
         While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two

@@ -22,7 +22,7 @@ from groundtrace.inference.flow.checking import (
     will_not_serve,
 )
 from groundtrace.inference.flow.notes import RunNotes
-from groundtrace.inference.flow.patience import TELL_EVERY_S, Patience
+from groundtrace.inference.flow.patience import TELL_EVERY_S, OutageTimer
 from groundtrace.inference.flow.retry import MAX_WAIT_S
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import printable
@@ -94,7 +94,7 @@ class Guard:
     ) -> None:
         self._name, self._settings, self._check, self._notes = name, settings, check, notes
         self._roles, self._named = roles, described(name, roles, settings)
-        self._patience = Patience(name, self._named, settings.outage_timeout_s, notes)
+        self._patience = OutageTimer(name, self._named, settings.outage_timeout_s, notes)
         self.under_way = 0
         self._stopped: RunStopped | None = None
         self._answered = False

@@ -8,7 +8,7 @@ from groundtrace.schemas.text import printable
 TELL_EVERY_S = 10.0
 
 
-class Patience:
+class OutageTimer:
     """Measures how long the run has waited for a server, at most ``limit_s``; ``named`` describes the endpoint to a
     person.
     """

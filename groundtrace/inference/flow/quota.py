@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from groundtrace.inference.cache.folders import cache_folder
 from groundtrace.inference.cache.mounts import on_network
-from groundtrace.inference.flow.limits import Gate, Rate
+from groundtrace.inference.flow.limits import ConcurrencyLimit, Rate
 from groundtrace.inference.flow.machines import Machines
 from groundtrace.inference.flow.shared_state import SharedState
 from groundtrace.inference.settings import EndpointSettings
@@ -106,7 +106,11 @@ class Quota:
     """
 
     def __init__(
-        self, settings: EndpointSettings, gate: Gate, path: Path | None = None, machines: Machines | None = None
+        self,
+        settings: EndpointSettings,
+        gate: ConcurrencyLimit,
+        path: Path | None = None,
+        machines: Machines | None = None,
     ) -> None:
         self._gate, self._path, self._limit = gate, path, settings.max_concurrency
         self._machines = machines
@@ -273,7 +277,7 @@ class Quotas:
         finally:
             _opening.reset(token)
 
-    def open(self, endpoint: str, settings: EndpointSettings, gate: Gate) -> Quota:
+    def open(self, endpoint: str, settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
         """The quota of an endpoint; shared if name, kind, URL, model and limits are the same."""
         path = None
         if self._folder is not None:
@@ -295,7 +299,7 @@ class Quotas:
 _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
 
 
-def quota_of(settings: EndpointSettings, gate: Gate) -> Quota:
+def quota_of(settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
     """The quota of the endpoint that is being opened; inside :meth:`Quotas.of` it is shared."""
     opening = _opening.get()
     return Quota(settings, gate) if opening is None else opening[0].open(opening[1], settings, gate)

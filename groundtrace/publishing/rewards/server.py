@@ -36,8 +36,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
-from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
-from groundtrace.publishing.rewards.row_reward import BadAnswer, Call, RowReward
+from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score
+from groundtrace.publishing.rewards.row_reward import BadAnswer, RowReward, ScoreBatch
 from groundtrace.rewards.rows.reward import JudgesDown, Scored
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
@@ -194,7 +194,9 @@ class RewardServer:
             elif before.get(each.name) and not each.said:
                 say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
-    async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
+    async def _answered(
+        self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
+    ) -> tuple[ScoreRequest, list[Scored]]:
         """Reads and scores a request; returns it with its scores. Raises Refused."""
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
@@ -222,7 +224,7 @@ class RewardServer:
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
 
-    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
+    async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
         """Reads and parses the body. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -242,7 +244,7 @@ class RewardServer:
             raise Refused(413, "too_large", said)
         return asked
 
-    async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
+    async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
         """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
@@ -258,7 +260,7 @@ class RewardServer:
             said = f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
             raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
 
-    async def _in_turn(self, request: web.Request, asked: Request) -> list[Scored]:
+    async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
         try:
             await self._scoring.acquire()
         finally:
@@ -277,7 +279,7 @@ class RewardServer:
         self._scored += len(scored)
         return scored
 
-    def _prepared(self, asked: Request) -> Call:
+    def _prepared(self, asked: ScoreRequest) -> ScoreBatch:
         try:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)

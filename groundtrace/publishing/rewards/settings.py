@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
-from groundtrace.config.settings import ConfigError, Named, Plugins, build, given_values, settings
+from groundtrace.config.settings import ConfigError, PartName, Plugins, build, given_values, settings
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
@@ -38,7 +38,7 @@ class SpeechSettings:
 
     family: Annotated[
         str,
-        Named(FAMILIES, or_empty=True),
+        PartName(FAMILIES, or_empty=True),
         "the trained model's family (empty: the family that each row names)",
     ] = ""
     frame: Annotated[FrameName | None, "the coordinate frame of the model; left out: the frame of its family"] = None

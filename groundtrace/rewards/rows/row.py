@@ -17,7 +17,7 @@ FrameOf = tuple[int, int | None, float | None]
 """For an image of a row: the index of its medium and, for a frame of a clip, its number and its time in seconds."""
 
 
-class BadRow(ValueError):
+class UnusableRow(ValueError):
     """The row cannot be used; the message says which row and why."""
 
 

@@ -19,7 +19,7 @@ from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
-from groundtrace.rewards.rows.row import BadRow, TrainingRow, labels_of
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, labels_of
 from groundtrace.rewards.rubrics import RUBRICS
 from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
 from groundtrace.schemas.arrow import added_columns
@@ -128,11 +128,11 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """The row with this id; no other row is read. Raises BadRow if there is no such row, or more than one."""
+        """The row with this id; no other row is read. Raises UnusableRow if there is no such row, or more than one."""
         places = self._places.get(id, ())
         if len(places) != 1:
             said = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
-            raise BadRow(f"{said} the id {id!r:.80}")
+            raise UnusableRow(f"{said} the id {id!r:.80}")
         return self[places[0]]
 
     @cached_property
@@ -143,13 +143,13 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The row; raises BadRow if its fields are invalid."""
+        """The row; raises UnusableRow if its fields are invalid."""
         fields = self._rows[index]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
             return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise BadRow(f"row {index} of {self.side}: {error}") from error
+            raise UnusableRow(f"row {index} of {self.side}: {error}") from error
 
 
 def _asked_row(fields: Mapping[str, Any], added: Mapping[str, Any]) -> TrainingRow:

@@ -6,7 +6,7 @@ in the section, in any language.
 """
 
 from groundtrace.grading.responses.response import Response
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
@@ -40,7 +40,7 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
     if not decision:
         return Verdict(NAME, 0.0, "malformed: the response has no judge section, or an empty one")
 
-    def read(reply: Answered) -> Reading:
+    def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
         said = fields.get("decision")
         if not isinstance(said, str) or said not in DECISIONS:

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 
 from groundtrace.grading.messages import shown
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
@@ -69,7 +69,7 @@ async def judge_rubrics(
     listed = [{"id": r.id, "description": r.description, "criteria": r.criteria} for r in rubrics]
     fields = {"question": question_text(question), "answer": question.answer}
 
-    def read(reply: Answered) -> tuple[JudgedRubric, ...]:
+    def read(reply: CallResult) -> tuple[JudgedRubric, ...]:
         return judged_of_reply(reply.text, rubrics)
 
     task = JudgeTask(

@@ -107,7 +107,7 @@ async def score_temporal(
     over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
     if over:
         return Verdict(NAME, 0.0, f"{over} statements more than the {MAX_OF_A_CATEGORY} of a category that are checked")
-    seen = _Seen(tuple(clip), caller, spatial)
+    seen = _ClipScorer(tuple(clip), caller, spatial)
     work = [
         *(seen.point(point) for point in statements.points),
         *(seen.frame(statement) for statement in statements.frames),
@@ -159,7 +159,7 @@ def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> 
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ClipScorer:
     """One clip, with the judge and the point checker that score statements about it."""
 
     clip: tuple[ClipFrame, ...]

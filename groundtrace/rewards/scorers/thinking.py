@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.response import Response
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
@@ -91,7 +91,7 @@ async def _consistency(asked: dict[str, str], response: Response, caller: Caller
     return await judge(CONSISTENCY, JudgeTask(CONSISTENCY_PROMPT, texts, _reader("supported"), asked), caller)
 
 
-def _reader(field: str) -> Callable[[Answered], Reading]:
+def _reader(field: str) -> Callable[[CallResult], Reading]:
     return true_or_false(field, f"{field}: ")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from groundtrace.rewards.rows.checks import check_recipe
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, side_of
 from groundtrace.trainer.drawing import Drawn, LeftOut, Room
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import Answered, figures, mean, page
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, figures, mean, page
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
@@ -41,7 +41,7 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     vlm.model.requires_grad_(False)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
-    answered: list[Answered] = []
+    answered: list[EvaluatedQuestion] = []
     done = 0
     with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
         monitor.resume_at(0)
@@ -58,7 +58,7 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     return path
 
 
-def _lines(answered: Sequence[Answered]) -> Iterator[str]:
+def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
     for each in answered:
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
             line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids)}
@@ -74,7 +74,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
             return
         try:
             prompts = examiner.prompts(rows[index])
-        except BadRow as error:
+        except UnusableRow as error:
             left_out(f"row {index}", str(error))
             continue
         refusals = [reason for _, prompt in prompts if (reason := room.refusal(prompt)) is not None]

@@ -33,7 +33,7 @@ RoleStage = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunCounts:
     """The figures of one pass of a DAG over its input.
 
     Attributes:
@@ -74,7 +74,7 @@ class Figures:
         return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
 
-def figures_of(job: Job, samples: frozenset[str]) -> Figures:
+def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
     """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
     with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
         shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
@@ -103,7 +103,7 @@ def figures_of(job: Job, samples: frozenset[str]) -> Figures:
         for role, model, replies in db.execute(_ANSWERED).fetchall():
             answered[role][model] = replies
         refused = any(BUDGET in reasons for reasons in rejected.values())
-        return Figures(
+        return RunCounts(
             Counts(read, sft, rl, rejected),
             dict(db.execute(_KEPT).fetchall()),
             side,

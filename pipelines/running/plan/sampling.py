@@ -43,7 +43,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RecordSample:
     """The sampled records: how many were read, the questions that they give, and why the others give none."""
 
     read: int
@@ -53,7 +53,7 @@ class Sample:
 
 def sample_records(
     sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
-) -> Sample:
+) -> RecordSample:
     """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`.
 
     Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. Raises the errors of reading
@@ -81,7 +81,7 @@ def sample_records(
                 numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)
             drafts.setdefault(draft.id, draft)
     problems = (Problem(*why, len(found), found[0]) for why, found in numbers.items())
-    return Sample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
+    return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 
 def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None) -> Draft:

@@ -55,7 +55,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    seen = _Seen()
+    seen = _StageVisitor()
     pipeline.visit(seen)
     outer = [node for node in seen.stages if _outermost(node) is node]
     stages = _listed(recipe, (node.transform for node in outer), context.models)
@@ -146,7 +146,7 @@ class _Outputs(dict[Any, PCollection]):
         return self[name]
 
 
-class _Seen(PipelineVisitor):
+class _StageVisitor(PipelineVisitor):
     """Collects the nodes of a pipeline that are stages, those that do a stage's work, and the inputs of all nodes."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def _outermost(node: Any) -> Any:
     return found
 
 
-def _check_listed(recipe: Recipe, seen: _Seen) -> None:
+def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
     """Refuse work of a stage that is missing from the list: funnel, card and validation would not know of it."""
     for stage, node in seen.working:
         outer = _outermost(node)

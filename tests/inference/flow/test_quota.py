@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import groundtrace.inference.flow.quota
-from groundtrace.inference.flow.limits import BURST_S, Gate
+from groundtrace.inference.flow.limits import BURST_S, ConcurrencyLimit
 from groundtrace.inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.settings import EndpointSettings
@@ -113,7 +113,7 @@ class Worker:
 
     def __init__(self, path: Path, under_way: list["Worker"], most: int = 12, **limits: Any) -> None:
         settings = EndpointSettings("openai", "m", max_concurrency=most, **limits)
-        self.gate = Gate(most)
+        self.gate = ConcurrencyLimit(most)
         self.quota = Quota(settings, self.gate, path)
         self.under_way, self.began_s = under_way, list[float]()
         self.tasks: list[asyncio.Task[None]] = []
@@ -383,7 +383,7 @@ def test_machines_with_a_cache_on_object_storage_have_parts(
     monkeypatch.setattr("groundtrace.inference.flow.machines.BEAT_S", 0.05)
     monkeypatch.setattr("groundtrace.inference.flow.machines.JOIN_S", 0.5)
 
-    async def entered(gate: Gate) -> int:
+    async def entered(gate: ConcurrencyLimit) -> int:
         asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]
         while not gate.inside:
             await asyncio.sleep(0.05)

@@ -9,7 +9,7 @@ from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.trainer.evaluation.figures import Answered, exact_points, figures, mean, page, points_in_gold
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, exact_points, figures, mean, page, points_in_gold
 from groundtrace.trainer.sample import Rollout
 
 SQUARES = (Box("red square", 0, 0, 10, 10, 0), Box("red square", 20, 0, 30, 10, 0))
@@ -33,10 +33,10 @@ def scored(outcome: float | None, text: str = "", spatial: float | None = None) 
     return Scored(reward, outcome, text, (Verdict("outcome", outcome, ""), Verdict("spatial", spatial, "")))
 
 
-def answered(asked: TrainingRow, *each: Scored, tokens: int = 3, truncated: int = 0) -> Answered:
+def answered(asked: TrainingRow, *each: Scored, tokens: int = 3, truncated: int = 0) -> EvaluatedQuestion:
     """The answers to a question, the first few of them cut off."""
     rollouts = tuple(Rollout((1,) * tokens, index < truncated) for index in range(len(each)))
-    return Answered(asked, rollouts, each)
+    return EvaluatedQuestion(asked, rollouts, each)
 
 
 TABLE = [

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.account.counts import Figures
-from groundtrace.pipelines.running.account.summary import Wave
+from groundtrace.pipelines.running.account.counts import RunCounts
+from groundtrace.pipelines.running.account.summary import SamplingRound
 from groundtrace.pipelines.running.execute import waves
 from groundtrace.pipelines.running.execute.waves import first_share, next_share, threshold
 from groundtrace.schemas.ordering import order_key
@@ -70,7 +70,7 @@ def test_thresholds_are_shares_of_the_hash_space() -> None:
 
 def test_what_a_wave_accepted_counts_what_was_beyond_the_target() -> None:
     rejected = {"cut": {"over_quota": 3, "not_drawn": 4}, "draw": {"not_drawn": 6}}
-    wave = Wave(Figures(Counts(20, 5, 2, rejected), kept={"draw": 14}))
+    wave = SamplingRound(RunCounts(Counts(20, 5, 2, rejected), kept={"draw": 14}))
     assert wave.summary() == {"questions": 20, "drawn": 14, "accepted": 8}
 
 
