@@ -147,7 +147,7 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """The row with each distinct image as one file in the run's folder. Raises UnusableRow if one does not decode."""
+        """The row with one file in the run's folder for each distinct image. Raises UnusableRow if one is damaged."""
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
             refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
