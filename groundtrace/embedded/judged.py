@@ -113,11 +113,11 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
     if query is None or reading is None:
         return f"<judge>This cannot be read.</judge><think></think>\\boxed{{{CANNOT_READ}}}"
     judgement = f"Answering takes several steps: {'; '.join(steps_of(query))}. So it needs reasoning."
-    thought = " ".join([*_told(query, reading, scene), reading.reason])
+    thought = " ".join([*_thought_sentences(query, reading, scene), reading.reason])
     return f"<judge>{judgement}</judge>\n<think>\n{thought}\n</think>\n\\boxed{{{reading.answer}}}"
 
 
-def _told(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
+def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
     """Yields the steps, the number of objects of each class in question, and the places of the evidence with sums."""
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -187,7 +187,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
     stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
     if not stated:
         raise _beyond("reasoning that states no conclusion")
-    return json.dumps({"reason": f"it says: {stated[-1].said}", "supported": all(each.right for each in stated)})
+    return json.dumps({"reason": f"it says: {stated[-1].text}", "supported": all(each.right for each in stated)})
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

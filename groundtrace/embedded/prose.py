@@ -115,8 +115,8 @@ def judged(reasoning: str, question: Question) -> SupportVerdict:
     lacking = unreadable(reasoning, question) or reader.unread or ends_on_another(text, question)
     if lacking is not None:
         return SupportVerdict(None, lacking)
-    concluded = [each.said for each in conclusions(text, question) if each.right] + reader.agreeing
-    concluded += [each.said for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
+    concluded = [each.text for each in conclusions(text, question) if each.right] + reader.agreeing
+    concluded += [each.text for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
     if concluded:
         return SupportVerdict(True, f"the reasoning says: {concluded[-1].strip()}")
     if reader.labels and _is_shown(text, question, reader.labels.total()):
@@ -328,9 +328,9 @@ class _ReasoningReader:
             )
         for label, number in self.labels.items():
             words = frozenset(label.split())
-            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.said))]
+            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
             if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
-                return f"{number} are pointed at, where it says: {stated[-1].said}"
+                return f"{number} are pointed at, where it says: {stated[-1].text}"
         return None
 
     def _number_of(self, said: str) -> int | None:

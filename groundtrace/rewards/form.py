@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.grading.answers.registry import answer_type_named
-from groundtrace.grading.answers.wrapping import unled
+from groundtrace.grading.answers.wrapping import without_answer_phrase
 from groundtrace.grading.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from groundtrace.grading.responses.boxed import all_boxed
 from groundtrace.grading.responses.conclusions import contradiction
@@ -199,7 +199,7 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
     """The text of an answer section without its boxed answers and phrases such as "The answer is"."""
     for content in boxed:
         section = section.replace(content, " ")
-    return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
+    return without_answer_phrase(_BOX_MARKS.sub(" ", section)).strip(" .:")
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:

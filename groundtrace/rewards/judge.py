@@ -66,8 +66,8 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
     return found
 
 
-async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, said: str = "") -> Verdict:
-    """Returns the judge's verdict with this name; ``said`` is put before its reason.
+async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
+    """Returns the judge's verdict with this name; ``prefix`` is put before its reason.
 
     The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 
@@ -77,7 +77,7 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
         value, reason = await ask_judge(task, caller, role)
     except (CallError, BadReply) as error:
         return Verdict(name, None, f"{role}: {error}", failed=True)
-    return Verdict(name, value, f"{said}{reason}", failed=value is None)
+    return Verdict(name, value, f"{prefix}{reason}", failed=value is None)
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:

@@ -145,7 +145,7 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
         never = NEVER_APPLICABLE if rubric.pass_rate is None else LOW_APPLICABILITY
         rows.append(
             {
-                **_said(rubric),
+                **_columns_of(rubric),
                 "applicability": figures.applicability,
                 "applicability_interval": _written(figures.applicability_interval),
                 "pass_rate": figures.pass_rate,
@@ -164,8 +164,8 @@ def _apart(rubric: Rubric) -> Mapping[str, object]:
     """The row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
     unknown = dict.fromkeys(each.name for each in fields(RubricFigures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
-    return {**_said(rubric), **unknown, **decided}
+    return {**_columns_of(rubric), **unknown, **decided}
 
 
-def _said(rubric: Rubric) -> Mapping[str, object]:
+def _columns_of(rubric: Rubric) -> Mapping[str, object]:
     return {"id": rubric.id, "description": rubric.description, "criteria": rubric.criteria}

@@ -37,7 +37,7 @@ from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
-from groundtrace.trainer.plan import planned, said_of
+from groundtrace.trainer.plan import plan_text, planned
 from groundtrace.trainer.policy import Scores, score
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.sample import Rollout, Sample, Sampler
@@ -94,7 +94,7 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    with Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training:
+    with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position

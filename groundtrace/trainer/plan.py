@@ -137,7 +137,7 @@ def _named(part: PlannedPart) -> str:
     return "+".join(part.streams)
 
 
-def said_of(parts: Sequence[Part]) -> str:
+def plan_text(parts: Sequence[Part]) -> str:
     """The plan in one line, for comparing two runs; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 

@@ -47,7 +47,7 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
             heard = [number for number in SIGNALS if not _is_nohup(number)]
-            self._before = {number: signal.signal(number, self._come) for number in heard}
+            self._before = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +65,7 @@ class StopSignals:
             number, self._noted = self._noted, None
             raise Stopped(number)
 
-    def _come(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         if not self._is_held:
             raise Stopped(number)
         self._noted = number

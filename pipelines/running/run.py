@@ -14,11 +14,11 @@ from groundtrace.pipelines.running.account.counts import figures_of
 from groundtrace.pipelines.running.account.failure_report import reporting_failure
 from groundtrace.pipelines.running.account.finishing import finish
 from groundtrace.pipelines.running.account.spending import Spending
-from groundtrace.pipelines.running.account.summary import SamplingRound, summarise
+from groundtrace.pipelines.running.account.summary import Wave, summarise
 from groundtrace.pipelines.running.endings import ConservationError
 from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import job_folder
-from groundtrace.pipelines.running.execute.waves import first_share, next_share, threshold
+from groundtrace.pipelines.running.execute.waves import first_wave_share, next_wave_share, threshold
 from groundtrace.pipelines.running.plan.checks import check_cache, check_plan
 from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since
 from groundtrace.pipelines.running.plan.inputs import count_records
@@ -78,7 +78,7 @@ def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
     return tuple(found)
 
 
-def _run_waves(plan: Plan) -> list[SamplingRound]:
+def _run_waves(plan: Plan) -> list[Wave]:
     """Run the DAG until the target is reached, or the input or the budget ends; once when there is no target.
 
     What the last wave wrote stays in the staging folder.
@@ -86,8 +86,8 @@ def _run_waves(plan: Plan) -> list[SamplingRound]:
     target = plan.arguments.target_sft
     if target is None:
         return [_run_wave(plan, Draw())]
-    waves: list[SamplingRound] = []
-    share = first_share(target, count_records(plan.context.sources, plan.context.limit))
+    waves: list[Wave] = []
+    share = first_wave_share(target, count_records(plan.context.sources, plan.context.limit))
     while True:
         waves.append(_run_wave(plan, Draw(threshold(share), target, last=share >= 1), len(waves) + 1))
         wave = waves[-1]
@@ -95,10 +95,10 @@ def _run_waves(plan: Plan) -> list[SamplingRound]:
             return waves
         if wave.figures.refused:  # once more, so that what there is of it is a whole run's outcome
             return [*waves, _run_wave(plan, Draw(threshold(share), target, last=True), len(waves) + 1)]
-        share = next_share(target, wave.accepted, wave.drawn, wave.questions, share)
+        share = next_wave_share(target, wave.accepted, wave.drawn, wave.questions, share)
 
 
-def _run_wave(plan: Plan, draw: Draw, number: int = 0) -> SamplingRound:
+def _run_wave(plan: Plan, draw: Draw, number: int = 0) -> Wave:
     """Run the DAG once, as the wave with that number; 0 for a run without a target."""
     with job_folder(plan.folder, not plan.is_local) as folder:
         run_job(plan, draw, folder, f"wave {number}: " if number else "")
@@ -107,4 +107,4 @@ def _run_wave(plan: Plan, draw: Draw, number: int = 0) -> SamplingRound:
         figures = figures_of(job, frozenset(stage.name for stage in plan.stages if stage.is_sample))
         if figures.unbalanced:
             raise ConservationError(figures.unbalanced)
-        return SamplingRound(figures, folder.take_over(job, plan.folder))
+        return Wave(figures, folder.take_over(job, plan.folder))

@@ -14,7 +14,7 @@ from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.drawing import Room, RowSampler
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, read_plan, said_of
+from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, plan_text, read_plan
 
 DUAL, TEXTUAL = ["grounded", "textual"], ["textual"]
 PLAN = {"parts": [{"streams": DUAL, "share": 0.9, "rows": 9}, {"streams": TEXTUAL, "share": 0.1, "rows": 4}]}
@@ -184,8 +184,8 @@ def test_a_part_of_which_no_row_can_be_used(drawer: Any) -> None:
 
 def test_a_plan_in_a_line() -> None:
     parts = (Part(range(9), 0.9, 2, "grounded+textual"), Part(range(4), 0.1, 1, "textual"))
-    assert said_of(parts) == "grounded+textual 0.9, textual 0.1"
-    assert said_of(()) == ""
+    assert plan_text(parts) == "grounded+textual 0.9, textual 0.1"
+    assert plan_text(()) == ""
 
 
 def test_a_plan_that_is_nested_without_end_is_refused_in_one_line(tmp_path: Path) -> None:

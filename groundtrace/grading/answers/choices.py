@@ -25,7 +25,7 @@ from groundtrace.grading.answers.numerals import (
 )
 from groundtrace.grading.answers.polarity import POLARITY, polarity
 from groundtrace.grading.answers.quantities import same_exactly, whole_quantity
-from groundtrace.grading.answers.wrapping import unled, unwrapped, without_markup
+from groundtrace.grading.answers.wrapping import without_answer_phrase, without_markup, without_wrapping
 
 _NAMING = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:answer|option|choice|letter|opci[óo]n|opção|opzione)"
@@ -113,8 +113,8 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
     names two options, unless it is the text of one option.
     """
     plain = predicted.replace("**", "").strip()
-    bare = _AFFIRMED.sub("", unled(unwrapped(without_markup(plain))))
-    label = unwrapped(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else unwrapped(bare)
+    bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
+    label = without_wrapping(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else without_wrapping(bare)
     for text in (plain, bare, label):
         exact = _matching(text, choices, _tight)
         if exact:

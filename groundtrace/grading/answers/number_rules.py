@@ -45,7 +45,7 @@ from groundtrace.grading.answers.periods import read_period
 from groundtrace.grading.answers.polarity import is_refusal
 from groundtrace.grading.answers.quantities import compare_quantity, quantity_or_number, whole_quantity, with_ones
 from groundtrace.grading.answers.spans import may_be_within, read_span, same_span
-from groundtrace.grading.answers.wrapping import bare
+from groundtrace.grading.answers.wrapping import bare_answer
 
 GOLDS_KEPT = 256
 """The cache size for parsed golds: a group of responses is graded against one gold."""
@@ -104,7 +104,7 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
         return None
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, "numeric", f"an answer of more than {MAX_CHARS} characters is not a number")
-    predicted = bare(with_decimal_point(last_side(predicted), wanted))
+    predicted = bare_answer(with_decimal_point(last_side(predicted), wanted))
     if read_period(predicted):
         return Grade(0.0, "numeric", "a decade or a century")
     counted = read_count(predicted)
@@ -225,7 +225,7 @@ def _nouns(text: str) -> set[str]:
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
     """A number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
-    compared = compare_quantity(bare(predicted), gold)
+    compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
     if compared.same is not None and _is_other_direction(predicted, gold):
@@ -240,7 +240,7 @@ def grade_span(predicted: str, gold: str) -> Grade | None:
     wanted = _gold_span(gold)
     if wanted is None:
         return None
-    text = bare(predicted)
+    text = bare_answer(predicted)
     given, number = read_span(text), quantity_or_number(with_digits(text))
     same: bool | None = text.strip().casefold() == gold.strip().casefold() or None
     if given is not None:

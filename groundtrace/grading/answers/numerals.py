@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from groundtrace.grading.answers.dressing import SIGNED, undress
+from groundtrace.grading.answers.number_notation import SIGNED, plain_notation
 from groundtrace.grading.answers.number_words import SCALES, WORDS, locate_words, read_count_words
 
 MAX_CHARS = 2000
@@ -121,7 +121,7 @@ def read_numerals(text: str) -> ParsedNumbers:
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> ParsedNumbers:
     """The numbers of a text, cached, since the answers of a group are often the same."""
-    text = undress(text)
+    text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
     is_expression = _OPERATIONS.search(text) is not None or _ARITHMETIC.fullmatch(text.rstrip(".")) is not None
@@ -159,7 +159,7 @@ def is_whole_number(text: str) -> bool:
     """Whether a short text is one number in digits and nothing else."""
     if len(text) > MAX_CHARS:
         return False
-    plain = undress(text).strip(" $").rstrip(".")
+    plain = plain_notation(text).strip(" $").rstrip(".")
     placed = locate_numerals(plain)
     return len(placed) == 1 and placed[0][1:] == (0, len(plain))
 

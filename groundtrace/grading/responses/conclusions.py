@@ -110,7 +110,7 @@ class Conclusion:
 
     start: int
     end: int
-    said: str
+    text: str
     right: bool
 
 
@@ -125,7 +125,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
         taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
         corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
         if not wrong.right and not corrected:
-            return wrong.said
+            return wrong.text
     return None
 
 
@@ -239,4 +239,4 @@ def _counts(text: str, question: Question) -> Iterator[Conclusion]:
     for index, each in enumerate(stated):
         right = each.value == gold.value
         if each.is_whole or index == len(stated) - 1 or each.value > gold.value:
-            yield Conclusion(each.start, each.end, each.said, right)
+            yield Conclusion(each.start, each.end, each.text, right)

@@ -138,7 +138,7 @@ class StatedCount:
 
     start: int
     end: int
-    said: str
+    text: str
     value: Fraction
     is_whole: bool
 

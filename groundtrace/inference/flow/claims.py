@@ -8,7 +8,7 @@ from groundtrace.inference.cache.claims import RENEW_S
 from groundtrace.inference.cache.replies import CachedReply, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 
-FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
+FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
 """How long a waiting process waits until it reads the cache again: at first, and at most."""
 
 
@@ -28,10 +28,10 @@ class RequestClaims:
         processes never wait for each other. The claim of a killed process expires after
         :data:`groundtrace.inference.cache.claims.CLAIM_S` seconds.
         """
-        wait_s = FIRST_LOOK_S
+        wait_s = FIRST_POLL_S
         while (found := self._cache.claim(keys, max_tokens)) is None:
             await asyncio.sleep(wait_s)
-            wait_s = min(MAX_LOOK_S, 2 * wait_s)
+            wait_s = min(MAX_POLL_S, 2 * wait_s)
         asked_for = [key for key in keys if key not in found]
         self._count(len(asked_for))
         try:

@@ -22,7 +22,7 @@ from groundtrace.inference.flow.note_files import note_files
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
 
-MAX_SAID_CHARS = 200
+MAX_MESSAGE_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RunNotes:
     def failed(self, endpoint: str, status: int, said: str) -> None:
         """Note a failed attempt; ``said`` is a one-line message for a person."""
         with self._lock:
-            self._append("failed", FailedTry(endpoint, status, said[:MAX_SAID_CHARS]))
+            self._append("failed", FailedTry(endpoint, status, said[:MAX_MESSAGE_CHARS]))
 
     def _append(self, kind: str, line: Paid | FailedTry) -> None:
         if not self._closed:

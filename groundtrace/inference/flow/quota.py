@@ -33,7 +33,7 @@ LEASE_S = 10.0
 """The lease of a process that does not renew it expires after so long."""
 BEAT_S, HURRY_S = 0.5, 0.1
 """How often a process renews its lease; the second while it waits for slots, or uses more than its share."""
-LOOK_S = 0.5
+POLL_S = 0.5
 """How often a waiting request reads the schedule again: a reply shorter than expected makes it free sooner."""
 MAX_DEBT_S = 600.0
 """The longest wait that the replies of earlier processes may cause: a server's token counts may be wrong."""
@@ -130,7 +130,7 @@ class Quota:
             return
         async with self._turn:
             while wait_s := self._scheduled(self._taken, tokens):
-                await asyncio.sleep(min(wait_s, LOOK_S))
+                await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
         """A request used ``tokens`` more than expected (negative: fewer)."""
@@ -148,11 +148,11 @@ class Quota:
     def close(self) -> None:
         """Give the lease back, and close the file. A later request opens it again."""
         if self._state is not None:
-            self._leave(self._state)
+            self._give_lease_back(self._state)
             self._state.close()
             self._state = None
 
-    def _leave(self, state: SharedState[Shared]) -> None:
+    def _give_lease_back(self, state: SharedState[Shared]) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -200,7 +200,7 @@ class Quota:
         if state is None:
             return
         if not wanted:
-            self._leave(state)
+            self._give_lease_back(state)
             return
         if self._machines is not None:
             self._machines.used()

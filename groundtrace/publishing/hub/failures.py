@@ -10,24 +10,24 @@ from groundtrace.publishing.hub.errors import HubDown, PublishError
 from groundtrace.schemas.errors import causes
 from groundtrace.schemas.text import printable
 
-MAX_SAID_CHARS = 300
+MAX_MESSAGE_CHARS = 300
 _AGAIN = "the same command continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 """The client's exceptions for an answer of an unexpected form, whose fields it does not check."""
 
 
 @contextmanager
-def failures_told(repo: str, endpoint: str) -> Iterator[None]:
+def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
     """Converts any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
     try:
         yield
     except (PublishError, HubDown):
         raise
     except Exception as error:
-        raise _told(error, repo, endpoint) from None  # the cause quotes the request, which holds the token
+        raise _converted(error, repo, endpoint) from None  # the cause quotes the request, which holds the token
 
 
-def _told(error: Exception, repo: str, endpoint: str) -> Exception:
+def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
     refused = _http_error(error)
     if refused is not None:
         return _refusal(refused, repo)
@@ -69,7 +69,7 @@ def line_of(error: BaseException) -> str:
     said = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         said = f"{said}: {error.__cause__}"
-    return printable(" ".join(_without_tokens(said).split()))[:MAX_SAID_CHARS]
+    return printable(" ".join(_without_tokens(said).split()))[:MAX_MESSAGE_CHARS]
 
 
 def _without_tokens(text: str) -> str:

@@ -148,7 +148,7 @@ def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
     use = uses[0]
     return (
         f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
-        f"{use.terms.said}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
+        f"{use.terms.text}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
         "you have the right to publish it"
     )
 

@@ -15,7 +15,7 @@ from huggingface_hub.utils import hf_raise_for_status, validate_repo_id
 
 from groundtrace.publishing.hub.client import open_client
 from groundtrace.publishing.hub.errors import HubDown, PublishError
-from groundtrace.publishing.hub.failures import failures_told, line_of
+from groundtrace.publishing.hub.failures import converting_hub_errors, line_of
 from groundtrace.publishing.hub.prepare import ARTIFACTS, EXTRAS, Prepared
 from groundtrace.schemas.run_summary import TRAINING_SETS
 from groundtrace.schemas.text import printable
@@ -51,14 +51,14 @@ def check_name(repo: str) -> None:
         raise PublishError(f"--repo {repo!r} is refused: {error}") from error
 
 
-def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Callable[[str], None] = print) -> Sent:
-    """Publishes the prepared files; ``tell`` gets a line for each uploaded file.
+def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print) -> Sent:
+    """Publishes the prepared files; ``report`` gets a line for each uploaded file.
 
     Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
-    with failures_told(repo, api.endpoint):
+    with converting_hub_errors(repo, api.endpoint):
         api.whoami()
         _check_card((prepared.folder / "README.md").read_text("utf-8"))
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
@@ -71,7 +71,7 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
             return Sent(str(url), prepared.tag, is_new=False)
         stale = stale_files(api, there, prepared, replace)
-        additions = list(_sent_files(api, prepared, repo, tell))
+        additions = list(_sent_files(api, prepared, repo, report))
         removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
         made = api.create_commit(
             repo,
@@ -166,12 +166,14 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
     return file.lfs.sha256 == prepared.files[path]
 
 
-def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str], None]) -> Iterator[CommitOperationAdd]:
+def _sent_files(
+    api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
+) -> Iterator[CommitOperationAdd]:
     """Uploads the large files, and returns all files as operations for the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")
-        tell(f"{number} of {len(prepared.files)}: {name}, {mb(prepared.size_bytes(name))}")
+        report(f"{number} of {len(prepared.files)}: {name}, {mb(prepared.size_bytes(name))}")
         yield addition
 
 

@@ -53,7 +53,7 @@ IDLE_S = 60.0
 """Timeout for a connection that sends no request, or an incomplete request head."""
 RETRY_AFTER_S = 5
 """The ``Retry-After`` of answers while a judge is down."""
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 """The interval between checks of the endpoints of the recipe's roles."""
 
 
@@ -125,7 +125,7 @@ class RewardServer:
         app.router.add_post("/get_reward", self._post_get_reward)
         app.router.add_get("/health", self._get_health)
         app.router.add_get("/health/live", self._get_live)
-        app.cleanup_ctx.append(self._looking)
+        app.cleanup_ctx.append(self._checking)
         app.on_cleanup.append(self._finish)
         return app
 
@@ -162,36 +162,36 @@ class RewardServer:
     async def _get_live(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
-    async def _looking(self, _: web.Application) -> AsyncIterator[None]:
+    async def _checking(self, _: web.Application) -> AsyncIterator[None]:
         """Checks the endpoints once before the server takes requests, and then regularly until its end."""
-        await self._look()
-        task = asyncio.create_task(self._look_on())
+        await self._check()
+        task = asyncio.create_task(self._check_periodically())
         yield
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    async def _look_on(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await self._look()
+            await asyncio.sleep(CHECK_EVERY_S)
+            await self._check()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
             found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
         except Exception:  # a defect: the last health is outdated
-            _log.exception("the endpoints cannot be looked at")
+            _log.exception("the endpoints cannot be checked")
             self._health = None
         else:
-            self._tell_changes(found)
+            self._report_changes(found)
             self._health = found
 
-    def _tell_changes(self, found: tuple[Health, ...]) -> None:
-        before = {each.name: each.said for each in self._health or ()}
+    def _report_changes(self, found: tuple[Health, ...]) -> None:
+        before = {each.name: each.message for each in self._health or ()}
         for each in found:
-            if each.said and not before.get(each.name):
-                say(f"beam: {each.said}", file=sys.stderr)
-            elif before.get(each.name) and not each.said:
+            if each.message and not before.get(each.name):
+                say(f"beam: {each.message}", file=sys.stderr)
+            elif before.get(each.name) and not each.message:
                 say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
     async def _answered(

@@ -203,7 +203,7 @@ def _context(added: Mapping[str, Any]) -> Context:
     return context
 
 
-def side_of(data: Path) -> str:
+def shard_side(data: Path) -> str:
     """The side to evaluate: ``rl`` if the run has RL shards, else ``sft``; or the side of a folder of shards."""
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"

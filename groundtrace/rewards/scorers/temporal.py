@@ -217,7 +217,7 @@ class _ClipScorer:
     ) -> ItemScore:
         texts = {"description": _plain(description)}
         task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
-        verdict = await judge(NAME, task, self.caller, said="judge: ")
+        verdict = await judge(NAME, task, self.caller, prefix="judge: ")
         return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason, verdict.failed)
 
 

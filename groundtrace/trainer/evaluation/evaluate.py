@@ -9,10 +9,10 @@ from groundtrace.rewards.rows.checks import check_recipe
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
-from groundtrace.rewards.rows.shards import ShardError, Shards, side_of
+from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.drawing import Drawn, LeftOut, Room
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, figures, mean, page
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page, mean
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
@@ -50,9 +50,9 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
             answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
             done += len(chunk)
             monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
-    report = figures(answered, settings.eval.k)
+    report = eval_figures(answered, settings.eval.k)
     (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
-    (output / "eval.html").write_text(page(report, answered), "utf-8")
+    (output / "eval.html").write_text(eval_page(report, answered), "utf-8")
     path = output / "eval.json"
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
@@ -100,4 +100,4 @@ def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
 
 
 def _shards(data: Path, output: Path) -> Shards:
-    return Shards(data, side_of(data), output / "rows")
+    return Shards(data, shard_side(data), output / "rows")

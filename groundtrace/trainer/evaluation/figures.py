@@ -34,7 +34,7 @@ class EvaluatedQuestion:
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
-def figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
+def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
     """The metrics over all questions, by source, by answer type, and by stream if questions are asked in streams.
 
     A metric without data is null. If questions are answered with crops and without, these are the metrics with crops;
@@ -43,7 +43,7 @@ def figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[st
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
     if with_crops and plain:
-        return figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
+        return eval_figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
     parts: dict[str, Callable[[EvaluatedQuestion], str]] = {
         "source": lambda a: a.row.source,
         "answer_type": lambda a: a.row.question.answer_type,
@@ -118,7 +118,7 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
     ]
 
 
-def page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
+def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
     """The report as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]

@@ -33,14 +33,14 @@ def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     try:
         yield made
     except BaseException as error:
-        error.add_note(_told(error, plan, spending, made.summary))
+        error.add_note(_write_report(error, plan, spending, made.summary))
         raise
 
 
-def _told(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
+def _write_report(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
     """Write the page; returns the note with the run's cost and the page's path."""
     ending, root = ending_of(error), plan.folder.root
-    paid = cost_of(spending.latest)
+    paid = payment_lines(spending.latest)
     with contextlib.suppress(FreshnessError):
         if is_unfinished_fresh(root):
             paid.append(f"--fresh goes on with the replies since {fresh_since(root)}")
@@ -63,7 +63,7 @@ def _told(error: BaseException, plan: Plan, spending: Spending, summary: RunSumm
     return RunNote("; ".join([*paid, page]))
 
 
-def cost_of(paid: PaidFigures | None) -> list[str]:
+def payment_lines(paid: PaidFigures | None) -> list[str]:
     """What a run has paid, for a person; empty if it used neither money nor tokens."""
     if paid is None or not (paid.usd or paid.tokens):
         return []

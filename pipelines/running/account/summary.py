@@ -34,7 +34,7 @@ _SETTING = "max_tokens"
 
 
 @dataclass(frozen=True)
-class SamplingRound:
+class Wave:
     """The result of one wave: its figures, and its files in the staging folder."""
 
     figures: RunCounts
@@ -61,7 +61,7 @@ class SamplingRound:
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
 
-def summarise(plan: Plan, waves: Sequence[SamplingRound], wall_s: float) -> RunSummary:
+def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     """The summary of a run from its waves, of which the last one's outputs count."""
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files

@@ -22,7 +22,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
 from groundtrace.storage.places import StorageError, StoreUnavailable
 
-MAX_SAID_CHARS = 200
+MAX_MESSAGE_CHARS = 200
 READER_ENDS_S = 5.0
 _READER = "wait_until_finish_read"
 """Beam's name for its thread that reads the messages of a job server."""
@@ -120,7 +120,7 @@ def _status(error: Any) -> tuple[grpc.StatusCode, str]:
     """The status code and the message, on one line, of a gRPC error."""
     code = error.code() if callable(getattr(error, "code", None)) else None
     said = error.details() if callable(getattr(error, "details", None)) else None
-    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "no message").split())[:MAX_SAID_CHARS]
+    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "no message").split())[:MAX_MESSAGE_CHARS]
 
 
 def _cancel(result: PipelineResult) -> str:
@@ -130,7 +130,7 @@ def _cancel(result: PipelineResult) -> str:
     try:
         result.cancel()
     except (Exception, KeyboardInterrupt) as error:  # of any kind: the user must learn that the job may go on
-        said = " ".join(str(error).split())[:MAX_SAID_CHARS] or type(error).__name__
+        said = " ".join(str(error).split())[:MAX_MESSAGE_CHARS] or type(error).__name__
         return f"{job} could not be cancelled and may go on: {said}"
     return f"{job} was cancelled"
 

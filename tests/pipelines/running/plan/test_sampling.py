@@ -50,7 +50,7 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     [
         ({}, 80),
         ({"MAX_RECORDS": 60}, 60),
-        ({"MAX_LOOK_S": -1.0}, sampling.MIN_RECORDS),
+        ({"MAX_READ_S": -1.0}, sampling.MIN_RECORDS),
     ],
 )
 def test_all_records_are_read_up_to_a_number_and_a_time(
