@@ -130,8 +130,8 @@ class _CapAnswers(beam.DoFn):
         what = f"{kind} questions with the answer {answer!r}" if kind else "questions"
         if absent:
             what += " that have nothing to look at"
-        said = f"one of more than {quotas[key]} {what} (rl.{'max_absent' if absent else 'max_same_answer'})"
-        yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, said), draft.calls))
+        detail = f"one of more than {quotas[key]} {what} (rl.{'max_absent' if absent else 'max_same_answer'})"
+        yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, detail), draft.calls))
 
 
 def _quotas(counts: Iterable[tuple[str, int]], settings: AnswerSettings) -> dict[str, int]:

@@ -97,22 +97,22 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 async def measure(draft: Draft, session: Session) -> Measured:
     """The judgements on the kept trace, unchanged and with each fault that could be planted."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
-    said = [(verdict, False) for verdict in await score_aspects(question, response, session)]
+    verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
     for name, planted in plants.items():
         if planted is not None:
-            said += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
-    judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in said)
+            verdicts += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
+    judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in verdicts)
     return Measured(judgements, tuple(name for name, planted in plants.items() if planted is None))
 
 
 def judges_json(report: JudgeReport) -> str:
     """The content of ``judges.json``: for each judge the agreement on clean texts, on planted faults, and on both."""
-    said = [judgement for measured in report.measured for judgement in measured.judgements]
+    judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
     judges = {}
     for name in ASPECTS:
-        own = [judgement for judgement in said if judgement.judge == name]
+        own = [judgement for judgement in judgements if judgement.judge == name]
         clean = [judgement for judgement in own if not judgement.planted]
         planted = [judgement for judgement in own if judgement.planted]
         judges[name.removeprefix("thinking_")] = {
@@ -124,13 +124,13 @@ def judges_json(report: JudgeReport) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False)
 
 
-def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
+def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """The number of judgements, how many agree with what was planted, and their share with Wilson's interval.
 
     ``unjudged`` counts the texts that the judge could not judge; the share is null if it judged none.
     """
-    said = list(said)
-    judged = [judgement for judgement in said if judgement.value is not None]
+    judgements = list(judgements)
+    judged = [judgement for judgement in judgements if judgement.value is not None]
     agree = sum((judgement.value == 0) == judgement.planted for judgement in judged)
     share, interval = (agree / len(judged), list(wilson(agree, len(judged)))) if judged else (None, None)
     return {
@@ -138,7 +138,7 @@ def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
         "agree": agree,
         "share": share,
         "interval": interval,
-        "unjudged": len(said) - len(judged),
+        "unjudged": len(judgements) - len(judged),
     }
 
 

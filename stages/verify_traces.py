@@ -142,11 +142,13 @@ def why_rejected(
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        said = f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
-        return _reason_for(verdict, scorers), said, best.index
+        reason = (
+            f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
+        )
+        return _reason_for(verdict, scorers), reason, best.index
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
-    said = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
-    return _reason_for(failing, scorers), said, best.index
+    reason = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    return _reason_for(failing, scorers), reason, best.index
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:

@@ -173,9 +173,9 @@ def _toml_section(section: Section) -> str:
     for key in section.keys:
         off = "# " if named or key.required or not key.default else ""
         takes = "" if key.default and key.takes in PLAIN else f"({key.takes})".replace("`", "")
-        line, said = f"{off}{key.name} = {key.default or '…'}", " ".join(filter(None, [key.meaning, takes]))
-        whole = f"{line}  # {said}" if said else line
-        lines += [whole] if len(whole) <= LINE_CHARS else [*_comment(said), line]
+        line, comment = f"{off}{key.name} = {key.default or '…'}", " ".join(filter(None, [key.meaning, takes]))
+        whole = f"{line}  # {comment}" if comment else line
+        lines += [whole] if len(whole) <= LINE_CHARS else [*_comment(comment), line]
     if section.entries:
         lines += [*([""] if named else []), "\n\n".join(map(_toml_entry, section.entries))]
     return "\n".join(lines)

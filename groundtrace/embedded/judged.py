@@ -155,7 +155,7 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise _beyond("reasoning without a sum")
-    wrong = next((said for said, left, right in sums if left != right), None)
+    wrong = next((equation for equation, left, right in sums if left != right), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
     return json.dumps({"reason": reason, "sound": wrong is None})
 

@@ -98,7 +98,7 @@ class _AttemptEvidence:
     def groups(self) -> list[bool]:
         """For each statement such as "2 of the 3 towers", whether the engine finds the same; empty if it finds none."""
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
-        return [] if seen is None else [said.group() == seen.group() for said in _OF_GROUPS.finditer(self.prose)]
+        return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
@@ -179,10 +179,10 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
     """Whether an answer is a number, or a yes or no, if the gold answer is; None if the gold answer is neither."""
-    said = "" if answer is None else answer
+    text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
-        return read_numerals(said).single is not None
-    return None if polarity(gold) is None else polarity(said) is not None
+        return read_numerals(text).single is not None
+    return None if polarity(gold) is None else polarity(text) is not None
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
@@ -196,9 +196,9 @@ def _concludes(seen: _AttemptEvidence) -> bool:
     if not isinstance(seen.query, CountQuery):
         return False
     noun, touch = seen.query.noun, seen.query.touch
-    told = [c.amount.n for c in seen.claims if c.amount and c.is_number and (c.noun, c.touch) == (noun, touch)]
+    counts = [c.amount.n for c in seen.claims if c.amount and c.is_number and (c.noun, c.touch) == (noun, touch)]
     places = {(x, y) for _, x, y in seen.places}
-    return predicted == str(told[-1] if told else len(places)) and bool(told or places)
+    return predicted == str(counts[-1] if counts else len(places)) and bool(counts or places)
 
 
 def _is_present(seen: _AttemptEvidence) -> bool:
@@ -225,14 +225,14 @@ def _is_exact(claim: Claim) -> bool:
 def _is_grounded(seen: _AttemptEvidence) -> bool:
     """Whether places and counts (for a question about appearance all claims) match the image, and one is on topic."""
     about_looks = isinstance(seen.query, AttributeQuery)
-    told = [claim for claim in seen.claims if claim.amount is not None or about_looks]
-    numbers = [claim for claim in told if claim.is_number or about_looks]
+    stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
+    numbers = [claim for claim in stated if claim.is_number or about_looks]
     rests_on = any(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places) or bool(seen.groups)
     rests_on |= any(seen.asks_for(claim.noun) and _says_something(claim, seen) for claim in numbers)
     return (
         rests_on
         and all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places)
-        and all(claim.holds(seen.shapes, seen.walls) for claim in told)
+        and all(claim.holds(seen.shapes, seen.walls) for claim in stated)
         and all(seen.groups)
     )
 

@@ -33,8 +33,8 @@ class NotServed(UserError):
     ``can_wait``: whether the only fault is a server that is down, so that nothing has to be changed.
     """
 
-    def __init__(self, said: str, can_wait: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, can_wait: bool) -> None:
+        super().__init__(message)
         self.can_wait = can_wait
 
 
@@ -64,8 +64,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
-            raise NotServed(f"{described(name, roles, settings)}: {said} openai with its URL", can_wait=False)
+            message = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
+            raise NotServed(f"{described(name, roles, settings)}: {message} openai with its URL", can_wait=False)
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there

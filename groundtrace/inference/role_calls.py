@@ -121,8 +121,8 @@ def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = 
     Its name and digest combine those of both prompts.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
-    shown, said = quoted.texts
-    asked = load_prompt(PROMPT).render(reply=shown, problem=said, form=form, mark=quoted.mark)
+    shown, shown_problem = quoted.texts
+    asked = load_prompt(PROMPT).render(reply=shown, problem=shown_problem, form=form, mark=quoted.mark)
     return replace(
         prompt,
         name=f"{prompt.name}+{PROMPT}",

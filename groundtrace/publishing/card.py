@@ -168,9 +168,9 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
     calls = {
         prompt: _run_calls(summary, name)
-        for name, told in summary.stages.items()
-        if told.is_sample
-        for prompt in told.prompts
+        for name, figures in summary.stages.items()
+        if figures.is_sample
+        for prompt in figures.prompts
     }
     return [
         PromptUse(name, sha256, purpose_of(name, sha256), rows[name], calls.get(name, 0))

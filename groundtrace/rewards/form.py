@@ -121,9 +121,11 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 
 def _answers_already(judge: str, question: Question) -> bool:
     """Whether a judge section contains a boxed answer, or states the answer in words."""
-    said = (match.group(1) for match in _STATED.finditer(judge))
+    stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
-    return bool(all_boxed(judge)) or any(grade_answer(each, question.answer, kind, choices).value == 1 for each in said)
+    return bool(all_boxed(judge)) or any(
+        grade_answer(each, question.answer, kind, choices).value == 1 for each in stated
+    )
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -186,8 +188,8 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
     thought = "".join(_prose(response.think or "", plain=True))
-    said = contradiction(thought, question) or contradiction(prose_of(behind), question)
-    return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
+    contradicted = contradiction(thought, question) or contradiction(prose_of(behind), question)
+    return None if contradicted is None else f"the reasoning concludes otherwise: {contradicted!r:.120}"
 
 
 def _behind_the_thought(text: str) -> str:

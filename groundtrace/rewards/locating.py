@@ -181,11 +181,13 @@ class ObjectMasks:
             return ()
         boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]
         points = [[place.x, place.y] for place in places if isinstance(place, Point)]
-        name, said = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
+        name, variables = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
         masks, _ = await ask_for(
             self.caller,
             "segmenter",
-            load_prompt(name).render({"original": [image]}, **{key: json.dumps(value) for key, value in said.items()}),
+            load_prompt(name).render(
+                {"original": [image]}, **{key: json.dumps(value) for key, value in variables.items()}
+            ),
             _EXACT,
             lambda reply: masks_of_reply(reply.text, len(places), medium),
         )

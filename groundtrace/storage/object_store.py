@@ -110,8 +110,8 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
     """The store's endpoint, from settings and environment variables; "" for the maker's own."""
     if scheme == "s3":
-        said = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
-        return settings.endpoint_url or next(filter(None, said), "")
+        urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return settings.endpoint_url or next(filter(None, urls), "")
     endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
     return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
 

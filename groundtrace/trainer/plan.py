@@ -74,9 +74,9 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     try:
         return _parts(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise ShardError(
-            f"{path} is not a batch plan: {said}; remove it to draw all rows with the same probability"
+            f"{path} is not a batch plan: {reason}; remove it to draw all rows with the same probability"
         ) from error
 
 

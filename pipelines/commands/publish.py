@@ -85,8 +85,8 @@ def converting_write_errors(place: str) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or place
-        said = f"{where} cannot be written: {error.strerror or error}"
-        raise PublishError(f"{said}: name another folder with --staging") from error
+        message = f"{where} cannot be written: {error.strerror or error}"
+        raise PublishError(f"{message}: name another folder with --staging") from error
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:

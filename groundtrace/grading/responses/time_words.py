@@ -163,11 +163,11 @@ class _Reader:
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
         place = at + (opened or comma)
-        said = self._tokens[place].kind == "at"
-        place += said
+        has_at = self._tokens[place].kind == "at"
+        place += has_at
         time = self._tokens[place]
         closed = self._tokens[place + 1].kind in ("close", "right")
-        joined = closed if opened else said or time.kind == "stated" or (comma and closed)
+        joined = closed if opened else has_at or time.kind == "stated" or (comma and closed)
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:

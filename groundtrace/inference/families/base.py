@@ -129,13 +129,13 @@ class Family:
 
         ``count`` is how many numbers each has. Raises :class:`groundtrace.inference.grounding.BadReply`.
         """
-        said = after_thinking(text)
-        if cut := _CUT_TAG.search(said.rstrip()):
+        answer = after_thinking(text)
+        if cut := _CUT_TAG.search(answer.rstrip()):
             raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}")
         try:
-            found = reader(said)
+            found = reader(answer)
         except (BadReply, UnparsablePointing) as error:
-            rows = rows_in_prose(said, count, label) if self.reads_prose else None
+            rows = rows_in_prose(answer, count, label) if self.reads_prose else None
             if rows is None:
                 raise BadReply(str(error)) from error
             return ParsedPointing(tuple(map(raw, rows)))

@@ -282,8 +282,8 @@ class Quotas:
         path = None
         if self._folder is not None:
             limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            said = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
-            digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            identity = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
+            digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             path = self._folder / f"quota-{digest}.json"
         self._opened.append(Quota(settings, gate, path, self._machines))
         return self._opened[-1]

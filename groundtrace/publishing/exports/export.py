@@ -134,8 +134,8 @@ def _unfinished(request: ExportArguments) -> Iterator[Path]:
         yield unfinished
         _put(unfinished, output, request.replace)
     except OSError as error:
-        said = error.strerror or error
-        raise ExportError(f"cannot write {request.output}: {said}: choose another folder") from error
+        reason = error.strerror or error
+        raise ExportError(f"cannot write {request.output}: {reason}: choose another folder") from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)  # already renamed after success
@@ -206,7 +206,7 @@ def _write_summary(
 ) -> tuple[str, ...]:
     """Writes ``export.json``; returns the names of the files without the images."""
     files, images = contents_of(folder)
-    told = {
+    fields = {
         "format": request.format,
         "family": target.family,
         "frame": str(target.speech.frame),
@@ -230,5 +230,5 @@ def _write_summary(
         "files": files,
         "images": images,
     }
-    (folder / SUMMARY).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (folder / SUMMARY).write_text(json.dumps(fields, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return (*files, SUMMARY)

@@ -76,7 +76,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
     def record(row: ExportRow) -> Record:
         reference = row.reference(target)
         sizes = [{"width": image.width, "height": image.height} for image in row.images]
-        told = {name: row.fields.get(name) for name in repeated}
+        repeats = {name: row.fields.get(name) for name in repeated}
         known = {"index": row.id, "split": "train", "stream": row.stream or None, COLUMN: reference}
         known |= {"family": target.family, "run": target.run}
         return {
@@ -85,7 +85,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
             "images": embedded(row.images),
             "ability": row.fields.get("answer_type"),
             "reward_model": {"style": "rule", "ground_truth": reference},
-            "extra_info": known | {"image_sizes_px": sizes} | told,
+            "extra_info": known | {"image_sizes_px": sizes} | repeats,
         }
 
     return ParquetWriter(folder / "rl.parquet", rl_schema_of(target), record)

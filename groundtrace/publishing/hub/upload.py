@@ -93,8 +93,8 @@ def _check_card(card: str) -> None:
     body = {"repoType": "dataset", "content": card}
     answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
     if answer.status_code == 400:
-        said = line_of(ValueError(answer.text))
-        raise PublishError(f"the Hub refuses the data card: {said}: correct the recipe or the licences")
+        message = line_of(ValueError(answer.text))
+        raise PublishError(f"the Hub refuses the data card: {message}: correct the recipe or the licences")
     hf_raise_for_status(answer)
 
 
@@ -154,8 +154,8 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
-        told = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
-        found |= {file.path: file for file in told if isinstance(file, RepoFile)}
+        infos = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
+        found |= {file.path: file for file in infos if isinstance(file, RepoFile)}
     return [path for path in paths if not _is_as_sent(found.get(path), prepared, path)]
 
 

@@ -28,8 +28,8 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 class BadRequest(UserError):
     """An invalid request; ``item`` is the index of the wrong item, None if the error is in the whole request."""
 
-    def __init__(self, said: str, item: int | None = None) -> None:
-        super().__init__(said if item is None else f"items[{item}]: {said}")
+    def __init__(self, message: str, item: int | None = None) -> None:
+        super().__init__(message if item is None else f"items[{item}]: {message}")
         self.item = item
 
 

@@ -34,11 +34,11 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """An answer that cannot be scored; ``number`` is its index in the call, and ``said`` the reason."""
+    """An answer that cannot be scored; ``number`` is its index in the call, and ``problem`` the reason."""
 
-    def __init__(self, number: int, said: str) -> None:
-        super().__init__(f"answer {number}: {said}")
-        self.number, self.said = number, said
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"answer {number}: {problem}")
+        self.number, self.problem = number, problem
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,8 @@ class RowReward:
         ready = self._ready(*key)
         gold = ready.question.answer
         if reference.answer not in (None, gold):
-            said = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
-            raise BadReference(f"the row {reference.id!r:.80} {said}: export the run again")
+            problem = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
+            raise BadReference(f"the row {reference.id!r:.80} {problem}: export the run again")
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
@@ -215,9 +215,9 @@ class RowReward:
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
-                said = f"is asked in {len(streams)} streams, and its reference names none"
+                problem = f"is asked in {len(streams)} streams, and its reference names none"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {said}: reward.recipe = {self.recipe.name!r} needs one"
+                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one"
                 )
             named = streams[0]
         [row] = asked(ready.row, (named,)) if named else [ready.row]
@@ -230,10 +230,10 @@ class RowReward:
         for key, found in groups.items():
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
-                said = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
+                problem = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
                 raise BadReference(
-                    f"{said}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order of "
-                    "the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
+                    f"{problem}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order "
+                    "of the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
                 )
 
     def _read(self, folder: Path, id: str) -> PreparedRow:

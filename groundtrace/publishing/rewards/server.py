@@ -97,8 +97,8 @@ class Bounds:
 class Refused(Exception):
     """A request without a score: ``status`` and ``kind`` are the reason for programs, the message for people."""
 
-    def __init__(self, status: int, kind: str, said: str, item: int | None = None, retry_after_s: int = 0) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
+        super().__init__(message)
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
@@ -144,8 +144,8 @@ class RewardServer:
         counts = self._reward.settings.unscored
         rewards = [counts if each.reward is None else each.reward for each in scored]
         if None in rewards:
-            said = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
-            raise Refused(422, "unscored", said, rewards.index(None))
+            message = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
+            raise Refused(422, "unscored", message, rewards.index(None))
         pairs = zip(scored, rewards, strict=True)
         outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
         return web.json_response({"rewards": rewards, "scores": outcomes, "extra_logs": {}})
@@ -240,8 +240,8 @@ class RewardServer:
         except BadRequest as error:
             raise Refused(400, "bad_request", str(error), error.item) from error
         if len(asked.answers) > self._bounds.max_batch:
-            said = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
-            raise Refused(413, "too_large", said)
+            message = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
+            raise Refused(413, "too_large", message)
         return asked
 
     async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
@@ -257,8 +257,10 @@ class RewardServer:
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
         except TimeoutError as error:
-            said = f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
-            raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
+            message = (
+                f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
+            )
+            raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
     async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
         try:
@@ -284,7 +286,7 @@ class RewardServer:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)
         except BadAnswer as error:
-            raise Refused(400, "bad_request", f"items[{error.number}]: {error.said}", error.number) from error
+            raise Refused(400, "bad_request", f"items[{error.number}]: {error.problem}", error.number) from error
         except UserError as error:
             kind = "recipe" if isinstance(error, ConfigError) else "bad_request"
             raise Refused(400, kind, str(error)) from error

@@ -127,8 +127,8 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     values = given_values(config_file(named))
     use_plugins(values.get("plugins", {}))
     model = values.get("model")
-    told = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
+    speech = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
     kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}
-    if told and isinstance(kept.setdefault("speech", {}), dict):
-        kept["speech"] = told | kept["speech"]
+    if speech and isinstance(kept.setdefault("speech", {}), dict):
+        kept["speech"] = speech | kept["speech"]
     return build(RemoteRewardSettings, kept)

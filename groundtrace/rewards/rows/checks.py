@@ -46,10 +46,10 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
         return None
-    said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
+    problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
     if found == len(shards):
-        raise ConfigError(f"{said}, and no judge reads text: set reward.roles.judge to a model")
-    return f"{said} left out, since no judge reads text: set reward.roles.judge to a model"
+        raise ConfigError(f"{problem}, and no judge reads text: set reward.roles.judge to a model")
+    return f"{problem} left out, since no judge reads text: set reward.roles.judge to a model"
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:

@@ -97,8 +97,8 @@ def mean_of_reply(reply: CallResult) -> Reading:
     if 2 * len(levels) < len(reply.completions):
         raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
     value = sum(LEVELS[level] for level, _ in levels) / len(levels)
-    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
-    return value, f"{len(levels)} of {len(reply.completions)} judgements: {said}"
+    reasons = "; ".join(f"{level}: {reason}" for level, reason in levels)
+    return value, f"{len(levels)} of {len(reply.completions)} judgements: {reasons}"
 
 
 def _level(text: str) -> tuple[str, str]:

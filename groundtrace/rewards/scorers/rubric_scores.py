@@ -47,8 +47,8 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
     evidence = tuple(
         json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged
     )
-    said = f"{met} of {len(judged)} rubrics, of which {apply} apply"
-    return Verdict(NAME, met / len(judged) if judged else None, said, evidence)
+    reason = f"{met} of {len(judged)} rubrics, of which {apply} apply"
+    return Verdict(NAME, met / len(judged) if judged else None, reason, evidence)
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:

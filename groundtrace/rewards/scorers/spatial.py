@@ -171,13 +171,13 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
         return Verdict(NAME, 0.0, "no point, though there is something to point at")
     pointed = max(tally.readings(len(off), targets.number), key=lambda each: pointing_score(each, case.pointing))
     of_all = "" if targets.number is None else f" of {targets.number}"
-    said = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
+    reason = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
     if pointed.wrong > len(off):
-        said += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
+        reason += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
     elif tally.neutral:
-        said += f"; {tally.neutral} points on what the question does not ask about"
+        reason += f"; {tally.neutral} points on what the question does not ask about"
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
-    return Verdict(NAME, pointing_score(pointed, case.pointing), said + "".join(notes), evidence)
+    return Verdict(NAME, pointing_score(pointed, case.pointing), reason + "".join(notes), evidence)
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:

@@ -115,17 +115,17 @@ async def score_temporal(
     ]
     items = await _all(work)
     means: dict[str, float] = {}
-    said: list[str] = []
+    parts: list[str] = []
     for category in CATEGORIES:
         values = [item.value for item in items if item.category == category and item.value is not None]
         if values:
             means[category] = sum(values) / len(values)
-            said.append(f"{category} {sum(values):g} of {len(values)}")
+            parts.append(f"{category} {sum(values):g} of {len(values)}")
     right = sum(item.value == 1 for item in items if item.category == "points")
     wrong = sum(item.value == 0 for item in items if item.category == "points")
     if has_targets or right or wrong:
         means["points"] = pointing_score(Pointed(right, wrong), pointing)
-    reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
+    reason, evidence = _reason(parts, items, statements), tuple(item.evidence for item in items)
     if any(item.failed for item in items):
         return Verdict(NAME, None, reason, evidence, failed=True)
     value = sum(means.values()) / len(means) if means else 0.0
@@ -146,16 +146,16 @@ async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
     return done
 
 
-def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
+def _reason(parts: list[str], items: list[ItemScore], statements: Statements) -> str:
     unscored = [item for item in items if item.failed]
     failed = [item for item in items if item.value == 0]
-    said = said or ["nothing to judge" if not items else "no item could be scored"]
+    parts = parts or ["nothing to judge" if not items else "no item could be scored"]
     if unscored:
-        said.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
+        parts.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
     if statements.dropped:
-        said.append(f"{len(statements.dropped)} not borne out by the response")
+        parts.append(f"{len(statements.dropped)} not borne out by the response")
     listed = ", ".join(f"{item.item}: {item.reason}" for item in failed[:3])
-    return "; ".join(said) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
+    return "; ".join(parts) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class _ClipScorer:
             return ItemScore("points", item, 0.0, (), reason)
         frame = self.clip[index]
         if self.spatial is None:
-            said = "no endpoint is configured that finds objects"
-            return ItemScore("points", item, None, (frame.number,), said, failed=True)
+            problem = "no endpoint is configured that finds objects"
+            return ItemScore("points", item, None, (frame.number,), problem, failed=True)
         try:
             on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
         except (CallError, BadReply) as error:

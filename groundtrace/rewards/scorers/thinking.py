@@ -50,12 +50,12 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
     """Returns the mean of the aspects, with the reason of each; failed if one of them is unscored."""
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
-    said = "; ".join(
+    reason = "; ".join(
         f"{aspect.name.removeprefix('thinking_')} {'unscored' if aspect.value is None else f'{aspect.value:g}'}: "
         f"{aspect.reason}"
         for aspect in aspects
     )
-    return Verdict(NAME, None if failed else sum(values) / len(values), said, failed=failed)
+    return Verdict(NAME, None if failed else sum(values) / len(values), reason, failed=failed)
 
 
 async def score_aspects(

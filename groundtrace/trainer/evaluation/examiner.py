@@ -105,8 +105,8 @@ class ExaminerWithCrops(Examiner):
         """The textual prompt with crops of the boxes in the grounded response, and the number of crops."""
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
-        said = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
-        crops = crops_of(read_trace(0, said, media).boxes, sizes, self.settings.eval.crop)
+        in_pixels = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
+        crops = crops_of(read_trace(0, in_pixels, media).boxes, sizes, self.settings.eval.crop)
         if not crops:
             return (row, own), 0
         shown = cropped_row(row, crops)

@@ -58,8 +58,8 @@ def _write_report(error: BaseException, plan: Plan, spending: Spending, summary:
         write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
         page = f"report: {joined(plan.arguments.output, FAILED_PAGE)}"
     except Exception as broken:  # any error: the user must still learn why the run failed
-        said = " ".join(str(broken).split()) or type(broken).__name__
-        page = f"no report of it could be written: {said}"
+        reason = " ".join(str(broken).split()) or type(broken).__name__
+        page = f"no report of it could be written: {reason}"
     return RunNote("; ".join([*paid, page]))
 
 

@@ -147,13 +147,13 @@ def truncated_replies(
     A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps if the
     replies were requested with no more than that: replies that must be parsed were requested again with more.
     """
-    told: dict[str, dict[str, TruncatedReplies]] = {}
+    by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():
         section, own = _max_tokens_of(plan, stage)
         settings = [f"{section}.{_SETTING}"] if own == max_tokens else []
         settings.append(f"endpoints.{plan.roles[role]}.max_tokens_limit")
-        told.setdefault(role, {})[stage] = TruncatedReplies(replies, truncated, max_tokens, tuple(settings))
-    return told
+        by_role.setdefault(role, {})[stage] = TruncatedReplies(replies, truncated, max_tokens, tuple(settings))
+    return by_role
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:

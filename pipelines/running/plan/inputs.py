@@ -54,8 +54,8 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
     _check_columns(rows, found)
     found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
     if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
-        told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
-        found = replace(found, sources=tuple(told))
+        sources = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
+        found = replace(found, sources=tuple(sources))
     return _with_files(found, rows, storage)
 
 

@@ -134,8 +134,8 @@ def _box(each: Annotation, names: Mapping[int, str], width: float, height: float
     if each.category not in names:
         raise BadRow(f"boxes: annotation {each.id} has the category {each.category}, which the COCO file has not")
     if w > 0 and h > 0 and (x + w > width * (1 + SLACK) or y + h > height * (1 + SLACK)):
-        said = f"[{x:g}, {y:g}, {w:g}, {h:g}] leaves the {width:g}x{height:g} image"
-        raise BadRow(f"boxes: annotation {each.id}: {said}: COCO writes x, y, width, height")
+        problem = f"[{x:g}, {y:g}, {w:g}, {h:g}] leaves the {width:g}x{height:g} image"
+        raise BadRow(f"boxes: annotation {each.id}: {problem}: COCO writes x, y, width, height")
     return {"label": names[each.category], "bbox": [x, y, x + w, y + h]}
 
 
