@@ -60,7 +60,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTrace:
     """The judgements on one trace, and the judges for which no fault could be planted in it."""
 
     judgements: tuple[Judgement, ...]
@@ -71,7 +71,7 @@ class Measured:
 class JudgeReport:
     """The judgements on all traces of the sample, and the problems of the stage."""
 
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -94,7 +94,7 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
     return parse_response(text)
 
 
-async def measure(draft: Draft, session: Session) -> Measured:
+async def measure(draft: Draft, session: Session) -> MeasuredTrace:
     """The judgements on the kept trace, unchanged and with each fault that could be planted."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
@@ -103,7 +103,7 @@ async def measure(draft: Draft, session: Session) -> Measured:
         if planted is not None:
             verdicts += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
     judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in verdicts)
-    return Measured(judgements, tuple(name for name, planted in plants.items() if planted is None))
+    return MeasuredTrace(judgements, tuple(name for name, planted in plants.items() if planted is None))
 
 
 def judges_json(report: JudgeReport) -> str:
@@ -142,7 +142,7 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     }
 
 
-def report_of(measured: Iterable[Measured], failures: Iterable[Rejected]) -> JudgeReport:
+def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
     """The run's report, in an order that does not depend on which call ended first."""
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
@@ -178,7 +178,7 @@ class MeasureJudges(DraftStage):
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
             | "Spread" >> SpreadByKey(draft_key, str, Draft)
         )
-        judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=Measured)
+        judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=MeasuredTrace)
         report = (
             drafts.pipeline
             | "OneRun" >> beam.Create([None])

@@ -21,7 +21,7 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.form import FORMS
-from groundtrace.rewards.locating import ObjectMasks, Served, served_by
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles, served_by
 from groundtrace.rewards.scorer import Scorer, check_names, check_served
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import outcome
@@ -159,7 +159,11 @@ def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
 
 
 async def verify(
-    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = TRACE_SCORERS
+    draft: Draft,
+    session: Session,
+    settings: VerifySettings,
+    served: ServedRoles,
+    scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 

@@ -36,8 +36,8 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.vision.lru_cache import LruCache
 from groundtrace.vision.media import MediaStore
-from groundtrace.vision.recent import Recent
 
 ENGINE_REVISION = "6"
 _SCENES_KEPT = 256
@@ -79,7 +79,7 @@ class ClassicalEndpoint:
         self.settings = settings
         self._media = media
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
-        self._scenes: Recent[Scene] = Recent(_SCENES_KEPT)
+        self._scenes: LruCache[Scene] = LruCache(_SCENES_KEPT)
 
     @property
     def revision(self) -> str:

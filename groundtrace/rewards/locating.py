@@ -47,7 +47,7 @@ _EXACT = Sampling(max_tokens=16384)
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRoles:
     """The roles that have endpoints in a run, and facts about them that the scorers need.
 
     ``own_pointer`` is whether the pointer's endpoint made the points under verification; the verdict then notes it.
@@ -78,12 +78,12 @@ class Served:
 
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
-) -> Served:
-    """The :class:`Served` of these models. ``makers`` are the roles that made the points to be verified."""
+) -> ServedRoles:
+    """The :class:`ServedRoles` of these models. ``makers`` are the roles that made the points to be verified."""
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
-    return Served(roles, own, frozenset(synthetic_sources))
+    return ServedRoles(roles, own, frozenset(synthetic_sources))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ObjectMasks:
 
     question: Question
     caller: Caller
-    served: Served
+    served: ServedRoles
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:

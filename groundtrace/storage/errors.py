@@ -50,11 +50,11 @@ class StoreUnavailable(OSError):
         return f"{self.filename}: {self.strerror}"
 
 
-class Taken(Exception):
+class ObjectExists(Exception):
     """An object that was to be created only if it is absent exists."""
 
 
-class BeyondItsEnd(Exception):
+class BeyondObjectEnd(Exception):
     """The bytes asked for begin behind the object's end."""
 
 
@@ -72,7 +72,7 @@ def typed(error: Exception, url: str) -> Exception:
     if code == "NoSuchBucket":
         return StorageError(f"{url}: there is no bucket {bucket}: create it, or correct the name")
     if isinstance(error, FileExistsError) or status == 412 or code == "PreconditionFailed":
-        return Taken(url)
+        return ObjectExists(url)
     if isinstance(error, FileNotFoundError) or status == 404:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
@@ -84,7 +84,7 @@ def typed(error: Exception, url: str) -> Exception:
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
         return StoreUnavailable(errno.EIO, f"the store does not serve requests ({message})", url)
     if status == 416:
-        return BeyondItsEnd(url)
+        return BeyondObjectEnd(url)
     if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):
         return StorageError(f"{url}: {scheme}:// is not set up correctly ({message}): correct its variables or files")
     if isinstance(error, OSError) or status:

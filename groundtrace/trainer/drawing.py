@@ -25,7 +25,7 @@ consumed of each part, then the number drawn of each part."""
 
 
 @dataclass(frozen=True)
-class Room:
+class LengthLimit:
     """The length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
 
     max_tokens: int
@@ -39,7 +39,7 @@ class Room:
         return f"{sample.id}: {len(sample)} tokens, batch.max_tokens is {self.max_tokens}{kept}"
 
 
-def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) -> list[Sample]:
+def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
     """The samples of the first usable rows: at least ``count`` samples if the shards have them."""
     found: list[Sample] = []
     for index in range(len(shards)):
@@ -60,7 +60,13 @@ class RowSampler:
     """
 
     def __init__(
-        self, shards: Shards, encode: Encode, seed: int, room: Room, left_out: LeftOut, parts: Sequence[Part] = ()
+        self,
+        shards: Shards,
+        encode: Encode,
+        seed: int,
+        room: LengthLimit,
+        left_out: LeftOut,
+        parts: Sequence[Part] = (),
     ) -> None:
         self.position: Position = 0
         self._shards, self._encode, self._seed, self._room = shards, encode, seed, room

@@ -29,7 +29,7 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Room, RowSampler, first_samples
+from groundtrace.trainer.drawing import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.encode import prompt_samples, with_response
 from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
@@ -78,7 +78,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
 def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
     grpo = settings.grpo
-    vlm, room = load_model(settings.model), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    vlm, room = load_model(settings.model), LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     parts, notes = planned(data, shards, grpo.prompts_per_step)
     checked = check_judge(settings.reward, shards), note_strata(settings.reward, shards)
     _print_notes(*checked, *notes, note_detected(shards))

@@ -6,7 +6,7 @@ from pathlib import Path
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Room, RowSampler, first_samples
+from groundtrace.trainer.drawing import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.loss import sft_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
@@ -28,7 +28,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     complete step is then saved.
     """
     vlm = load_model(settings.model)
-    shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
+    shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)
 
     def encode(row: TrainingRow) -> list[Drawn]:
         return [(row, sft_sample(vlm, row))]

@@ -24,13 +24,13 @@ from groundtrace.inference.request import Completion, Continuation, Sampling
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.records import Call, MediaRef, Question, Verdict
 
 from ..inference.asking import call
 
-NOBODY = Served()
+NOBODY = ServedRoles()
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 
 
@@ -144,7 +144,9 @@ def case(question: Callable[..., Question]) -> Callable[..., Case]:
     """A response to that question; what is not a field of :class:`Case` changes the question, ``gold`` its answer."""
     own = {field.name for field in dataclasses.fields(Case)} - {"question", "masks"}
 
-    def build(text: str = "<answer>2</answer>", caller: Any = None, served: Served = NOBODY, **changes: Any) -> Case:
+    def build(
+        text: str = "<answer>2</answer>", caller: Any = None, served: ServedRoles = NOBODY, **changes: Any
+    ) -> Case:
         fields = {name: changes.pop(name) for name in own & changes.keys()}
         if "gold" in changes:
             changes["answer"] = changes.pop("gold")

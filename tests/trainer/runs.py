@@ -22,7 +22,7 @@ from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.cli import main
-from groundtrace.trainer.drawing import Room, RowSampler
+from groundtrace.trainer.drawing import LengthLimit, RowSampler
 from groundtrace.trainer.encode import encode_prompt, prompt_samples
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.grpo import Trainee
@@ -157,7 +157,7 @@ def trainee_of(
     if data is not None:
         shards = Shards(data, "rl", output / "rows")
         draws = RowSampler(
-            shards, lambda row: prompt_samples(vlm, row), settings.seed, Room(512), lambda row, why: None
+            shards, lambda row: prompt_samples(vlm, row), settings.seed, LengthLimit(512), lambda row, why: None
         )
     return Trainee(vlm, optimiser, sampler, Reward(settings.reward, output), draws, reference, settings)
 

@@ -8,7 +8,7 @@ import pytest
 
 import groundtrace.trainer.drawing
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import Room, RowSampler
+from groundtrace.trainer.drawing import LengthLimit, RowSampler
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
 
@@ -32,7 +32,7 @@ def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: V
             shards,
             lambda found: [(found, sft_sample(qwen3, found))],
             seed,
-            Room(max_tokens),
+            LengthLimit(max_tokens),
             lambda *why: told.append(why),
         )
         return draws, told

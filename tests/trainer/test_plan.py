@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import Room, RowSampler
+from groundtrace.trainer.drawing import LengthLimit, RowSampler
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, plan_text, read_plan
@@ -103,7 +103,7 @@ def drawer(
         shards = Shards(run, "rl", run / "cache")
         parts, notes = parts_of(READ, shards)
         told += notes
-        room = Room(500)
+        room = LengthLimit(500)
         return RowSampler(
             shards, lambda r: prompt_samples(qwen3, r), seed, room, lambda *w: told.append(w[1]), parts
         ), told

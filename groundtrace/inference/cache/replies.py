@@ -27,7 +27,7 @@ from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.locks import lock_alone, locked
 from groundtrace.inference.cache.log import (
     CacheEntry,
-    Logged,
+    LogEntry,
     LogWriter,
     encode_body,
     encode_line,
@@ -37,7 +37,7 @@ from groundtrace.inference.cache.log import (
 )
 from groundtrace.inference.request import Completion
 
-__all__ = ["CacheEntry", "CacheInUse", "CachedReply", "Logged", "ReplyCache"]
+__all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache"]
 
 MEMORY = ":memory:"
 KEYS_PER_QUERY = 500
@@ -175,7 +175,7 @@ class ReplyCache:
         """Log and insert the entries. Their time is taken within the transaction, so those inserted first are older."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
-            logged = [Logged(entry, self._newest_s) for entry in entries]
+            logged = [LogEntry(entry, self._newest_s) for entry in entries]
             rows = [reply_index.row_of(each, body) for each, body in zip(logged, bodies, strict=True)]
             if self._path is None:
                 reply_index.insert(db, rows, None, 0)
@@ -200,7 +200,7 @@ class ReplyCache:
         """The number of cached replies."""
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
-    def entries(self) -> Iterator[Logged]:
+    def entries(self) -> Iterator[LogEntry]:
         """All replies in the order of their keys; may include replies that are put meanwhile."""
         after: str | None = None
         while True:
@@ -210,7 +210,7 @@ class ReplyCache:
                 return
             after = page[-1].entry.key
 
-    def rewrite(self, keep: Callable[[Logged], bool]) -> int:
+    def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
         """Delete the replies for which ``keep`` returns False, from the logs too; returns their number.
 
         The cache has to be open ``exclusive``. If the process is killed meanwhile, some of them may be left, but no

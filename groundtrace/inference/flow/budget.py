@@ -41,7 +41,7 @@ class Cost:
 
 
 @dataclass
-class UnderWay:
+class Reservation:
     """What one process has reserved for its ``requests`` in flight. It counts as lost after ``until_s`` (Unix time)."""
 
     reserved: Cost = Cost()
@@ -58,7 +58,7 @@ class Ledger:
     tokens: int | None = None
     spent: Cost = Cost()
     exhausted: bool = False
-    processes: dict[str, UnderWay] = field(default_factory=dict)
+    processes: dict[str, Reservation] = field(default_factory=dict)
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -99,15 +99,15 @@ class Ledger:
         own.requests -= 1
         own.reserved = own.reserved - reserved if own.requests else Cost()
 
-    def renewed(self, me: str, now_s: float) -> UnderWay:
+    def renewed(self, me: str, now_s: float) -> Reservation:
         """The entry of ``me`` with its expiry renewed, even if ``me`` was counted as lost."""
-        own = self.processes.setdefault(me, UnderWay())
+        own = self.processes.setdefault(me, Reservation())
         if own.is_lost:
             own.is_lost, self.spent = False, self.spent - own.reserved
         own.until_s = now_s + LOST_S
         return own
 
-    def lose(self, lost: UnderWay) -> None:
+    def lose(self, lost: Reservation) -> None:
         """Count the reservation of a lost process as spent."""
         if not lost.is_lost:
             lost.is_lost, self.spent = True, self.spent + lost.reserved

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Member:
+class QuotaMember:
     """One process: slots held, slots that it has work for, and when the lease expires."""
 
     places: int
@@ -54,13 +54,13 @@ class Member:
 
 
 @dataclass
-class Shared:
+class QuotaState:
     """The shared state of one endpoint. Times are seconds of a clock that all its processes share.
 
     ``at_s`` and ``world_s``: the time of the last change of the schedule, by this clock and as Unix time.
     """
 
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, QuotaMember] = field(default_factory=dict)
     requests_free_s: float = 0.0
     tokens_free_s: float = 0.0
     at_s: float = 0.0
@@ -76,7 +76,7 @@ class Shared:
         others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
         due = divided(most, {name: m.wanted for name, m in others.items()} | {me: wanted}, int(now_s / TURN_S))[me]
         share = max(0, min(due, most - sum(m.places for m in others.values())))
-        self.members = others | {me: Member(max(share, inside), wanted, now_s + LEASE_S)}
+        self.members = others | {me: QuotaMember(max(share, inside), wanted, now_s + LEASE_S)}
         return share, due
 
 
@@ -117,7 +117,7 @@ class Quota:
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
         self._turn = asyncio.Lock()
-        self._state: SharedState[Shared] | None = None
+        self._state: SharedState[QuotaState] | None = None
         self._me = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._beat_s = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -152,7 +152,7 @@ class Quota:
             self._state.close()
             self._state = None
 
-    def _give_lease_back(self, state: SharedState[Shared]) -> None:
+    def _give_lease_back(self, state: SharedState[QuotaState]) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -176,7 +176,7 @@ class Quota:
         if state is None:
             return work(amount, now_s)
 
-        def shared_work(shared: Shared) -> T:
+        def shared_work(shared: QuotaState) -> T:
             self._requests.free_s, self._tokens.free_s = shared.requests_free_s, shared.tokens_free_s
             result = work(amount, now_s)
             shared.requests_free_s, shared.tokens_free_s = self._requests.free_s, self._tokens.free_s
@@ -215,14 +215,14 @@ class Quota:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
-    def _opened(self) -> SharedState[Shared] | None:
+    def _opened(self) -> SharedState[QuotaState] | None:
         """The shared state; None without a ``path``, or if the file cannot be opened: then the limits hold for this
         process alone."""
         if self._state is None and self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._state = SharedState(
-                    self._path, Shared, functools.partial(_resume, now_s=self._now_s()), mend=True
+                    self._path, QuotaState, functools.partial(_resume, now_s=self._now_s()), mend=True
                 )
             except OSError as error:
                 _log.warning("%s: %s: each worker process applies the endpoint's limits separately", self._path, error)
@@ -242,7 +242,7 @@ def _on_network(folder: Path) -> bool:
     return on_network(folder)
 
 
-def _resume(shared: Shared, now_s: float) -> None:
+def _resume(shared: QuotaState, now_s: float) -> None:
     """No process that wrote this state is left: free their slots, and keep the schedule, which their requests filled.
 
     Their monotonic clock may be that of another boot, so the time since then is measured in Unix time.

@@ -52,7 +52,7 @@ class ExportArguments:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """A finished export: its folder, the names of its files without the images, and the counts of each side."""
 
     folder: Path
@@ -60,7 +60,7 @@ class Exported:
     counts: Mapping[str, SideCounts]
 
 
-def export_run(request: ExportArguments) -> Exported:
+def export_run(request: ExportArguments) -> ExportResult:
     """Exports a run. The output folder appears only if this succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
@@ -78,7 +78,7 @@ def export_run(request: ExportArguments) -> Exported:
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, request, summary, target, counts)
-    return Exported(request.output, files, counts)
+    return ExportResult(request.output, files, counts)
 
 
 def _target(request: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:

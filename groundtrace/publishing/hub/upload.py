@@ -31,7 +31,7 @@ _LEFT_BY_THE_HUB = ".gitattributes"
 
 
 @dataclass(frozen=True)
-class Sent:
+class PublishResult:
     """The URL and tag of a publication; ``is_new`` is False if the same publication existed already."""
 
     url: str
@@ -51,7 +51,9 @@ def check_name(repo: str) -> None:
         raise PublishError(f"--repo {repo!r} is refused: {error}") from error
 
 
-def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print) -> Sent:
+def send(
+    prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
+) -> PublishResult:
     """Publishes the prepared files; ``report`` gets a line for each uploaded file.
 
     Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
@@ -69,7 +71,7 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, report: 
             raise PublishError(f"{repo} already exists and is private: leave out --public, or change it on the Hub")
         tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
         if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
-            return Sent(str(url), prepared.tag, is_new=False)
+            return PublishResult(str(url), prepared.tag, is_new=False)
         stale = stale_files(api, there, prepared, replace)
         additions = list(_sent_files(api, prepared, repo, report))
         removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
@@ -82,7 +84,7 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, report: 
         )
         api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
         _check_arrival(api, prepared, repo, made.oid)
-    return Sent(str(url), prepared.tag, is_new=True)
+    return PublishResult(str(url), prepared.tag, is_new=True)
 
 
 def _check_card(card: str) -> None:

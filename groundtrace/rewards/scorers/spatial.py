@@ -30,7 +30,7 @@ from groundtrace.rewards import locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.locating import ObjectMasks
 from groundtrace.rewards.masks import distinct, on_pixels
-from groundtrace.rewards.pointing_score import Pointed, pointing_score
+from groundtrace.rewards.pointing_score import PointCounts, pointing_score
 from groundtrace.rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from groundtrace.rewards.targets import Targets, fits_target, is_a_count, is_target, lies_on, names_target, targets_of
 from groundtrace.schemas.geometry import Point
@@ -149,10 +149,10 @@ class _Tally:
         """The number of targets that are pointed at, with any label."""
         return _count(self.named, self.claimed)
 
-    def readings(self, off: int, number: int | None) -> tuple[Pointed, Pointed]:
+    def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
         """The two readings of labels that do not name the targets: their points count, or are neutral."""
-        claim = Pointed.within(self.found, off + _count(self.mistaken), number)
-        return claim, Pointed.within(_count(self.named), off, number)
+        claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
+        return claim, PointCounts.within(_count(self.named), off, number)
 
 
 def _count(*masks: Masks) -> int:

@@ -35,7 +35,7 @@ from groundtrace.rewards import extraction, locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
 from groundtrace.rewards.judge import ROLE, JudgeTask, judge, yes_or_no
-from groundtrace.rewards.pointing_score import DEFAULT_POINTING, Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.pointing_score import DEFAULT_POINTING, PointCounts, PointingSettings, pointing_score
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers.spatial import point_checker
 from groundtrace.rewards.targets import targets_of
@@ -124,7 +124,7 @@ async def score_temporal(
     right = sum(item.value == 1 for item in items if item.category == "points")
     wrong = sum(item.value == 0 for item in items if item.category == "points")
     if has_targets or right or wrong:
-        means["points"] = pointing_score(Pointed(right, wrong), pointing)
+        means["points"] = pointing_score(PointCounts(right, wrong), pointing)
     reason, evidence = _reason(parts, items, statements), tuple(item.evidence for item in items)
     if any(item.failed for item in items):
         return Verdict(NAME, None, reason, evidence, failed=True)

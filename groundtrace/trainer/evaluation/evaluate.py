@@ -10,7 +10,7 @@ from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
-from groundtrace.trainer.drawing import Drawn, LeftOut, Room
+from groundtrace.trainer.drawing import Drawn, LeftOut, LengthLimit
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page, mean
 from groundtrace.trainer.model import load_model
@@ -68,7 +68,7 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
     """The prompts of each usable row, one or several, for up to ``eval.questions`` rows."""
-    count, room = 0, Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
             return

@@ -22,7 +22,7 @@ from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.drawing import Drawn, Room
+from groundtrace.trainer.drawing import Drawn, LengthLimit
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
@@ -111,7 +111,7 @@ class ExaminerWithCrops(Examiner):
             return (row, own), 0
         shown = cropped_row(row, crops)
         prompt = replace(prompt_sample(self.vlm, shown), stream=own.stream)
-        room = Room(self.settings.batch.max_tokens, self.settings.rollout.max_new_tokens)
+        room = LengthLimit(self.settings.batch.max_tokens, self.settings.rollout.max_new_tokens)
         return ((row, own), 0) if room.refusal(prompt) else ((shown, prompt), len(crops))
 
 

@@ -25,7 +25,7 @@ from groundtrace.stages.plumbing.stage_list import StageList, list_stages
 
 
 @dataclass(frozen=True)
-class Wired:
+class WiredPipeline:
     """A DAG on a pipeline.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wired:
     added: Mapping[str, tuple[Column[Any], ...]]
 
 
-def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
     """Wires the recipe's DAG on a pipeline.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if records would get lost or a stage is
@@ -71,7 +71,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
             f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads (see "
             "IngestRecords)"
         )
-    return Wired(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
+    return WiredPipeline(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:

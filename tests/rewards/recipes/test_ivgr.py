@@ -7,12 +7,12 @@ import pytest
 from groundtrace.grading.responses.response import parse_boxes
 from groundtrace.rewards.aggregate import StreamSettings
 from groundtrace.rewards.case import Context
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Earned, Memory, Reference, RewardedResponse
 from groundtrace.rewards.recipes.ivgr import Ivgr, IvgrSettings
 from groundtrace.schemas.geometry import Box
 
-JUDGED = Served(frozenset({"judge"}))
+JUDGED = ServedRoles(frozenset({"judge"}))
 GOLD = (Box("", 0, 0, 10, 10),)
 EXACT = "<think>a car <box>[0,0,10,10]</box></think><answer>2</answer>"
 HALF = "<think>a car <box>[0,0,10,5]</box></think><answer>2</answer>"
