@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from groundtrace.embedded import dual_stream, judged
+from groundtrace.embedded import dual_stream, judge_think_answer
 from groundtrace.embedded.crop_and_answer import (
     answer_with_crops,
     attempt_with_boxes,
@@ -58,7 +58,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,
-        **judged.HANDLERS,
+        **judge_think_answer.HANDLERS,
         **dual_stream.HANDLERS,
     },
     "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},

@@ -29,7 +29,6 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.encode import prompt_samples, with_response
 from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
@@ -40,6 +39,7 @@ from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.plan import plan_text, planned
 from groundtrace.trainer.policy import Scores, score
 from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Rollout, Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training

@@ -6,13 +6,13 @@ from pathlib import Path
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.loss import sft_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.policy import score
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training

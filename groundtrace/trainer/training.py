@@ -14,10 +14,10 @@ from typing import Any
 
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
-from groundtrace.trainer.drawing import Position
 from groundtrace.trainer.identity import identity
 from groundtrace.trainer.monitor import Monitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.row_sampler import Position
 from groundtrace.trainer.settings import TrainerSettings
 
 FOLDER = "checkpoints"

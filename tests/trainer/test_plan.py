@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import LengthLimit, RowSampler
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, plan_text, read_plan
+from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
 
 DUAL, TEXTUAL = ["grounded", "textual"], ["textual"]
 PLAN = {"parts": [{"streams": DUAL, "share": 0.9, "rows": 9}, {"streams": TEXTUAL, "share": 0.1, "rows": 4}]}

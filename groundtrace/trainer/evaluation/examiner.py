@@ -22,10 +22,10 @@ from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.drawing import Drawn, LengthLimit
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit
 from groundtrace.trainer.sample import Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import groundtrace.trainer.drawing
+import groundtrace.trainer.row_sampler
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import LengthLimit, RowSampler
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
 
 Row = Callable[..., dict[str, Any]]
 Drawer = Callable[..., tuple[RowSampler, list[tuple[str, str]]]]
@@ -120,7 +120,7 @@ def test_when_no_row_can_be_used_it_stops(drawer: Drawer) -> None:
 
 def test_what_is_not_kept_is_encoded_again_alike(drawer: Drawer, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [sample for _, sample in drawer()[0].take(3 * ROWS)]
-    monkeypatch.setattr(groundtrace.trainer.drawing, "KEPT_BYTES", 0)
+    monkeypatch.setattr(groundtrace.trainer.row_sampler, "KEPT_BYTES", 0)
     again = [sample for _, sample in drawer()[0].take(3 * ROWS)]
     assert [(a.id, a.ids.tolist()) for a in again] == [(b.id, b.ids.tolist()) for b in kept]
     assert all((a.images[0].patches == b.images[0].patches).all() for a, b in zip(again, kept, strict=True))
