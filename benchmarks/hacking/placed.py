@@ -1,7 +1,7 @@
 """Responses that earn a reward without looking, as templates: what is written needs no sight of the image.
 
-Each takes an :class:`TemplateInput` and gives a response in pixels of the original. The hacks of :data:`KNOWING` know the gold
-answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
+Each takes a :class:`TemplateInput` and returns a response in pixels of the original. The hacks of :data:`KNOWING` know
+the gold answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
 """
 
 import random
