@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from faults.planting import KINDS, Kind, Planted, asked_of, planned, script
+from faults.planting import KINDS, FaultKind, Planted, asked_of, planned, script
 from faults.rendered import render
 from faults.right import Right, right_trace
 
@@ -39,7 +39,7 @@ OVERRIDES = (
 
 
 @dataclass(frozen=True)
-class Ended:
+class QuestionResult:
     """The result of a question: the text and scores of its row in the SFT set, or the reason of its rejection."""
 
     text: str | None
@@ -54,7 +54,7 @@ class Seen:
     """A planted trace and its result. ``mended``: whether the kept row is the right trace again."""
 
     planted: Planted
-    ended: Ended
+    ended: QuestionResult
     mended: bool
 
     @property
@@ -63,14 +63,14 @@ class Seen:
         return self.ended.text is None
 
 
-class Runs:
+class CachedRuns:
     """Runs of the pipeline over one input, with one reply cache."""
 
     def __init__(self, records: Path, work: Path) -> None:
         self._records, self._work = records, work
         self.asked_as: dict[str, str] = {}
 
-    def run(self, name: str, texts: str | None = None) -> dict[str, Ended]:
+    def run(self, name: str, texts: str | None = None) -> dict[str, QuestionResult]:
         """Run the pipeline, with the teacher's script ``texts`` if given; returns each question's result by id."""
         overrides = OVERRIDES
         if texts is not None:
@@ -85,9 +85,9 @@ class Runs:
         found = {}
         for row in _rows(folder / "sft", ["id", "question", "messages", "scores"]):
             self.asked_as[row["id"]] = row["question"]
-            found[row["id"]] = Ended(row["messages"][-1]["content"], json.dumps(row["scores"]))
+            found[row["id"]] = QuestionResult(row["messages"][-1]["content"], json.dumps(row["scores"]))
         for row in _rows(folder / "rejected", ["id", "stage", "reason", "detail"]):
-            found[row["id"]] = Ended(None, "", row["stage"], row["reason"], row["detail"])
+            found[row["id"]] = QuestionResult(None, "", row["stage"], row["reason"], row["detail"])
         return found
 
 
@@ -99,7 +99,7 @@ def _rows(folder: Path, columns: list[str]) -> list[dict]:
 
 def measure(records: Path, work: Path, faults: int, cleans: int, seed: int) -> list[Seen]:
     """Every planted trace with its result."""
-    runs, asked = Runs(records, work), asked_of(records)
+    runs, asked = CachedRuns(records, work), asked_of(records)
     untouched = runs.run("untouched")
     rights: list[Right] = []
     for name, ended in sorted(untouched.items()):
@@ -123,10 +123,10 @@ def share(part: int, whole: int) -> float:
 
 
 @dataclass(frozen=True)
-class Row:
+class KindResults:
     """The results of one kind: its planted traces that count, and the number of mended ones that do not count."""
 
-    kind: Kind
+    kind: FaultKind
     seen: tuple[Seen, ...]
     mended: int
 
@@ -148,19 +148,19 @@ class Row:
         return f"{self.kind.name:46} {len(self.seen):7} {self.rejected:8} {self.share:8.2%}  {named}{mended}"
 
 
-def tabled(seen: Sequence[Seen]) -> list[Row]:
+def tabled(seen: Sequence[Seen]) -> list[KindResults]:
     """A row for each kind. A fault that the pipeline mended when it stored the trace does not count."""
-    by_kind: dict[Kind, list[Seen]] = defaultdict(list)
+    by_kind: dict[FaultKind, list[Seen]] = defaultdict(list)
     for each in seen:
         by_kind[each.planted.kind].append(each)
     rows = []
     for kind in KINDS:
         counted = tuple(each for each in by_kind[kind] if kind.is_clean or not each.mended)
-        rows.append(Row(kind, counted, 0 if kind.is_clean else len(by_kind[kind]) - len(counted)))
+        rows.append(KindResults(kind, counted, 0 if kind.is_clean else len(by_kind[kind]) - len(counted)))
     return rows
 
 
-def report(rows: Sequence[Row], faults: int, cleans: int) -> tuple[dict[str, object], bool]:
+def report(rows: Sequence[KindResults], faults: int, cleans: int) -> tuple[dict[str, object], bool]:
     """Print the tables and an example of each miss; returns the JSON line, and whether the thresholds are met."""
     for family in dict.fromkeys(kind.family for kind in KINDS):
         print(f"\n{family:46} planted rejected    share  reasons")
@@ -198,7 +198,7 @@ def report(rows: Sequence[Row], faults: int, cleans: int) -> tuple[dict[str, obj
     return line, good
 
 
-def _example(row: Row) -> None:
+def _example(row: KindResults) -> None:
     """Print one trace with the wrong result."""
     missed = next((each for each in row.seen if each.rejected == row.kind.is_clean), None)
     if missed is None:

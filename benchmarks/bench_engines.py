@@ -95,20 +95,20 @@ class Took:
 
 
 @dataclass(frozen=True)
-class Cost:
+class EngineCost:
     """The cost computed from runs of two sizes: milliseconds per record, and seconds per job without its records."""
 
     record_ms: float
     job_s: float
 
     @classmethod
-    def of(cls, few: int, few_s: float, many: int, many_s: float) -> "Cost":
+    def of(cls, few: int, few_s: float, many: int, many_s: float) -> "EngineCost":
         """The cost from the line through both points."""
         record_s = (many_s - few_s) / (many - few)
         return cls(1000 * record_s, few_s - few * record_s)
 
 
-class Bench:
+class EnginesBench:
     """The input, the cache that holds every reply, and the rows and shards that the local runs wrote."""
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -137,7 +137,7 @@ class Bench:
         took = Took(time.monotonic() - began, engine.cpu_s() - used + _children_s() - own)
         if done.returncode:
             raise RuntimeError(f"exit code {done.returncode}: {(done.stdout + done.stderr)[-2000:]}")
-        written = bench_kill.Bench(self.folder, bench_kill.Server("")).written(name)
+        written = bench_kill.KillBench(self.folder, bench_kill.Server("")).written(name)
         if written != self.written.setdefault(records, written):
             raise RuntimeError(f"{records} records: other rows or shards than those of the local run")
         shutil.rmtree(self.folder / name)
@@ -169,7 +169,7 @@ def measure(
     runs: dict[str, list[dict[int, Took]]] = {name: [] for name in names}
     with serving("--script", "--latency-s", "0", "--slots", "1000") as server, contextlib.ExitStack() as stack:
         write_input(folder / "input", max(sizes))
-        bench = Bench(folder, server.base_url)
+        bench = EnginesBench(folder, server.base_url)
         for records in sizes:
             bench.fill(records, server)
         engines = {name: stack.enter_context(ready(name, folder)) for name in names}
@@ -186,10 +186,10 @@ def measure(
     return runs, engines
 
 
-def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> Cost:
+def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> EngineCost:
     """The cost of an engine in ``wall_s`` or ``cpu_s``, from each size's fastest turn, which is the least disturbed."""
     few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
-    return Cost.of(sizes[0], few_s, sizes[1], many_s)
+    return EngineCost.of(sizes[0], few_s, sizes[1], many_s)
 
 
 def set_up() -> list[str]:

@@ -127,11 +127,11 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     import aiohttp
 
     from groundtrace.inference.errors import CallError
-    from groundtrace.inference.flow.limits import Gate
+    from groundtrace.inference.flow.limits import ConcurrencyLimit
     from groundtrace.inference.grounding import BadReply
     from groundtrace.inference.role_calls import repair_prompt
 
-    gate = Gate(IN_FLIGHT, adaptive=False)
+    gate = ConcurrencyLimit(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)
     templates = [json.dumps(text_body(p, temperature=1.0)) for p in (prompt, repair_prompt(prompt, "{}", "wrong"))]
 
@@ -186,7 +186,7 @@ async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
     """The usable samples of one request. Raises CallError."""
     import aiohttp
 
-    from groundtrace.inference.endpoints.openai_reply import reply_of
+    from groundtrace.inference.endpoints.openai_reply import openai_reply
     from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
     from groundtrace.inference.errors import CallError, Failure
 
@@ -197,7 +197,7 @@ async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
                 now = datetime.datetime.now(datetime.UTC)
                 wait_s = retry_after_s(response.headers.get("retry-after", ""), now)
                 raise CallError(failure_of(response.status), "", retry_after_s=wait_s)
-        return list(reply_of(json.loads(data), body["n"], "none").completions)
+        return list(openai_reply(json.loads(data), body["n"], "none").completions)
     except aiohttp.ServerTimeoutError as error:
         raise CallError(Failure.TIMEOUT, "") from error
     except (aiohttp.ClientError, OSError) as error:

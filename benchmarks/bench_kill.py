@@ -100,7 +100,7 @@ def write_input(folder: Path, records: int) -> None:
 
 
 @dataclass(frozen=True)
-class Bench:
+class KillBench:
     """The server, and the folder with the input, the runs and their caches."""
 
     folder: Path
@@ -275,7 +275,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="bench-") as name,
         serving("--script", "--slots", str(window), "--latency-s", str(window / arguments.rate)) as server,
     ):
-        bench = Bench(Path(name), server)
+        bench = KillBench(Path(name), server)
         write_input(bench.folder / "input", arguments.records)
         roles = "\n".join(f'{role} = "server"' for role in ROLES)
         config = CONFIG.format(url=server.base_url, window=window, roles=roles, samples=arguments.samples)

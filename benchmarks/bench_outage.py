@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench_kill import CONFIG, ROLES, Bench, write_input
+from bench_kill import CONFIG, ROLES, KillBench, write_input
 from model_access import serving
 
 WINDOW, RATE, SAMPLES = 32, 640.0, 16
@@ -27,7 +27,7 @@ SIDES = (WHOLE, AWAY, NOT_WAITED)
 def run(side: str, folder: Path, server: Sequence[str]) -> dict[str, Any]:
     """One run with its own server: its rows, digests of shards, seconds and requests."""
     with serving("--script", "--slots", str(WINDOW), "--latency-s", str(WINDOW / RATE), *server) as served:
-        bench, name = Bench(folder, served), side.replace(" ", "-")
+        bench, name = KillBench(folder, served), side.replace(" ", "-")
         roles = "\n".join(f'{role} = "server"' for role in ROLES)
         config = CONFIG.format(url=served.base_url, window=WINDOW, roles=roles, samples=SAMPLES)
         if side == NOT_WAITED:

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenes import Size, render_input
+from scenes import SceneKind, render_input
 
 SIDES = Path(__file__).resolve().parent / "overhead_sides.py"
-LARGE = Size(1280, 960, 160, ("jpg", "png"))
-SMALL = Size(400, 100, 33, ("png",))
-NOISY = Size(1280, 960, 160, ("jpg",), noise=4.0)
+LARGE = SceneKind(1280, 960, 160, ("jpg", "png"))
+SMALL = SceneKind(400, 100, 33, ("png",))
+NOISY = SceneKind(1280, 960, 160, ("jpg",), noise=4.0)
 TURNS = 3
 FLAT_RECORDS = 10_000
 
@@ -46,10 +46,10 @@ PARTS = (
 
 
 @dataclass(frozen=True)
-class Case:
+class InputCase:
     """One input on disk with its run folder."""
 
-    size: Size
+    size: SceneKind
     records: int
     folder: Path
 
@@ -76,9 +76,9 @@ class Case:
         return json.loads(done.stdout.splitlines()[-1])
 
 
-def prepare(folder: Path, size: Size, records: int) -> tuple[Case, float]:
+def prepare(folder: Path, size: SceneKind, records: int) -> tuple[InputCase, float]:
     """Render the input and fill the cache; returns the case, and the peak memory of the filling run in MiB."""
-    case = Case(size, records, folder / f"{size.name}-{records}")
+    case = InputCase(size, records, folder / f"{size.name}-{records}")
     render_input(case.folder / "input", size, records)
     return case, case.start("pipeline")["rss_mib"]
 
@@ -90,7 +90,7 @@ class Result:
     ``cpu_ratio`` is the loop's CPU time over that of the whole run; other load on the machine hardly changes it.
     """
 
-    case: Case
+    case: InputCase
     loop_rate: list[float]
     whole_rate: list[float]
     steady_rate: list[float]
@@ -102,7 +102,7 @@ class Result:
     overlays: int
 
 
-def measure(case: Case) -> Result:
+def measure(case: InputCase) -> Result:
     """Run the pipeline on a tenth of the records, on all of them, and the loop, three times in turn.
 
     The steady rate is that of the records beyond the tenth; the start-up is the extra time of the tenth at that rate.
@@ -156,7 +156,7 @@ def spread(values: list[float], digits: int) -> str:
     return f"{statistics.median(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 
 
-def print_profile(case: Case) -> None:
+def print_profile(case: InputCase) -> None:
     """Print CPU time per record by part, under cProfile, which overestimates the time of Python code."""
     path = case.folder / "profile"
     case.start("pipeline", profile_to=path)

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from hacking.figures import Figures
+from hacking.figures import RecipeFigures
 from hacking.placed import BASELINE, SILENT
-from hacking.scoring import Scorer, Tried
-from hacking.sets import PIPELINES, Posed, posed_of, small_set
+from hacking.scoring import HackScorer, Tried
+from hacking.sets import PIPELINES, HackQuestion, posed_of, small_set
 from hacking.templates import hacks_of
 
 MIN_HONEST = 0.9
@@ -47,11 +47,11 @@ NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY, "codedance": _WHO
 """The parts that are printed but cannot fail the benchmark, with the reasons."""
 
 
-def figures_of(recipe: str, folder: Path, posed: Sequence[Posed]) -> Iterator[Figures]:
+def figures_of(recipe: str, folder: Path, posed: Sequence[HackQuestion]) -> Iterator[RecipeFigures]:
     """The figures of each stream of the recipe, or of each stage of its curriculum."""
     hacks = hacks_of(recipe)
     for hardness in HARDNESS if recipe == "rucl" else (1.0,):
-        scorer = Scorer(recipe, folder / "reward", hardness)
+        scorer = HackScorer(recipe, folder / "reward", hardness)
         found = defaultdict[str, list[Tried]](list)
         try:
             for each in posed:
@@ -62,10 +62,10 @@ def figures_of(recipe: str, folder: Path, posed: Sequence[Posed]) -> Iterator[Fi
         for stream, tried in found.items():
             own = [hack for hack in hacks if hack.stream == stream]
             stage = f"λ = {hardness:g}" if recipe == "rucl" else stream
-            yield Figures(f"{recipe} {stage}".strip(), own, tried)
+            yield RecipeFigures(f"{recipe} {stage}".strip(), own, tried)
 
 
-def show(figures: Figures, is_all: bool) -> None:
+def show(figures: RecipeFigures, is_all: bool) -> None:
     """Print one part: its hacks (all, or those that come closest), and its figures."""
     print(f"\n{figures.part}: {len(figures.tried)} questions, {len(figures.hacks)} hacks, ", end="")
     print(f"honest {_shown(figures.honest)} ({figures.honest_unscored} unscored)")
@@ -92,7 +92,7 @@ def _shown(value: float | None) -> str:
     return "unscored" if value is None else f"{value:.3f}"
 
 
-def line_of(figures: Figures) -> dict[str, Any]:
+def line_of(figures: RecipeFigures) -> dict[str, Any]:
     """The figures of one part for the JSON line; null means unscored."""
     best, (silent, usual) = figures.best, (figures.named(name) for name in _plain(figures.part))
     return {

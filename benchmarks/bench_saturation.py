@@ -45,12 +45,12 @@ KINDS = (
     ("run with start-up", "run_rate", "run_ratio"),
     ("process", "whole_rate", "process_ratio"),
 )
-"""The rates of a side: its name in the table, the property of :class:`Side`, its name in the JSON line."""
+"""The rates of a side: its name in the table, the property of :class:`SideResult`, its name in the JSON line."""
 PROMPT = "attempt.v1"
 
 
 @dataclass(frozen=True)
-class Case:
+class WorkCase:
     """One kind of work: its calls, the server's arguments, and the sides that do it."""
 
     name: str
@@ -61,7 +61,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Side:
+class SideResult:
     """The result of a side in one turn: the figures of its process and of the server."""
 
     ran: Ran
@@ -200,12 +200,12 @@ def calls_of(arguments: argparse.Namespace, call: Callable[[dict[str, Any]], Awa
 SIDES = {"beam": beam_side, "idle": idle_side, "bare": bare_side, "openai": openai_side}
 
 
-def measure(case: Case, folder: Path, template: str, turn: int) -> dict[str, Side]:
+def measure(case: WorkCase, folder: Path, template: str, turn: int) -> dict[str, SideResult]:
     """One turn of all sides, each with its own server.
 
     The bare clients send in the stage's order: with heavy-tailed latencies the order determines the last seconds.
     """
-    sides: dict[str, Side] = {}
+    sides: dict[str, SideResult] = {}
     items = case.items
     for name in case.sides:
         with serving("--slots", str(SLOTS), *case.server) as server:
@@ -217,7 +217,7 @@ def measure(case: Case, folder: Path, template: str, turn: int) -> dict[str, Sid
     return sides
 
 
-def start(case: Case, name: str, server: Server, items: Path, folder: Path, template: str) -> Side:
+def start(case: WorkCase, name: str, server: Server, items: Path, folder: Path, template: str) -> SideResult:
     """One side in one turn. Raises RuntimeError unless every call was answered once (or, with overload, given up)."""
     folder.mkdir()
     held = OVERLOAD if "--overload" in case.server and name == "bare" else SLOTS
@@ -228,10 +228,10 @@ def start(case: Case, name: str, server: Server, items: Path, folder: Path, temp
     expected = 0 if name == "idle" else case.calls
     if served["answered"] + rejected != expected or (refused and "--overload" not in case.server):
         raise RuntimeError(f"{case.name}, {name}: {ran.printed}, {served}")
-    return Side(ran, served, case.calls)
+    return SideResult(ran, served, case.calls)
 
 
-def print_case(case: Case, turns: list[dict[str, Side]]) -> dict[str, Any]:
+def print_case(case: WorkCase, turns: list[dict[str, SideResult]]) -> dict[str, Any]:
     """Print the table of one kind of work; returns its figures for the JSON line."""
     bare, line = [turn["bare"].rate for turn in turns], {}
     print(f"\n{case.name}: {case.calls} calls, turns: {len(turns)}, median (lowest-highest)")
@@ -260,7 +260,7 @@ def print_case(case: Case, turns: list[dict[str, Side]]) -> dict[str, Any]:
     return line
 
 
-def make_cases(folder: Path, arguments: argparse.Namespace) -> list[Case]:
+def make_cases(folder: Path, arguments: argparse.Namespace) -> list[WorkCase]:
     """Write the calls of each kind of work to disk; returns the kinds of work."""
     calls = arguments.calls
     work = {"text": [Item(f"item-{number:06d}") for number in range(calls)]}
@@ -271,11 +271,11 @@ def make_cases(folder: Path, arguments: argparse.Namespace) -> list[Case]:
         write_items(folder / f"{name}.jsonl", items)
     if arguments.overload:
         server = ("--latency-s", str(LATENCY_S), "--overload", str(OVERLOAD))
-        return [Case("overload", folder / "text.jsonl", calls, server)]
+        return [WorkCase("overload", folder / "text.jsonl", calls, server)]
     sides = {"text": ("beam", "bare", "openai", "idle"), "images": ("beam", "bare", "idle")}
     servers = {"heavy": ("--heavy", str(SEED))}
     return [
-        Case(name, folder / f"{name}.jsonl", len(items), servers.get(name, ()), sides.get(name, ("beam", "bare")))
+        WorkCase(name, folder / f"{name}.jsonl", len(items), servers.get(name, ()), sides.get(name, ("beam", "bare")))
         for name, items in work.items()
     ]
 

@@ -28,10 +28,10 @@ from typing import Any
 
 from bench_saturation import prompt_of
 from model_access import Item, Server, models_settings, own_figures, serving
-from scenes import Size, render_input
+from scenes import SceneKind, render_input
 
 ROOT = Path(__file__).resolve().parents[1]
-SCENES = Size(400, 100, 33, ("png",))
+SCENES = SceneKind(400, 100, 33, ("png",))
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OPENCV_FOR_THREADS_NUM": "1"}
 TWO_WORKERS = ("--", "--direct_num_workers=2", "--direct_running_mode=multi_processing")
 TURNS = 2

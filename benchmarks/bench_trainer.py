@@ -29,7 +29,7 @@ if "--threads" not in sys.argv:
 import torch  # noqa: E402
 from bench_pipeline_overhead import ratios, spread  # noqa: E402
 from model_access import run_side  # noqa: E402
-from trainer_inputs import Counts, write_inputs  # noqa: E402
+from trainer_inputs import StepWork, write_inputs  # noqa: E402
 
 WARMUP = 2
 TOLERANCE = {"float32": 0.01, "bfloat16": 0.1}
@@ -41,7 +41,7 @@ PEAK_FLOPS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}
 
 
 @dataclass(frozen=True)
-class Size:
+class StepSize:
     """The size of a step: SFT rows, rollout groups and their size; ``tokens`` limits this trainer's forward pass."""
 
     rows: int
@@ -54,14 +54,14 @@ class Size:
 
 
 SIZES = {
-    "tiny": Size(32, 16, 8, 8192, "float32", (8, 16, 32), ("sdpa", "eager")),
-    "1b": Size(32, 8, 8, 16384, "bfloat16", (4, 8, 16, 32), ("sdpa",)),
+    "tiny": StepSize(32, 16, 8, 8192, "float32", (8, 16, 32), ("sdpa", "eager")),
+    "1b": StepSize(32, 8, 8, 16384, "bfloat16", (4, 8, 16, 32), ("sdpa",)),
 }
 FASTEST = {"sft": (16, "sdpa"), "grpo": (32, "sdpa")}
 """TRL's rows per forward pass and attention on a CPU with the tiny model, as ``--tune`` found them."""
 
 
-class Bench:
+class TrainerBench:
     """Runs the sides on one set of inputs."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
@@ -122,9 +122,9 @@ def require_equal(task: str, ours: dict[str, Any], theirs: dict[str, Any], toler
             sys.exit(f"{task}: {name} is {ours[name]} here and {theirs[name]} in TRL")
 
 
-def print_task(task: str, bench: Bench, turns: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
+def print_task(task: str, bench: TrainerBench, turns: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
     """Print the table of a task; returns its figures for the JSON line."""
-    counts: Counts = bench.made[task]
+    counts: StepWork = bench.made[task]
     micro, attention = bench.chosen[task]
     kind = "SFT" if task == "sft" else "GRPO update"
     print(
@@ -162,7 +162,7 @@ def print_task(task: str, bench: Bench, turns: list[dict[str, dict[str, Any]]]) 
     return line
 
 
-def mfu(counts: Counts, step_s: float) -> float | None:
+def mfu(counts: StepWork, step_s: float) -> float | None:
     """The model FLOP utilisation, with the FLOP of :func:`trainer_inputs.counts`; None for an unknown device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     peak = next((peak for name, peak in PEAK_FLOPS.items() if name in device), None)
@@ -186,7 +186,7 @@ def main() -> None:
         "unit": "times TRL 1.16's speed, the lower of the two tasks",
     }
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        bench = Bench(arguments, Path(name))
+        bench = TrainerBench(arguments, Path(name))
         device = torch.cuda.get_device_name() if on_gpu else f"processor, threads: {arguments.threads}"
         print(f"{arguments.model}: {bench.made['weights'] / 1e6:.1f} M weights, {bench.size.dtype}, {device}")
         for task in ("sft", "grpo"):

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import yaml
 from wordings.labels import labelled, mislabelled
-from wordings.scenes import Posed, posed
+from wordings.scenes import WordedQuestion, posed
 from wordings.stranger import cases, load
-from wordings.stranger_scenes import Scene, images
+from wordings.stranger_scenes import StrangerScene, images
 
 import groundtrace as gt
 from groundtrace.rewards.form import prose_of
@@ -51,21 +51,21 @@ Z = 1.96
 
 
 @dataclass(frozen=True)
-class Written:
+class WordedResponse:
     """A response to verify, with its kind, and the wording that it was generated from."""
 
     kind: str
     is_clean: bool
     wording: str
-    posed: Posed | Scene
+    posed: WordedQuestion | StrangerScene
     text: str
 
 
 @dataclass(frozen=True)
-class Ended:
+class ResponseResult:
     """The result of a response: whether it passed, and the reason."""
 
-    written: Written
+    written: WordedResponse
     passed: bool
     why: str
 
@@ -85,7 +85,9 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / (1 + Z * Z / whole)), min(1.0, (middle + half) / (1 + Z * Z / whole))
 
 
-def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
+def written(
+    path: Path, is_clean: bool, per_wording: int, families: dict[str, list[WordedQuestion]]
+) -> Iterator[WordedResponse]:
     """Responses in each wording of the list, for ``per_wording`` questions of its family that can fill its slots."""
     turn: Counter[str] = Counter()
     for family, kinds in yaml.safe_load(path.read_text("utf-8")).items():
@@ -99,13 +101,13 @@ def written(path: Path, is_clean: bool, per_wording: int, families: dict[str, li
                         text = asked.trace(wording)
                     except KeyError:
                         continue
-                    yield Written(f"{family}: {kind}", is_clean, wording, asked, text)
+                    yield WordedResponse(f"{family}: {kind}", is_clean, wording, asked, text)
                     made += 1
                     if made == per_wording:
                         break
 
 
-def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
+def names(per_form: int, families: dict[str, list[WordedQuestion]]) -> Iterator[WordedResponse]:
     """Responses with each form of a true and of a false label, up to ``per_form`` times."""
     for is_clean, made_of in ((True, labelled), (False, mislabelled)):
         made: Counter[tuple[str, str]] = Counter()
@@ -114,10 +116,10 @@ def names(per_form: int, families: dict[str, list[Posed]]) -> Iterator[Written]:
                 if made[kind, form] < per_form:
                     made[kind, form] += 1
                     text = f"<think>{reasoning}</think><answer>{asked.answer}</answer>"
-                    yield Written(f"label: {kind}", is_clean, form, asked, text)
+                    yield WordedResponse(f"label: {kind}", is_clean, form, asked, text)
 
 
-def verified(each: Written, cache: str) -> Ended:
+def verified(each: WordedResponse, cache: str) -> ResponseResult:
     """The result of a response, from ``gt.verify`` and the list of leaks."""
     asked = each.posed
     trace = gt.verify(
@@ -131,15 +133,15 @@ def verified(each: Written, cache: str) -> Ended:
     )
     question = Question("q", "", "", (), asked.question, asked.answer, asked.answer_type)
     leak = find_leak(prose_of(each.text), question)
-    return Ended(each, *((False, f"leak: {leak!r}") if leak is not None else _ended(trace)))
+    return ResponseResult(each, *((False, f"leak: {leak!r}") if leak is not None else _ended(trace)))
 
 
-def strangers(clean: Path, faults: Path, per_clean: int, per_fault: int, records: Path) -> Iterator[Written]:
+def strangers(clean: Path, faults: Path, per_clean: int, per_fault: int, records: Path) -> Iterator[WordedResponse]:
     """The traces of the list ``stranger``: each wording on ``per_clean`` or ``per_fault`` images."""
     known = images(records)
     for path, is_clean, number in ((clean, True, per_clean), (faults, False, per_fault)):
         for case in cases(load(path), known, number):
-            yield Written(case.kind, is_clean, case.name, case.scene, case.response)
+            yield WordedResponse(case.kind, is_clean, case.name, case.scene, case.response)
 
 
 def _ended(trace: Trace) -> tuple[bool, str]:
@@ -152,9 +154,9 @@ def _ended(trace: Trace) -> tuple[bool, str]:
     return passed, "; ".join([*low, *failed]) or f"score {trace.score}"
 
 
-def report(ended: list[Ended]) -> None:
+def report(ended: list[ResponseResult]) -> None:
     """Print a line for each kind, with the confidence interval of its share, then each wording with a wrong result."""
-    by_kind: dict[tuple[bool, str], list[Ended]] = defaultdict(list)
+    by_kind: dict[tuple[bool, str], list[ResponseResult]] = defaultdict(list)
     for each in ended:
         by_kind[(each.written.is_clean, each.written.kind)].append(each)
     for is_clean in (True, False):

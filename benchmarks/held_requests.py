@@ -10,7 +10,7 @@ from typing import Protocol
 from aiohttp import web
 
 
-class Request(Protocol):
+class HeldRequest(Protocol):
     """A received request; ``held``: whether it is held at the moment."""
 
     kind: str
@@ -40,14 +40,14 @@ class Holding:
             self.kind = ""
             self._changed.notify_all()
 
-    async def passing(self, request: Request) -> None:
+    async def passing(self, request: HeldRequest) -> None:
         """Wait while the request is held."""
         async with self._changed:
             request.held = self._holds(request)
             await self._changed.wait_for(lambda: not self._holds(request))
             request.held = False
 
-    def _holds(self, request: Request) -> bool:
+    def _holds(self, request: HeldRequest) -> bool:
         return request.kind == self.kind and self.item in ("", request.item)
 
 

@@ -67,7 +67,7 @@ def heavy_latency_s(seed: int, item: str) -> float:
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """One received request. Times are seconds of this process's clock; ``prompt`` is a digest of the messages.
 
     ``kind`` is that of :func:`model_access.kind_of`, ``peer`` the client's port, ``held`` whether the request is held,
@@ -90,7 +90,7 @@ class Chat:
     """The server's behaviour and its log."""
 
     settings: argparse.Namespace
-    log: list[Asked] = field(default_factory=list)
+    log: list[ReceivedRequest] = field(default_factory=list)
     inside: int = 0
     most_inside: int = 0
     cpu_s: float = 0.0
@@ -109,7 +109,7 @@ class Chat:
         found = _ITEM.search(data)
         body = json.loads(data) if self.reads_body else {}
         messages = json.dumps(body.get("messages")).encode()
-        asked = Asked(
+        asked = ReceivedRequest(
             item=found[0].decode().replace(" ", "-") if found else "",
             prompt=hashlib.sha256(messages).hexdigest()[:16] if self.reads_body else "",
             samples=body.get("n", 1),
@@ -132,7 +132,7 @@ class Chat:
             self.inside -= 1
             asked.end_s = time.monotonic()
 
-    async def _answer(self, request: web.Request, asked: Asked, body: dict[str, Any], number: int) -> Any:
+    async def _answer(self, request: web.Request, asked: ReceivedRequest, body: dict[str, Any], number: int) -> Any:
         if self.settings.overload and self.inside > self.settings.overload:
             asked.outcome = "503"
             return _error("503")
@@ -174,7 +174,7 @@ class Chat:
             await self.came.wait_for(lambda: len(self.log) >= requests)
 
 
-def _choices(asked: Asked, body: dict[str, Any], script: bool) -> list[dict[str, Any]]:
+def _choices(asked: ReceivedRequest, body: dict[str, Any], script: bool) -> list[dict[str, Any]]:
     """The reply's choices, with the faults that change single samples."""
     if not body:
         return [_choice(0, f"<think>Two rows of squares in {asked.item}.</think> <answer>4</answer>")]
@@ -206,7 +206,7 @@ def _error(outcome: str) -> web.Response:
     return web.json_response({"error": {"message": outcome}}, status=int(outcome[:3]), headers=headers)
 
 
-async def _faulty(request: web.Request, asked: Asked, choices: list[dict[str, Any]]) -> web.StreamResponse:
+async def _faulty(request: web.Request, asked: ReceivedRequest, choices: list[dict[str, Any]]) -> web.StreamResponse:
     """The response, with the faults that change the whole response."""
     usage = {"prompt_tokens": 100, "completion_tokens": 20 * len(choices), "total_tokens": 100 + 20 * len(choices)}
     reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}

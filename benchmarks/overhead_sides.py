@@ -82,7 +82,7 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
 
     from groundtrace.grading.responses.response import parse_response
     from groundtrace.schemas.coordinates import CoordinateFrame, to_px
-    from groundtrace.vision.overlay import Mark
+    from groundtrace.vision.overlay import OverlayPoint
 
     with sqlite3.connect(run / "cache" / "replies.sqlite") as db:
         replies = dict(db.execute("SELECT key, body FROM replies WHERE prompt LIKE 'point.%'"))
@@ -93,7 +93,7 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
             texts = [json.loads(replies[key])["text"] for key in row["lineage"]["cache_keys"] if key in replies]
             points = dict.fromkeys(point for text in texts for point in parse_response(text).points)
             marks = [
-                Mark(number, point.label, *to_px(CoordinateFrame.PX, point.x, point.y, width, height))
+                OverlayPoint(number, point.label, *to_px(CoordinateFrame.PX, point.x, point.y, width, height))
                 for number, point in enumerate(points, 1)
             ]
             found[row["id"]] = (marks, [Path(overlay["path"]).stem for overlay in row["overlays"]])

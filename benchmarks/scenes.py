@@ -15,7 +15,7 @@ JPEG_QUALITY = 95
 
 
 @dataclass(frozen=True)
-class Size:
+class SceneKind:
     """A kind of scene: width, height and cell size in pixels (each shape is in a cell), and file formats, used in turn.
 
     ``noise`` is the standard deviation of a camera-like grain on every pixel; 0 for flat drawings.
@@ -33,7 +33,7 @@ class Size:
         return f"{self.width}x{self.height}" + (" noisy" if self.noise else "")
 
 
-def render_input(folder: Path, size: Size, records: int) -> None:
+def render_input(folder: Path, size: SceneKind, records: int) -> None:
     """Write ``records`` scenes and their records.jsonl: copies of the base scenes, with one pixel changed in each.
 
     No two images are equal, so that each has its own replies in the cache.
@@ -57,7 +57,7 @@ def render_input(folder: Path, size: Size, records: int) -> None:
     (folder / "records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def render_scene(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, str, str]:
+def render_scene(size: SceneKind, rng: np.random.Generator) -> tuple[np.ndarray, str, str]:
     """An image, its question and the answer, which is at least 1."""
     pixels = np.full((size.height, size.width, 3), GROUND, np.uint8)
     columns, rows = size.width // size.cell, size.height // size.cell

@@ -57,7 +57,7 @@ SHRUNK_VISION = {
 
 
 @dataclass(frozen=True)
-class Row:
+class SharedRow:
     """An SFT row for both sides: ``training_row`` for this trainer; rendered texts, image and token count for TRL."""
 
     training_row: TrainingRow
@@ -68,7 +68,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Counts:
+class StepWork:
     """The work of a step: ``tokens``, ``targets``, ``patches`` of distinct images, and the model's ``flop`` for them.
 
     A trainer may spend more.
@@ -83,7 +83,7 @@ class Counts:
 def write_inputs(
     folder: Path, kind: str, shrink: bool, steps: int, rows: int, groups: int, size: int
 ) -> dict[str, Any]:
-    """Write the folder; returns the number of ``weights`` and the :class:`Counts` of ``sft`` and ``grpo``.
+    """Write the folder; returns the number of ``weights`` and the :class:`StepWork` of ``sft`` and ``grpo``.
 
     SFT has ``steps`` steps of ``rows`` rows, all distinct; GRPO has ``groups`` groups of ``size`` rollouts, the same in
     every step.
@@ -110,7 +110,7 @@ def write_inputs(
         name: sum(getattr(each, name) for each in in_a_step) / steps for name in asdict(in_a_step[0])
     }
     weights = sum(weight.numel() for weight in vlm.model.parameters())
-    return {"weights": weights, "sft": Counts(**mean), "grpo": counts(vlm, rollouts)}
+    return {"weights": weights, "sft": StepWork(**mean), "grpo": counts(vlm, rollouts)}
 
 
 def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
@@ -192,13 +192,13 @@ def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
     processor.save_pretrained(folder)
 
 
-def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> Row:
+def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> SharedRow:
     """The row for both sides; TRL gets the text before the answer, with one image token, and the answer's text."""
     start = sample.turns[-1].start
     picture_ids = sample.is_image.nonzero()[:, 0].tolist()
     before = torch.cat([sample.ids[: picture_ids[0] + 1], sample.ids[picture_ids[-1] + 1 : start]])
     prompt, completion = vlm.tokenizer.decode(before), vlm.tokenizer.decode(sample.ids[start:])
-    return Row(row, prompt, completion, row.images[0][0], len(sample))
+    return SharedRow(row, prompt, completion, row.images[0][0], len(sample))
 
 
 def make_rollouts(
@@ -216,7 +216,7 @@ def make_rollouts(
     return made
 
 
-def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
+def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> StepWork:
     """The counts of the samples; 6 FLOP per weight and input (forward and backward): tokens for the language model's
     layers, patches of distinct images for the vision tower, targets for the output layer.
 
@@ -229,7 +229,7 @@ def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> Counts:
     pictures = {picture.key: len(picture.patches) for sample in samples for picture in sample.images}
     tokens, targets = sum(map(len, samples)), sum(sample.targets for sample in samples)
     patches = sum(pictures.values())
-    return Counts(tokens, targets, patches, 6.0 * (layers * tokens + tower * patches + head * targets))
+    return StepWork(tokens, targets, patches, 6.0 * (layers * tokens + tower * patches + head * targets))
 
 
 def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:

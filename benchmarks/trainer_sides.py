@@ -50,11 +50,11 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
     """This trainer's settings, model and optimiser."""
     from groundtrace.trainer.model import load_model
     from groundtrace.trainer.optimiser import Optimiser
-    from groundtrace.trainer.settings import BatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
+    from groundtrace.trainer.settings import ForwardBatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
 
     settings = TrainerSettings(
         ModelSettings(str(work.inputs / "model"), **json.loads((work.inputs / "speech.json").read_text("utf-8"))),
-        batch=BatchSettings(max_tokens=work.tokens, tokens=work.tokens),
+        batch=ForwardBatchSettings(max_tokens=work.tokens, tokens=work.tokens),
         optimiser=OptimiserSettings(lr=LR),
     )
     vlm = load_model(settings.model)

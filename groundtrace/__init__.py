@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from groundtrace.pipelines.running.library import verify as verify
     from groundtrace.pipelines.running.settings import RunSettings as RunSettings
     from groundtrace.publishing.molmo_messages import molmo_messages as molmo_messages
-    from groundtrace.publishing.opened import OpenedRun as OpenedRun
-    from groundtrace.publishing.opened import open_run as open_run
+    from groundtrace.publishing.opened_run import OpenedRun as OpenedRun
+    from groundtrace.publishing.opened_run import open_run as open_run
     from groundtrace.schemas.errors import UserError as UserError
     from groundtrace.schemas.run_summary import RunSummary as RunSummary
     from groundtrace.stages.plumbing.recipe import Ends as Ends
@@ -27,9 +27,9 @@ _NAMES = {
     "run": "groundtrace.pipelines.running.library",
     "preview": "groundtrace.pipelines.running.library",
     "verify": "groundtrace.pipelines.running.library",
-    "open_run": "groundtrace.publishing.opened",
+    "open_run": "groundtrace.publishing.opened_run",
     "molmo_messages": "groundtrace.publishing.molmo_messages",
-    "OpenedRun": "groundtrace.publishing.opened",
+    "OpenedRun": "groundtrace.publishing.opened_run",
     "RunSummary": "groundtrace.schemas.run_summary",
     "UserError": "groundtrace.schemas.errors",
     "Recipe": "groundtrace.stages.plumbing.recipe",

@@ -38,7 +38,7 @@ from groundtrace.stages.generate_traces import TraceSettings
 from groundtrace.stages.ingest_records import IngestRecords
 from groundtrace.stages.keep_ratio import KeepRatio
 from groundtrace.stages.locate_targets import LocateSettings, LocateTargets
-from groundtrace.stages.plan_batches import BatchSettings, PlanBatches
+from groundtrace.stages.plan_batches import BatchPlanSettings, PlanBatches
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
 from groundtrace.stages.route_by_boxes import GENERAL, RouteByBoxes
@@ -78,7 +78,7 @@ class Settings(RunSettings):
     difficulty: DifficultySettings = field(
         default_factory=lambda: DifficultySettings(low=0.2, high=0.4, include_low=True, include_high=True)
     )
-    batch: BatchSettings = field(default_factory=BatchSettings)
+    batch: BatchPlanSettings = field(default_factory=BatchPlanSettings)
     rl: AnswerSettings = field(default_factory=AnswerSettings)
 
     def __post_init__(self) -> None:

@@ -152,8 +152,8 @@ def load_prompt(name: str) -> Prompt:
 @functools.cache
 def retired_prompts() -> dict[str, RetiredPrompt]:
     """The versions that were released and are no longer sent, by name."""
-    told = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
-    return {name: RetiredPrompt(**fields) for name, fields in told.items()}
+    retired = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
+    return {name: RetiredPrompt(**fields) for name, fields in retired.items()}
 
 
 def purpose_of(name: str, sha256: str) -> str:

@@ -216,11 +216,11 @@ def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
     """The schema of core and added columns, with the descriptions of the added ones as metadata."""
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
-    told = [{name: getattr(column, name) for name in _TOLD} for column in added]
-    return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(told, ensure_ascii=False).encode()})
+    described = [{name: getattr(column, name) for name in _DESCRIBED} for column in added]
+    return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(described, ensure_ascii=False).encode()})
 
 
-_TOLD = ("name", "meaning", "for_training", "is_class")
+_DESCRIBED = ("name", "meaning", "for_training", "is_class")
 _ADDED = b"groundtrace.added"
 """The key in a shard's metadata with the descriptions of its added columns."""
 
@@ -246,9 +246,9 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
     The meaning is "" if the shard does not hold it, as in other people's shards.
     """
     written = (schema.metadata or {}).get(_ADDED)
-    told = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
+    described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}
     added = (field for field in schema if field.name not in CORE)
-    return [Column(field.name, field.type, **{"meaning": "", **told.get(field.name, {})}) for field in added]
+    return [Column(field.name, field.type, **{"meaning": "", **described.get(field.name, {})}) for field in added]
 
 
 SFT_SCHEMA = sft_schema()

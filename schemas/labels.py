@@ -213,10 +213,10 @@ def _general_things(text: str) -> Iterator[frozenset[str]]:
         for index in (index for index, word in enumerate(words) if word in GENERAL):
             before = _attributes(words[:index])
             behind = next((n for n in range(index + 1, len(words)) if words[n] not in _THAT_IS), len(words))
-            said = before | (_leading(words[behind:]) if behind > index + 1 else frozenset())
+            modifiers = before | (_leading(words[behind:]) if behind > index + 1 else frozenset())
             previous = words[index - 1] if index else "the"
-            if said or previous in _UNSAID or previous in SELECTING or previous.isdigit():
-                yield said
+            if modifiers or previous in _UNSAID or previous in SELECTING or previous.isdigit():
+                yield modifiers
 
 
 def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:

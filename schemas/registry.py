@@ -160,9 +160,9 @@ class Registry(Generic[T]):
 
     def _unknown(self, name: object, form: str) -> str:
         known = tuple(self)
-        said = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
+        message = form.format(known=", ".join(known), name=f"{name!r:.80}") + near(str(name), known)
         ignored = [f"{plugin} as {key}" for key, plugin in _of_no_kind().items()]
-        return said + (
+        return message + (
             f"; {ignored[0]} names no kind of part: its name must begin with {self.kind}." if ignored else ""
         )
 
@@ -191,11 +191,13 @@ def load(path: str) -> Any:
             sys.path.append(here)
         return getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:  # whatever the code of a plug-in raises
-        said = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
+        message = str(error) if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         line = "" if isinstance(error, SyntaxError) else _line_of(error, module)
         is_pythons = module.partition(".")[0] in sys.stdlib_module_names
         remedy = f"{module} is a module of Python's own: rename yours" if is_pythons else "make it importable"
-        raise RegistryError(f"{path}, which cannot be imported ({' '.join(said.split())}{line}): {remedy}") from error
+        raise RegistryError(
+            f"{path}, which cannot be imported ({' '.join(message.split())}{line}): {remedy}"
+        ) from error
 
 
 def _line_of(error: BaseException, module: str) -> str:

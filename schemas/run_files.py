@@ -45,10 +45,10 @@ def files_of(run: Path) -> dict[str, FileEntry] | None:
 
     Raises ValueError, TypeError, KeyError or AttributeError for a damaged one.
     """
-    told = run / "run.json"
-    if not told.is_file():
+    file = run / "run.json"
+    if not file.is_file():
         return None
-    fields = json.loads(told.read_text("utf-8"))
+    fields = json.loads(file.read_text("utf-8"))
     if "files" not in fields:
         return None
     return {str(name): FileEntry(**entry) for name, entry in fields["files"].items()}

@@ -336,5 +336,5 @@ class RunSummary:
 
 
 def _stage_figures(figures: Mapping[str, Any]) -> StageFigures:
-    told = {name: figures[name] for name in StageFigures.__dataclass_fields__ if name in figures}
-    return StageFigures(**told | {"read": figures["in"], "prompts": tuple(figures.get("prompts", ()))})
+    known = {name: figures[name] for name in StageFigures.__dataclass_fields__ if name in figures}
+    return StageFigures(**known | {"read": figures["in"], "prompts": tuple(figures.get("prompts", ()))})

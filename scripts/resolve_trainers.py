@@ -45,13 +45,13 @@ def resolved(uv: str, trainer: str) -> tuple[bool, str]:
 
 def line_of(trainer: str, found: tuple[bool, str]) -> str:
     """A line of the table. Raises RuntimeError for an error of uv that is no conflict of versions."""
-    fits, said = found
+    fits, output = found
     if fits:
-        versions = dict(line.split("==", 1) for line in said.splitlines() if "==" in line)
+        versions = dict(line.split("==", 1) for line in output.splitlines() if "==" in line)
         return f"| {trainer} | yes | {' | '.join(versions.get(name, '') for name in SHOWN)} |"
-    ours = OURS.search(said)
-    if "No solution found" not in said or ours is None:
-        raise RuntimeError(f"uv cannot resolve {trainer}: {said[-2000:]}")
+    ours = OURS.search(output)
+    if "No solution found" not in output or ours is None:
+        raise RuntimeError(f"uv cannot resolve {trainer}: {output[-2000:]}")
     return f"| {trainer} | no: we need {ours[1].rstrip(',')} |{' |' * len(SHOWN)}"
 
 

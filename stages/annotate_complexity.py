@@ -15,7 +15,7 @@ from pydantic import PositiveInt
 from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.question_text import JUDGE
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks
@@ -40,7 +40,7 @@ class ComplexitySettings:
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
-def read_complexity(reply: Answered) -> tuple[str, str]:
+def read_complexity(reply: CallResult) -> tuple[str, str]:
     """The label (or ``cannot_judge``) and its reason. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     label = fields.get("complexity")

@@ -95,7 +95,7 @@ class AnswerWithCrops(CallingStage):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CropComparison:
     """Sums over questions: right and graded answers without and with crops.
 
     ``better`` and ``worse`` count the questions whose share of right answers rose and fell; ``cropped`` those with
@@ -113,13 +113,13 @@ class Comparison:
     worse: int = 0
 
 
-def compared(draft: Draft) -> Comparison:
-    """One question as a :class:`Comparison`."""
+def compared(draft: Draft) -> CropComparison:
+    """One question as a :class:`CropComparison`."""
     with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
     (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of
     count = len(draft.overlays)
-    return Comparison(
+    return CropComparison(
         1, int(count > 0), count, right, of, right_with, of_with, int(beside > without), int(beside < without)
     )
 
@@ -128,13 +128,13 @@ def _counts(correct: Sequence[bool | None]) -> tuple[int, int]:
     return sum(each is True for each in correct), sum(each is not None for each in correct)
 
 
-def summed(comparisons: Iterable[Comparison]) -> Comparison:
+def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
     """The sum of several comparisons; the order does not matter."""
     found = list(comparisons)
-    return Comparison(*(sum(getattr(each, field.name) for each in found) for field in fields(Comparison)))
+    return CropComparison(*(sum(getattr(each, field.name) for each in found) for field in fields(CropComparison)))
 
 
-def crops_json(comparison: Comparison) -> str:
+def crops_json(comparison: CropComparison) -> str:
     """The content of ``crops.json``: the accuracy without and with crops (null: nothing was graded), and the sums."""
     c = comparison
     accuracies = {

@@ -57,15 +57,15 @@ class AttemptSettings:
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
     """The policy's prompt; with ``as_trained`` it asks for that form."""
-    said = {
+    variables = {
         "question": question.question,
         "choices": lettered_choices(question),
         "answer_format": answer_format(question),
     }
     if settings.as_trained:
-        said["instruction"] = instruction(question, form)
+        variables["instruction"] = instruction(question, form)
     return load_prompt(TRAINED_PROMPT if settings.as_trained else PROMPT).render(
-        {"original": shown(question.media)}, **said
+        {"original": shown(question.media)}, **variables
     )
 
 

@@ -19,7 +19,7 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.schemas.records import Draft
 from groundtrace.schemas.text import words_in
-from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest_keys
 from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
@@ -103,4 +103,4 @@ class BalanceLengths(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` and ``rejected``."""
         class_of, limits = partial(bin_of, settings=self.settings), partial(limits_of, settings=self.settings)
-        return keep_lowest(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")
+        return keep_lowest_keys(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")

@@ -44,7 +44,7 @@ def kind_of(question: Question) -> str:
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 
-class _Cap(beam.DoFn):
+class _CapAlike(beam.DoFn):
     def __init__(self, settings: AlikeSettings) -> None:
         self._settings = settings
 
@@ -79,4 +79,4 @@ class CapAlike(DraftStage):
         keyed = drafts | "KeyByKind" >> beam.Map(lambda draft: (kind_of(draft.question), draft)).with_output_types(
             tuple[str, Draft]
         )
-        return apply(keyed | "OfOneKind" >> beam.GroupByKey(), "Cap", _Cap(self.settings))
+        return apply(keyed | "OfOneKind" >> beam.GroupByKey(), "Cap", _CapAlike(self.settings))

@@ -115,7 +115,7 @@ def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int)
     left.update(kept)
 
 
-class _Cap(beam.DoFn):
+class _CapAnswers(beam.DoFn):
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
 
@@ -130,8 +130,8 @@ class _Cap(beam.DoFn):
         what = f"{kind} questions with the answer {answer!r}" if kind else "questions"
         if absent:
             what += " that have nothing to look at"
-        said = f"one of more than {quotas[key]} {what} (rl.{'max_absent' if absent else 'max_same_answer'})"
-        yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, said), draft.calls))
+        detail = f"one of more than {quotas[key]} {what} (rl.{'max_absent' if absent else 'max_same_answer'})"
+        yield rejected_output(STAGE.rejected(draft, Reject(OVER_QUOTA, detail), draft.calls))
 
 
 def _quotas(counts: Iterable[tuple[str, int]], settings: AnswerSettings) -> dict[str, int]:
@@ -179,4 +179,4 @@ class CapAnswers(DraftStage):
             | "ByAnswer" >> beam.GroupByKey()
             | "LastKept" >> beam.Map(_last_kept, quotas).with_output_types(tuple[str, str])
         )
-        return apply(drafts, "Cap", _Cap(settings), quotas, AsDict(last))
+        return apply(drafts, "Cap", _CapAnswers(settings), quotas, AsDict(last))

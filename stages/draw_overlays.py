@@ -17,7 +17,7 @@ from groundtrace.vision.frame_overlay import draw_on_frames, stable_ids
 from groundtrace.vision.frames import Frame
 from groundtrace.vision.hashing import sha256_bytes
 from groundtrace.vision.media import MediaRoots, MediaStore
-from groundtrace.vision.overlay import Mark, draw_overlay, encode_png
+from groundtrace.vision.overlay import OverlayPoint, draw_overlay, encode_png
 from groundtrace.vision.samples import Pixels
 
 
@@ -39,7 +39,7 @@ def draw(draft: Draft, store: MediaStore) -> Draft:
         if medium.frames:
             overlays += _drawn_frames(index, medium, marked, store)
         else:
-            marks = [Mark(number, point.label, point.x, point.y) for number, point in marked]
+            marks = [OverlayPoint(number, point.label, point.x, point.y) for number, point in marked]
             overlays.append(_filed(index, draw_overlay(store.pixels(medium.uri), marks), None, store))
     return replace(draft, overlays=tuple(overlays))
 

@@ -13,7 +13,7 @@ from pydantic import PositiveInt
 
 from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks
@@ -45,7 +45,7 @@ class QualitySettings:
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
-def read_quality(reply: Answered) -> tuple[str, str]:
+def read_quality(reply: CallResult) -> tuple[str, str]:
     """The verdict and its reason. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     verdict = fields.get("quality")

@@ -48,8 +48,8 @@ def content_words(text: str) -> frozenset[str]:
 
 def overlap(thought: str, answer: str) -> float:
     """The share of the thought's content words that the answer has, in [0, 1]; 1 for a thought without any."""
-    said = content_words(thought)
-    return len(said & content_words(answer)) / len(said) if said else 1.0
+    words = content_words(thought)
+    return len(words & content_words(answer)) / len(words) if words else 1.0
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:

@@ -15,7 +15,7 @@ from typing import Any
 from apache_beam.pvalue import PCollection
 
 from groundtrace.schemas.records import Draft
-from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, keep_lowest_keys
 from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
@@ -65,4 +65,4 @@ class KeepRatio(DraftStage):
     def expand(self, drafts: PCollection) -> Any:
         """``kept`` and ``rejected``."""
         limits = partial(quotas, ratio=dict(self.ratio), most=self.most)
-        return keep_lowest(drafts, self.stage, self.class_of, limits, "more of {} than the ratio allows")
+        return keep_lowest_keys(drafts, self.stage, self.class_of, limits, "more of {} than the ratio allows")

@@ -27,7 +27,7 @@ from pydantic import PositiveInt
 from groundtrace.config.settings import Share, settings
 from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.messages import media_part, shown
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import BadReply, json_object
@@ -110,7 +110,7 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
         mark=quoted.mark,
     )
 
-    def read(reply: Answered) -> tuple[str, ...]:
+    def read(reply: CallResult) -> tuple[str, ...]:
         return targets_of_reply(reply.text, settings.max_targets)
 
     targets, _ = await ask_for(session, "teacher", prompt, Sampling(max_tokens=settings.max_tokens), read)

@@ -60,7 +60,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTrace:
     """The judgements on one trace, and the judges for which no fault could be planted in it."""
 
     judgements: tuple[Judgement, ...]
@@ -71,7 +71,7 @@ class Measured:
 class JudgeReport:
     """The judgements on all traces of the sample, and the problems of the stage."""
 
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -94,25 +94,25 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
     return parse_response(text)
 
 
-async def measure(draft: Draft, session: Session) -> Measured:
+async def measure(draft: Draft, session: Session) -> MeasuredTrace:
     """The judgements on the kept trace, unchanged and with each fault that could be planted."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
-    said = [(verdict, False) for verdict in await score_aspects(question, response, session)]
+    verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
     for name, planted in plants.items():
         if planted is not None:
-            said += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
-    judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in said)
-    return Measured(judgements, tuple(name for name, planted in plants.items() if planted is None))
+            verdicts += [(verdict, True) for verdict in await score_aspects(question, planted, session, (name,))]
+    judgements = tuple(Judgement(verdict.name, planted, verdict.value) for verdict, planted in verdicts)
+    return MeasuredTrace(judgements, tuple(name for name, planted in plants.items() if planted is None))
 
 
 def judges_json(report: JudgeReport) -> str:
     """The content of ``judges.json``: for each judge the agreement on clean texts, on planted faults, and on both."""
-    said = [judgement for measured in report.measured for judgement in measured.judgements]
+    judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
     judges = {}
     for name in ASPECTS:
-        own = [judgement for judgement in said if judgement.judge == name]
+        own = [judgement for judgement in judgements if judgement.judge == name]
         clean = [judgement for judgement in own if not judgement.planted]
         planted = [judgement for judgement in own if judgement.planted]
         judges[name.removeprefix("thinking_")] = {
@@ -124,13 +124,13 @@ def judges_json(report: JudgeReport) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False)
 
 
-def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
+def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
     """The number of judgements, how many agree with what was planted, and their share with Wilson's interval.
 
     ``unjudged`` counts the texts that the judge could not judge; the share is null if it judged none.
     """
-    said = list(said)
-    judged = [judgement for judgement in said if judgement.value is not None]
+    judgements = list(judgements)
+    judged = [judgement for judgement in judgements if judgement.value is not None]
     agree = sum((judgement.value == 0) == judgement.planted for judgement in judged)
     share, interval = (agree / len(judged), list(wilson(agree, len(judged)))) if judged else (None, None)
     return {
@@ -138,11 +138,11 @@ def agreement_of(said: Iterable[Judgement]) -> dict[str, Any]:
         "agree": agree,
         "share": share,
         "interval": interval,
-        "unjudged": len(said) - len(judged),
+        "unjudged": len(judgements) - len(judged),
     }
 
 
-def report_of(measured: Iterable[Measured], failures: Iterable[Rejected]) -> JudgeReport:
+def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
     """The run's report, in an order that does not depend on which call ended first."""
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
@@ -178,7 +178,7 @@ class MeasureJudges(DraftStage):
             | "Each" >> beam.FlatMap(list).with_output_types(Draft)
             | "Spread" >> SpreadByKey(draft_key, str, Draft)
         )
-        judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=Measured)
+        judged = call_models(sample, "Judge", STAGE, measure, self.models, kept=MeasuredTrace)
         report = (
             drafts.pipeline
             | "OneRun" >> beam.Create([None])

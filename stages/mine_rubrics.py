@@ -69,7 +69,7 @@ class RubricTask:
 
 
 @dataclass(frozen=True)
-class Judged:
+class AttemptScores:
     """The scores of one attempt, and whether its answer is right (None: not graded)."""
 
     candidates: Candidates
@@ -126,14 +126,14 @@ def _kind_of_task(draft: Draft) -> str:
     return f"{draft.question.source}, {draft.question.answer_type}"
 
 
-async def judge_attempt(task: RubricTask, session: Session) -> Judged:
+async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
     """Ask the judge for applicability and score of each candidate on the draft's first attempt."""
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
-    return Judged(task.candidates, tuple(each.score for each in judged), task.calls, attempt.correct)
+    return AttemptScores(task.candidates, tuple(each.score for each in judged), task.calls, attempt.correct)
 
 
-def summarise(judged: Iterable[Judged], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
+def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
     """The run's rubrics from all judged attempts."""
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
@@ -217,7 +217,7 @@ class MineRubrics(DraftStage):
         proposed = call_models(sample, "Propose", RUBRIC_CANDIDATES, propose, self.models, kept=tuple[RubricTask, ...])
         each = proposed.kept | "EachTask" >> beam.FlatMap(_each).with_output_types(RubricTask)
         tasks = each | "SpreadTasks" >> SpreadByKey(_task_id, str, RubricTask)
-        judged = call_models(tasks, "Judge", RUBRIC_JUDGE, judge_attempt, self.models, kept=Judged)
+        judged = call_models(tasks, "Judge", RUBRIC_JUDGE, judge_attempt, self.models, kept=AttemptScores)
         failures = (proposed[REJECTED], judged[REJECTED]) | "Failures" >> beam.Flatten()
         mined = (
             drafts.pipeline

@@ -29,7 +29,7 @@ Streams = tuple[str, ...]
 
 
 @settings
-class BatchSettings:
+class BatchPlanSettings:
     """The mix of questions in a batch."""
 
     dual_share: Annotated[
@@ -39,7 +39,7 @@ class BatchSettings:
     ] = 0.9
 
 
-def batch_plan(rows: Mapping[Streams, int], settings: BatchSettings) -> str:
+def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
     """The plan for so many rows by their streams, as JSON."""
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
@@ -67,7 +67,7 @@ def _streams(draft: Draft) -> Streams:
 class PlanBatches(beam.PTransform):
     """Makes the plan of all RL drafts: one text, also if there are no drafts."""
 
-    settings: BatchSettings
+    settings: BatchPlanSettings
 
     def __post_init__(self) -> None:
         super().__init__()

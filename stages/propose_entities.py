@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.times import MAX_TIME_S
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -66,12 +66,12 @@ def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
 
 def _event(row: object, last_s: float) -> Event:
     fields = row if isinstance(row, dict) else {}
-    said, start_s, end_s = (fields.get(name) for name in ("description", "start_s", "end_s"))
-    if not isinstance(said, str) or not said.strip() or not (_is_number(start_s) and _is_number(end_s)):
+    description, start_s, end_s = (fields.get(name) for name in ("description", "start_s", "end_s"))
+    if not isinstance(description, str) or not description.strip() or not (_is_number(start_s) and _is_number(end_s)):
         raise BadReply(f"event without a description or its two times: {row!r:.80}")
     if not 0 <= start_s <= min(end_s, last_s + ROUNDING_S):
         raise BadReply(f"an event from {start_s:g} s to {end_s:g} s is not in a clip of 0 to {last_s:.2f} s")
-    return Event(" ".join(said.split())[:MAX_EVENT_CHARS], min(start_s, last_s), min(end_s, last_s))
+    return Event(" ".join(description.split())[:MAX_EVENT_CHARS], min(start_s, last_s), min(end_s, last_s))
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -91,7 +91,7 @@ async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> 
     else:
         prompt = load_prompt(CLIP_PROMPT).render({"frames": shown(question.media)}, **asked)
 
-    def read(reply: Answered) -> tuple[tuple[str, ...], tuple[Event, ...]]:
+    def read(reply: CallResult) -> tuple[tuple[str, ...], tuple[Event, ...]]:
         events = () if last_s is None else events_of_reply(reply.text, last_s, most)
         return entities_of_reply(reply.text, most), events
 

@@ -56,9 +56,9 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
     text, question = draft.traces[draft.best].text, draft.question
-    said = find_leak(prose_of(text), question)
-    if said is not None:
-        raise Reject(LEAK, f"the trace says {said!r:.120}", trace_key(draft))
+    phrase = find_leak(prose_of(text), question)
+    if phrase is not None:
+        raise Reject(LEAK, f"the trace says {phrase!r:.120}", trace_key(draft))
     if not judged or not parse_response(text).think:  # a trace without a thought is written unguided
         return draft
     texts = {"question": question_text(question), "answer": question.answer, "reasoning": reasoning_of(text)}

@@ -18,7 +18,7 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.answers.registry import evident_type
 from groundtrace.grading.messages import shown
 from groundtrace.grading.question_text import lettered_choices
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks
@@ -48,7 +48,7 @@ def has_option_letters(text: str) -> bool:
     return _LETTERS.search(text) is not None
 
 
-def read_rewritten(reply: Answered, choices: tuple[str, ...]) -> str | None:
+def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
     """The question without choices; None if it cannot be asked without choices. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     question = fields.get("question")

@@ -58,7 +58,7 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
             yield question_id, root(hashes[0])
 
 
-def side_of(group: str, settings: SplitSettings) -> str:
+def split_side(group: str, settings: SplitSettings) -> str:
     """The side of a media group."""
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
@@ -110,7 +110,7 @@ class _Route(beam.DoFn):
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
             raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
-        yield kept_output(STAGE, Route(side_of(groups[0], self._settings), drafts[0]))
+        yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 
 
 STAGE = Stage(

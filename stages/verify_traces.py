@@ -21,7 +21,7 @@ from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Context, case_of
 from groundtrace.rewards.form import FORMS
-from groundtrace.rewards.locating import ObjectMasks, Served, served_by
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles, served_by
 from groundtrace.rewards.scorer import Scorer, check_names, check_served
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS, ScorerArguments, configured
 from groundtrace.rewards.scorers import outcome
@@ -142,11 +142,13 @@ def why_rejected(
     low = below_floor(best, settings, scorers)
     if low is not None:
         scorer, verdict = low
-        said = f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
-        return _reason_for(verdict, scorers), said, best.index
+        reason = (
+            f"best score {best.score:.2f}, but {verdict.name} below {settings.floor_of(scorer):g}: {verdict.reason}"
+        )
+        return _reason_for(verdict, scorers), reason, best.index
     failing = min((v for v in best.verdicts if v.value is not None), key=lambda verdict: verdict.value or 0.0)
-    said = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
-    return _reason_for(failing, scorers), said, best.index
+    reason = f"best score {best.score:.2f} below {settings.min_score}: {failing.name} {failing.reason}"
+    return _reason_for(failing, scorers), reason, best.index
 
 
 def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
@@ -157,7 +159,11 @@ def _reason_for(failing: Verdict, scorers: Sequence[Scorer]) -> str:
 
 
 async def verify(
-    draft: Draft, session: Session, settings: VerifySettings, served: Served, scorers: Sequence[Scorer] = TRACE_SCORERS
+    draft: Draft,
+    session: Session,
+    settings: VerifySettings,
+    served: ServedRoles,
+    scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
     """The draft with its traces scored, equal ones once, and the best one chosen.
 

@@ -24,7 +24,7 @@ from groundtrace.grading.responses.boxed import all_boxed
 from groundtrace.grading.responses.placeholders import as_written
 from groundtrace.grading.responses.response import outside_think, parse_response
 from groundtrace.grading.responses.traces import read_trace
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling, Temperature
 from groundtrace.inference.role_calls import CUT_OFF, Asks, ask_for, whole
@@ -74,16 +74,16 @@ def standardised(text: str) -> str:
     return f"<judge>{response.judge}</judge>\n<think>\n{response.think}\n</think>\n\\boxed{{{boxes[0]}}}"
 
 
-def read_judgement(reply: Answered) -> str:
+def read_judgement(reply: CallResult) -> str:
     """The sentences of a direct judgement. Raises BadReply if there are none, or other things beside them."""
-    said = " ".join(as_written(reply.text).split())
-    if not any(map(str.isalpha, said)) or len(said) > MAX_JUDGEMENT_CHARS:
-        raise BadReply(f"expected one or two sentences, got {len(said)} characters: {said!r:.80}")
-    if found := find_control(said):
+    text = " ".join(as_written(reply.text).split())
+    if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
+        raise BadReply(f"expected one or two sentences, got {len(text)} characters: {text!r:.80}")
+    if found := find_control(text):
         raise BadReply(f"expected sentences without special tokens and control characters, got {found!r}")
-    if _MARKUP.search(unicodedata.normalize("NFKC", said)):
-        raise BadReply(f"expected sentences without tags and without an answer, got {said!r:.80}")
-    return said
+    if _MARKUP.search(unicodedata.normalize("NFKC", text)):
+        raise BadReply(f"expected sentences without tags and without an answer, got {text!r:.80}")
+    return text
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:

@@ -84,16 +84,16 @@ class SizedRow:
 
     def unpack(self) -> tuple[Row, EndData]:
         """The row, with URIs in its image columns, and its row in the table of ends."""
-        row, told = json.loads(unpacked(read_spilled(self.packed, self.spool)))
-        return row, told
+        row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
+        return row, end
 
 
 EMPTY_END = EndData(passed=[], calls=[], labels=[])
 
 
-def size_row(row: Row, media_bytes: int, told: EndData = EMPTY_END) -> SizedRow:
+def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
     """The row ready to be shuffled; ``media_bytes`` is the size of its images on disk."""
-    data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, told))
+    data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
     return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
 
@@ -159,15 +159,15 @@ def write_shard(
     for before, after in itertools.pairwise(ordered):
         if before.id == after.id:
             raise ValueError(f"{path}: two rows have the id {before.id!r}")
-    told: list[pa.Table] = []
+    tables: list[pa.Table] = []
     with parquet_writer(path, schema) as (writer, stream):
         for group in row_groups(ordered, settings):
             table, beside = _tables(group, schema, store)
             writer.write_table(table, row_group_size=len(group))
-            told.append(beside)
+            tables.append(beside)
             release_memory()
     if ends:
-        write_table(ends, pa.concat_tables(told) if told else ENDS_SCHEMA.empty_table())
+        write_table(ends, pa.concat_tables(tables) if tables else ENDS_SCHEMA.empty_table())
     return len(ordered), stream, ids_sha256([row.id for row in ordered])
 
 
@@ -180,7 +180,7 @@ def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple
     for part in cut(rows, PART_BYTES, len(rows)):
         found = [(sized.id, *sized.unpack()) for sized in part]
         made.append(pa.Table.from_pylist([_with_images(row, store) for _, row, _ in found], schema))
-        beside.append(pa.Table.from_pylist([{"id": row_id, **told} for row_id, _, told in found], ENDS_SCHEMA))
+        beside.append(pa.Table.from_pylist([{"id": row_id, **end} for row_id, _, end in found], ENDS_SCHEMA))
     return pa.concat_tables(made), pa.concat_tables(beside)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults import clean, form, labels, pixels, prose
-from faults.right import Asked, Plant, Right
+from faults.right import Plant, QuestionWithTruth, Right
 from faults.teacher import script_key
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import decode_image
@@ -26,7 +26,7 @@ FAMILIES: dict[str, Mapping[str, Plant]] = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A kind of fault, or of clean variation, of a family."""
 
     family: str
@@ -48,7 +48,7 @@ class Kind:
         return FAMILIES[self.family][self.name]
 
 
-KINDS = tuple(Kind(family, name) for family, kinds in FAMILIES.items() for name in kinds)
+KINDS = tuple(FaultKind(family, name) for family, kinds in FAMILIES.items() for name in kinds)
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ class Planted:
     """A response with a fault or a variation in it."""
 
     right: Right
-    kind: Kind
+    kind: FaultKind
     text: str
 
 
-def asked_of(folder: Path) -> dict[str, tuple[Asked, str]]:
+def asked_of(folder: Path) -> dict[str, tuple[QuestionWithTruth, str]]:
     """By id, each record of one image with what is known of all objects of the image, and its file's SHA-256.
 
     The objects of an image are those of all its records, since a counting question has the boxes that it counts.
@@ -76,7 +76,7 @@ def asked_of(folder: Path) -> dict[str, tuple[Asked, str]]:
         height, width = decode_image(path.read_bytes()).pixels.shape[:2]
         counts = record["answer_type"] == "numeric" and record["question"].lower().startswith("how many")
         known = tuple(objects[record["media"][0]])
-        asked = Asked(
+        asked = QuestionWithTruth(
             record["id"], record["question"], record["answer"], width, height, known, _boxes(record) if counts else None
         )
         found[record["id"]] = asked, hashlib.sha256(path.read_bytes()).hexdigest()
@@ -95,7 +95,7 @@ def planned(rights: Sequence[Right], faults: int, cleans: int, seed: int) -> lis
     """
     order = random.Random(seed).sample(list(rights), len(rights))
     missing = {kind: cleans if kind.is_clean else faults for kind in KINDS}
-    had: set[tuple[str, Kind]] = set()
+    had: set[tuple[str, FaultKind]] = set()
     rounds: list[list[Planted]] = []
     while any(missing.values()) and len(rounds) < MAX_ROUNDS:
         planted = []
@@ -125,6 +125,6 @@ def script(planted: Iterable[Planted], digests: Mapping[str, str], asked_as: Map
     return json.dumps(texts)
 
 
-def per_kind(planted: Iterable[Planted]) -> Counter[Kind]:
+def per_kind(planted: Iterable[Planted]) -> Counter[FaultKind]:
     """How many of each kind."""
     return Counter(each.kind for each in planted)

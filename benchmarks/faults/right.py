@@ -17,7 +17,7 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionWithTruth:
     """A question with the truth about its image, which the verifier does not see.
 
     ``objects`` are all objects of the image, ``counted`` those that a counting question asks for (None of another
@@ -59,7 +59,7 @@ class Asked:
 class Right:
     """A right trace of the embedded engine: a few words, the points, a sentence or two of reasoning, the answer."""
 
-    asked: Asked
+    asked: QuestionWithTruth
     opening: str
     points: tuple[Point, ...]
     reason: str
@@ -112,7 +112,7 @@ def written(label: str, attributes: dict[str, str]) -> str:
     return f'<points {named} alt="{label}">{label}</points>'
 
 
-def right_trace(asked: Asked, text: str) -> Right | None:
+def right_trace(asked: QuestionWithTruth, text: str) -> Right | None:
     """The parts of a trace; None where it has another form, or is not right by the gold answer and boxes."""
     form = _FORM.fullmatch(text.strip())
     if form is None or form["answer"] != asked.answer or form["tags"] is None:

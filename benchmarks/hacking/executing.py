@@ -13,10 +13,10 @@ from pathlib import Path
 import cv2
 
 from groundtrace.rewards.pretence import (
+    CallOutputs,
     Groups,
     Output,
     Pixels,
-    Runs,
     groups_of,
     looked_at,
     nudged,
@@ -86,7 +86,7 @@ def _judged(calls: Sequence[Sequence[tuple[bool, Output]]], image: Pixels, group
     found, earlier = list[Execution](), list[Output]()
     for outputs in calls:
         shown, again, nudged_, *without = (output for _, output in outputs)
-        runs = Runs(shown, again, nudged_, tuple(without))
+        runs = CallOutputs(shown, again, nudged_, tuple(without))
         why, has_output = pretence(runs, image, groups, earlier), bool(shown.text.strip() or shown.images)
         found.append(Execution(outputs[0][0] and has_output, why, looked_at(runs, image, groups)))
         earlier.append(shown)

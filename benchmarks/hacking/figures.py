@@ -16,7 +16,7 @@ MAX_BLIND_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Row:
+class HackFigures:
     """One hack over the questions of which it is not the honest response itself.
 
     ``earned`` and ``honest`` are the mean rewards of both, over the questions where both are scored (None: there are
@@ -36,7 +36,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Figures:
+class RecipeFigures:
     """A recipe, or one stream or stage of it: ``hacks`` in the order of what was ``tried``."""
 
     part: str
@@ -55,22 +55,24 @@ class Figures:
         return sum(each.honest is None for each in self.tried)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[HackFigures]:
         """One for each hack."""
         return [self._row(place, hack) for place, hack in enumerate(self.hacks)]
 
-    def _row(self, place: int, hack: Hack) -> Row:
+    def _row(self, place: int, hack: Hack) -> HackFigures:
         pairs = [(t.earned[place], t.honest) for t in self.tried if not t.honest_too[place]]
         unscored = sum(own is None for own, _ in pairs)
         known = [(own, honest) for own, honest in pairs if own is not None and honest is not None]
         if not known:
             alone = [own for own, _ in pairs if own is not None]
-            return Row(hack, unscored, fmean(alone) if alone else None, None, 0.0)
+            return HackFigures(hack, unscored, fmean(alone) if alone else None, None, 0.0)
         reached = sum(own >= honest - MIN_MARGIN for own, honest in known) / len(known)
-        return Row(hack, unscored, fmean(own for own, _ in known), fmean(honest for _, honest in known), reached)
+        return HackFigures(
+            hack, unscored, fmean(own for own, _ in known), fmean(honest for _, honest in known), reached
+        )
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> HackFigures | None:
         """The hack that comes closest to the honest response; None where nothing can be compared."""
         known = [row for row in self.rows if row.earned is not None and row.honest is not None]
         return max(known, key=lambda row: (row.earned or 0) - (row.honest or 0), default=None)

@@ -1,7 +1,7 @@
 """Responses that earn a reward without looking, as templates: what is written needs no sight of the image.
 
-Each takes an :class:`Asked` and gives a response in pixels of the original. The hacks of :data:`KNOWING` know the gold
-answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
+Each takes a :class:`TemplateInput` and returns a response in pixels of the original. The hacks of :data:`KNOWING` know
+the gold answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
 """
 
 import random
@@ -16,7 +16,7 @@ from groundtrace.schemas.records import Question
 
 
 @dataclass(frozen=True)
-class Asked:
+class TemplateInput:
     """What a template may use: the question, the image's size, the proposed entities, and what is likely.
 
     ``usual`` is the most frequent answer to questions of its type, ``answers`` all of these; ``likely`` are the places
@@ -58,32 +58,32 @@ class Asked:
         return format_point(Point(self.label if label is None else label, round(x, 1), round(y, 1)))
 
 
-Template = Callable[[Asked], str]
+Template = Callable[[TemplateInput], str]
 
 
 def _response(think: str, answer: str) -> str:
     return f"<think>{think}</think>\n<answer>{answer}</answer>"
 
 
-def _knowing(asked: Asked, seen: str) -> str:
+def _knowing(asked: TemplateInput, seen: str) -> str:
     return _response(f"I find {seen}. {asked.conclusion}", asked.question.answer)
 
 
-def _spread(asked: Asked, count: int, label: str | None = None) -> str:
+def _spread(asked: TemplateInput, count: int, label: str | None = None) -> str:
     """So many points at random places."""
     return ", ".join(asked.at(asked.rng.random(), asked.rng.random(), label) for _ in range(count))
 
 
-def _grid(asked: Asked, columns: int, rows: int, label: str | None = None) -> str:
+def _grid(asked: TemplateInput, columns: int, rows: int, label: str | None = None) -> str:
     places = [((x + 0.5) / columns, (y + 0.5) / rows) for x in range(columns) for y in range(rows)]
     return ", ".join(asked.at(*place, label) for place in places)
 
 
-def _likely(asked: Asked, count: int, label: str | None = None) -> str:
+def _likely(asked: TemplateInput, count: int, label: str | None = None) -> str:
     return ", ".join(asked.at(*place, label) for place in asked.likely[:count])
 
 
-def _one_tag(asked: Asked) -> str:
+def _one_tag(asked: TemplateInput) -> str:
     places = [
         (asked.rng.random() * asked.size_px[0], asked.rng.random() * asked.size_px[1]) for _ in range(asked.count)
     ]

@@ -12,7 +12,7 @@ from groundtrace.inference.caller import Caller
 from groundtrace.inference.runtime import runtime
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.curriculum import CurriculumState
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
 from groundtrace.rewards.rows.reward import Reward
@@ -22,8 +22,8 @@ from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.vision.decode import decode_image
 from hacking.executing import executed
-from hacking.sets import Posed
-from hacking.templates import SCENE, Hack, Written
+from hacking.sets import HackQuestion
+from hacking.templates import SCENE, Hack, HackResponse
 
 ROLES = ("detector", "segmenter", "pointer", "judge")
 PIXELS = Speech(CoordinateFrame.PX, 1)
@@ -45,7 +45,7 @@ class Tried:
     honest_too: tuple[bool, ...]
 
 
-class Scorer:
+class HackScorer:
     """Scores the hacks of one recipe; ``hardness`` is λ of RuCL's curriculum."""
 
     def __init__(self, recipe: str, folder: Path, hardness: float = 1.0) -> None:
@@ -61,7 +61,7 @@ class Scorer:
         """Close the reply cache."""
         self._reward.close()
 
-    def tried(self, posed: Posed, hacks: Sequence[Hack]) -> list[tuple[str, Tried]]:
+    def tried(self, posed: HackQuestion, hacks: Sequence[Hack]) -> list[tuple[str, Tried]]:
         """For each stream of the question (one without a name else) what was earned by the ``hacks`` of that stream, in
         their order. All responses to a question are one group.
         """
@@ -84,7 +84,7 @@ class Scorer:
         return found
 
 
-def _honest_too(posed: Posed, group: Sequence[Written], hacks: Sequence[Hack]) -> tuple[bool, ...]:
+def _honest_too(posed: HackQuestion, group: Sequence[HackResponse], hacks: Sequence[Hack]) -> tuple[bool, ...]:
     gold, scene = posed.asked.question.gold_boxes or (), posed.asked.scene
     asks_for_all = {box.centre for box in gold} == {box.centre for box in scene}
     return tuple(
@@ -93,18 +93,18 @@ def _honest_too(posed: Posed, group: Sequence[Written], hacks: Sequence[Hack]) -
     )
 
 
-def _same_response(honest: Written, own: Written) -> bool:
+def _same_response(honest: HackResponse, own: HackResponse) -> bool:
     one, other = parse_response(honest.text), parse_response(own.text)
     texts = [((each.think or "").strip(), each.answer) for each in (one, other)]
     return texts[0] == texts[1] and one.has_format == other.has_format and honest.code == own.code
 
 
-def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:
+def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float | None]:
     """Each response's reward beside an honest one and two wrong ones that call nothing, as a share of the honest one's:
     of a question that half of the group answers, where calls pay.
     """
     honest = group[0]
-    wrong = Written(f"<think>I look.</think><answer>{WRONG}</answer>")
+    wrong = HackResponse(f"<think>I look.</think><answer>{WRONG}</answer>")
 
     image = decode_image(posed.rows[0].images[0][0]).pixels
     trajectories = executed([written.code for written in group], image, posed.asked.question.gold_boxes or ())
@@ -121,10 +121,10 @@ def _codedance(posed: Posed, group: Sequence[Written]) -> list[float | None]:
     return runtime().submit(work()).result()
 
 
-def _case(posed: Posed, written: Written, trajectory: Trajectory) -> Case:
+def _case(posed: HackQuestion, written: HackResponse, trajectory: Trajectory) -> Case:
     question = posed.asked.question
     masks = ObjectMasks(
-        question, cast(Caller, None), Served(frozenset())
+        question, cast(Caller, None), ServedRoles(frozenset())
     )  # answers are graded by rule: nobody is asked
     response = parse_response(written.text)
     return Case(question, written.text, response.answer, (), (), masks, trajectory=trajectory)

@@ -17,8 +17,8 @@ from groundtrace.rewards.rows.row import asked as asked_in
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import decode_image
-from hacking.placed import Asked
-from hacking.templates import GROUNDED, TEXTUAL, Written
+from hacking.placed import TemplateInput
+from hacking.templates import GROUNDED, TEXTUAL, HackResponse
 
 PIPELINES = {
     "argos": "grounded_cot",
@@ -43,14 +43,14 @@ ROWS_PER_QUESTION = 2
 
 
 @dataclass(frozen=True)
-class Posed:
+class HackQuestion:
     """One question of a recipe: its row in each stream (one row without streams), what hacks may use of it, and the
     honest response in each of them.
     """
 
     rows: tuple[TrainingRow, ...]
-    asked: Asked
-    honest: tuple[Written, ...]
+    asked: TemplateInput
+    honest: tuple[HackResponse, ...]
 
 
 def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
@@ -75,7 +75,7 @@ def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
     return chosen
 
 
-def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) -> list[Posed]:
+def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) -> list[HackQuestion]:
     """At most ``count`` questions of the recipe's RL rows, with honest responses."""
     rows = _curated(recipe, folder, records, "rl")
     traces = dict[str, str]()
@@ -89,7 +89,7 @@ def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) ->
     posed = []
     for row, about in zip(rows, _asked_of(rows, _scenes(records), seed), strict=True):
         streams = tuple(asked_in(row))
-        posed.append(Posed(streams, about, tuple(_honest(recipe, each, traces) for each in streams)))
+        posed.append(HackQuestion(streams, about, tuple(_honest(recipe, each, traces) for each in streams)))
     return posed
 
 
@@ -109,14 +109,14 @@ def _curated(recipe: str, folder: Path, records: Path, side: str) -> list[Traini
     return [shards[index] for index in range(len(shards))]
 
 
-def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> Written:
+def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> HackResponse:
     """What one writes who looks: the trace that the pipeline keeps, or the gold boxes in the form of the recipe."""
     gold, answer = row.question.gold_boxes or (), row.question.answer
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
         text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
-        return Written(text, (_crop_around(gold) if gold else _ENLARGE,) if recipe == "codedance" else ())
-    return Written(traces[row.id])
+        return HackResponse(text, (_crop_around(gold) if gold else _ENLARGE,) if recipe == "codedance" else ())
+    return HackResponse(traces[row.id])
 
 
 def _boxes(recipe: str, row: TrainingRow) -> bool:
@@ -142,7 +142,7 @@ def _scenes(records: Path) -> dict[str, tuple[Box, ...]]:
     return {id: tuple(images[name].values()) for id, name in of.items()}
 
 
-def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]], seed: int) -> list[Asked]:
+def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]], seed: int) -> list[TemplateInput]:
     """What the templates may use of each row."""
     answers = defaultdict[str, list[str]](list)
     for row in rows:
@@ -151,7 +151,7 @@ def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]]
     sizes = [_size_px(row) for row in rows]
     places = _likely_places(rows, sizes) or [(0.5, 0.5)]
     return [
-        Asked(
+        TemplateInput(
             row.question,
             size,
             row.entities or (),

@@ -13,7 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from groundtrace.grading.responses.response import format_box, format_point
 from groundtrace.schemas.geometry import Box, Point
 from hacking import placed
-from hacking.placed import Asked
+from hacking.placed import TemplateInput
 
 NOTHING, ANSWER, SCENE = "nothing", "answer", "scene"
 """What a hack knows: the question and what answers are usual; its gold answer too; and where all things are."""
@@ -23,7 +23,7 @@ _NAMED = re.compile(r"\b(?:(black|yellow|blue) )?(square|triangle|circle|object|
 
 
 @dataclass(frozen=True)
-class Written:
+class HackResponse:
     """A response, with the code of the tool calls that were made before it."""
 
     text: str
@@ -36,7 +36,7 @@ class Hack:
 
     name: str
     knows: str
-    write: Callable[[Asked], Written]
+    write: Callable[[TemplateInput], HackResponse]
     stream: str = ""
 
 
@@ -56,11 +56,11 @@ def _hack(entry: Mapping[str, Any]) -> Hack:
         raise ValueError(f"{entry['name']}: knows is one of {NOTHING}, {ANSWER}, {SCENE}, not {entry['knows']!r}")
     turns = [(kind, text) for turn in entry.get("turns", ({"say": entry.get("text")},)) for kind, text in turn.items()]
 
-    def write(asked: Asked) -> Written:
+    def write(asked: TemplateInput) -> HackResponse:
         given = _given(asked, asked.usual if entry["knows"] == NOTHING else asked.question.answer)
         filled = [(kind, _template(text).render(given)) for kind, text in turns]
         response = "\n".join(text for kind, text in filled if kind == "say")
-        return Written(response, tuple(text for kind, text in filled if kind == "code"))
+        return HackResponse(response, tuple(text for kind, text in filled if kind == "code"))
 
     return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""))
 
@@ -68,7 +68,7 @@ def _hack(entry: Mapping[str, Any]) -> Hack:
 def _placed() -> list[Hack]:
     both = [(placed.KNOWING, ANSWER), (placed.BLIND, NOTHING)]
     return [
-        Hack(name, knows, lambda asked, template=template: Written(template(asked)))
+        Hack(name, knows, lambda asked, template=template: HackResponse(template(asked)))
         for templates, knows in both
         for name, template in templates.items()
     ]
@@ -79,7 +79,7 @@ def _template(text: str) -> Any:
     return Environment(undefined=StrictUndefined, autoescape=False).from_string(text)
 
 
-def _given(asked: Asked, answer: str) -> dict[str, Any]:
+def _given(asked: TemplateInput, answer: str) -> dict[str, Any]:
     """What a template may use; see README.md."""
     things = things_of(asked.question.question)
     return {

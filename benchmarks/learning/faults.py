@@ -26,7 +26,7 @@ _ANSWER = re.compile(r"<answer>.*</answer>")
 
 
 @dataclass(frozen=True)
-class Right:
+class RightTrace:
     """A right trace, with what is known of its question: the gold boxes are all objects that it is about."""
 
     id: str
@@ -50,7 +50,7 @@ class Right:
 
 
 @dataclass(frozen=True)
-class Planted:
+class FaultyTrace:
     """A trace with one fault; ``rank`` is uniform in [0, 1): at a share of faults s it is used where rank < s."""
 
     kind: str
@@ -58,22 +58,22 @@ class Planted:
     rank: float
 
 
-Fault = Callable[[Right, random.Random], str | None]
+Fault = Callable[[RightTrace, random.Random], str | None]
 """The text with the fault; None where the trace does not allow it."""
 
 
-def plant(right: Right, seed: int) -> Planted:
+def plant(right: RightTrace, seed: int) -> FaultyTrace:
     """The fault of this trace; the same for the same id and seed."""
     rng = random.Random(f"{seed}/{right.id}")
     rank = rng.random()
     hidden = {kind: text for kind, fault in HIDDEN.items() if (text := fault(right, rng)) is not None}
     if not hidden or rng.random() < WRONG_ANSWER_SHARE:
-        return Planted(WRONG_ANSWER, wrong_answer(right, rng), rank)
+        return FaultyTrace(WRONG_ANSWER, wrong_answer(right, rng), rank)
     kind = rng.choice(sorted(hidden))
-    return Planted(kind, hidden[kind], rank)
+    return FaultyTrace(kind, hidden[kind], rank)
 
 
-def moved(right: Right, rng: random.Random) -> str | None:
+def moved(right: RightTrace, rng: random.Random) -> str | None:
     """One point lies off all objects of its label."""
     points = list(right.points)
     if not points:
@@ -83,7 +83,7 @@ def moved(right: Right, rng: random.Random) -> str | None:
     return with_points(right.text, points)
 
 
-def swapped(right: Right, rng: random.Random) -> str | None:
+def swapped(right: RightTrace, rng: random.Random) -> str | None:
     """Two points have each other's label."""
     points = list(right.points)
     pairs = [(i, j) for i in range(len(points)) for j in range(i) if points[i].label != points[j].label]
@@ -94,7 +94,7 @@ def swapped(right: Right, rng: random.Random) -> str | None:
     return with_points(right.text, points)
 
 
-def missed(right: Right, rng: random.Random) -> str | None:
+def missed(right: RightTrace, rng: random.Random) -> str | None:
     """One of several objects has no point; their stated number is unchanged."""
     points = list(right.points)
     if len(points) < 2:
@@ -103,7 +103,7 @@ def missed(right: Right, rng: random.Random) -> str | None:
     return with_points(right.text, points)
 
 
-def doubled(right: Right, rng: random.Random) -> str | None:
+def doubled(right: RightTrace, rng: random.Random) -> str | None:
     """One object has two points and another none, so that their number is right."""
     points = list(right.points)
     if len(points) < 2:
@@ -113,19 +113,19 @@ def doubled(right: Right, rng: random.Random) -> str | None:
     return with_points(right.text, points) if right.is_on(points[lost]) else None
 
 
-def invented(right: Right, rng: random.Random) -> str | None:
+def invented(right: RightTrace, rng: random.Random) -> str | None:
     """A further point, on no object of its label."""
     points = right.points
     label = rng.choice(points).label if points else right.entities[0]
     return with_points(right.text, [*points, _off(right, Point(label, 0.0, 0.0), rng)])
 
 
-def wrong_conclusion(right: Right, rng: random.Random) -> str | None:
+def wrong_conclusion(right: RightTrace, rng: random.Random) -> str | None:
     """The reasoning ends with another number, or the other of yes and no, than the answer, which is right."""
     return _concluding(right, rng)[0]
 
 
-def wrong_answer(right: Right, rng: random.Random) -> str:
+def wrong_answer(right: RightTrace, rng: random.Random) -> str:
     """The reasoning ends with another number, or the other of yes and no, and so does the answer."""
     text, answer = _concluding(right, rng)
     return _ANSWER.sub(f"<answer>{answer}</answer>", text)
@@ -150,7 +150,7 @@ def with_points(text: str, points: Sequence[Point]) -> str:
     return text[: tags[0].start] + written + text[tags[-1].end :]
 
 
-def _concluding(right: Right, rng: random.Random) -> tuple[str, str]:
+def _concluding(right: RightTrace, rng: random.Random) -> tuple[str, str]:
     """The text with another conclusion in its reasoning, and the answer that would go with it."""
     if right.answer in ("yes", "no"):
         other, agrees = ("no", "does not agree") if right.answer == "yes" else ("yes", "agrees")
@@ -161,7 +161,7 @@ def _concluding(right: Right, rng: random.Random) -> tuple[str, str]:
     return _AMOUNT.sub(lambda found: found["before"] + other, right.text, count=1), other
 
 
-def _off(right: Right, point: Point, rng: random.Random) -> Point:
+def _off(right: RightTrace, point: Point, rng: random.Random) -> Point:
     """The point at a random place that is on no object of its label."""
     for _ in range(TRIES):
         x, y = rng.uniform(2, right.width_px - 2), rng.uniform(2, right.height_px - 2)

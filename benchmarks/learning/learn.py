@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.learning.pool import ARMS, RIGHT_ONLY, UNFILTERED, VERIFIED, Entry, load_pool  # noqa: E402
+from benchmarks.learning.pool import ARMS, RIGHT_ONLY, UNFILTERED, VERIFIED, PoolEntry, load_pool  # noqa: E402
 from benchmarks.learning.report import CONTROL, EARLY, EQ9, GRPO, LATE, LATE_CONTROL, collect, print_tables  # noqa: E402
 from benchmarks.learning.scenes import write_scenes  # noqa: E402
 from benchmarks.learning.training import Model, Trainings, command  # noqa: E402
@@ -100,7 +100,7 @@ def other_experiment(output: Path, sizes: Mapping[str, Any]) -> str | None:
     return f"{output} was begun with {name} {before[name]!r}, not {sizes[name]!r}: choose another --output"
 
 
-def prepare(output: Path, scenes: int) -> list[Entry]:
+def prepare(output: Path, scenes: int) -> list[PoolEntry]:
     """Scenes, the run of the pipeline over them, and the pool; each is made once."""
     for name, number, seed in (("train", scenes, 1), ("held", HELD_SCENES, 2)):
         if not (output / name / "records.jsonl").is_file():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.learning.faults import Right, plant
+from benchmarks.learning.faults import RightTrace, plant
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.grading.input_record import parse_record
 from groundtrace.inference.models import Models
@@ -23,7 +23,7 @@ from groundtrace.inference.request import Completion
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import case_of
-from groundtrace.rewards.locating import ObjectMasks, Served, served_by
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles, served_by
 from groundtrace.rewards.verifier import verify
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Draft, MediaRef, Question, RawRecord
@@ -46,7 +46,7 @@ ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, MENDED)
 
 
 @dataclass(frozen=True)
-class Judged:
+class VerifiedText:
     """A text of the pool, whether its answer is right, whether the verifier keeps it, and the reason."""
 
     text: str
@@ -56,25 +56,25 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PoolEntry:
     """A question of the pool with its right trace and with the faulty one that takes its place where rank < share."""
 
     id: str
     kind: str
     rank: float
-    right: Judged
-    faulty: Judged
+    right: VerifiedText
+    faulty: VerifiedText
 
     def is_faulty(self, share: float) -> bool:
         """Whether a pool with this share of faults has the faulty trace."""
         return self.rank < share
 
-    def at(self, share: float) -> Judged:
+    def at(self, share: float) -> VerifiedText:
         """The trace that a pool with this share of faults has."""
         return self.faulty if self.is_faulty(share) else self.right
 
 
-def select(entries: Sequence[Entry], arm: str, share: float, rows: int, seed: int) -> list[tuple[str, str]]:
+def select(entries: Sequence[PoolEntry], arm: str, share: float, rows: int, seed: int) -> list[tuple[str, str]]:
     """The id and text of the rows that an arm trains on, ``rows`` of them (all, for the whole pool).
 
     All arms go through the pool in the same order, which the seed decides. Raises ValueError where a filter leaves too
@@ -118,7 +118,7 @@ def rows_of(run: Path) -> pa.Table:
     )
 
 
-def load_pool(run: Path, records: Path, path: Path) -> list[Entry]:
+def load_pool(run: Path, records: Path, path: Path) -> list[PoolEntry]:
     """The pool of a run over these records; it is made once, and then read from ``path``."""
     if not path.is_file():
         entries = asyncio.run(_make(run, records))
@@ -126,10 +126,13 @@ def load_pool(run: Path, records: Path, path: Path) -> list[Entry]:
         partial.write_text("".join(json.dumps(asdict(entry)) + "\n" for entry in entries), "utf-8")
         partial.rename(path)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return [Entry(**{**line, "right": Judged(**line["right"]), "faulty": Judged(**line["faulty"])}) for line in lines]
+    return [
+        PoolEntry(**{**line, "right": VerifiedText(**line["right"]), "faulty": VerifiedText(**line["faulty"])})
+        for line in lines
+    ]
 
 
-def caught(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
+def caught(entries: Sequence[PoolEntry]) -> dict[str, dict[str, int]]:
     """Of each kind of fault how many were planted, kept by the verifier, and right by their answer; of whole traces
     how many were kept."""
     table: dict[str, dict[str, int]] = {}
@@ -141,14 +144,14 @@ def caught(entries: Sequence[Entry]) -> dict[str, dict[str, int]]:
     return table
 
 
-async def _make(run: Path, records: Path) -> list[Entry]:
+async def _make(run: Path, records: Path) -> list[PoolEntry]:
     questions = _questions(records)
     settings = ModelsSettings(
         tuple(embedded_endpoints().items()), tuple(embedded_roles().items()), ":memory:", str(records), str(records)
     )
     models, served = Models(settings, cached=False), served_by(settings)
     rows = rows_of(run).select(["id", "entities", "pointable", "messages"]).to_pylist()
-    entries: list[Entry] = []
+    entries: list[PoolEntry] = []
     try:
         for start in range(0, len(rows), VERIFIED_AT_ONCE):
             some = rows[start : start + VERIFIED_AT_ONCE]
@@ -170,17 +173,19 @@ def _questions(records: Path) -> dict[str, Question]:
     return found
 
 
-async def _entry(row: Mapping, question: Question, models: Models, served: Served) -> Entry:
+async def _entry(row: Mapping, question: Question, models: Models, served: ServedRoles) -> PoolEntry:
     medium: MediaRef = question.media[0]
     text, entities = row["messages"][-1]["content"], tuple(row["entities"])
     gold: tuple[Box, ...] = question.gold_boxes or ()
-    planted = plant(Right(row["id"], text, question.answer, gold, entities, medium.width, medium.height), FAULT_SEED)
+    planted = plant(
+        RightTrace(row["id"], text, question.answer, gold, entities, medium.width, medium.height), FAULT_SEED
+    )
     masks = ObjectMasks(question, Session(models), served)
     judged = [await _judged(each, masks, entities, tuple(row["pointable"])) for each in (text, planted.text)]
-    return Entry(row["id"], planted.kind, planted.rank, *judged)
+    return PoolEntry(row["id"], planted.kind, planted.rank, *judged)
 
 
-async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> Judged:
+async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> VerifiedText:
     """What the pipeline's verify stage decides of a trace, at its default settings."""
     settings = VerifySettings()
     trace = as_trace(0, Completion(text), masks.question.media)
@@ -188,4 +193,4 @@ async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], poin
     trace = replace(trace, verdicts=found.verdicts, score=found.score)
     outcome = next(verdict for verdict in trace.verdicts if verdict.name == "outcome")
     kept = bool(good_traces((trace,), settings))
-    return Judged(text, outcome.value == 1.0, kept, "" if kept else why_rejected((trace,), settings)[0])
+    return VerifiedText(text, outcome.value == 1.0, kept, "" if kept else why_rejected((trace,), settings)[0])

@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.learning.held import FIGURES, Estimate, Sums, difference, estimate, read_held, sums
-from benchmarks.learning.pool import ARMS, MENDED, RIGHT_ONLY, UNFILTERED, VERIFIED, WHOLE_POOL, Entry, caught, rows_of
+from benchmarks.learning.pool import (
+    ARMS,
+    MENDED,
+    RIGHT_ONLY,
+    UNFILTERED,
+    VERIFIED,
+    WHOLE_POOL,
+    PoolEntry,
+    caught,
+    rows_of,
+)
 from benchmarks.learning.training import EXAMS, Model
 
 EARLY, GRPO, CONTROL, EQ9 = "early", "GRPO", "advantages shuffled", "GRPO, Eq. 9"
@@ -29,7 +39,7 @@ PAIRS = (
 Found = Mapping[tuple[Model, str], Sums]
 
 
-def collect(output: Path, entries: Sequence[Entry]) -> dict[str, Any]:
+def collect(output: Path, entries: Sequence[PoolEntry]) -> dict[str, Any]:
     """All figures of the models that have been examined: of each, over the seeds of a name and share, differences."""
     held = read_held(output / "held")
     folders = sorted(output.glob("share-*/seed-*"))
@@ -46,7 +56,7 @@ def collect(output: Path, entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _one(folder: Path, model: Model, found: Found, entries: Sequence[Entry]) -> dict[str, Any]:
+def _one(folder: Path, model: Model, found: Found, entries: Sequence[PoolEntry]) -> dict[str, Any]:
     """One model's row: its figures, the seconds that it trained, and of what; GRPO has no rows of an arm."""
     row: dict[str, Any] = {**vars(model), "seconds": json.loads((folder / "seconds.json").read_text("utf-8"))}
     if (folder / "rows").is_dir():

@@ -57,7 +57,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Noun:
+class ObjectClass:
     """What a question is about: objects of a colour, of a shape, or of both ("" allows all)."""
 
     colour: str
@@ -72,14 +72,14 @@ class Noun:
         return f"{self.colour} {self.shape or 'object'}".strip() + ("" if count == 1 else "s")
 
 
-OF_ALL = [Noun("", "")]
-BY_COLOUR = [Noun(colour, "") for colour in COLOURS]
-BY_SHAPE = [Noun("", shape) for shape in SHAPES]
-BY_BOTH = [Noun(colour, shape) for colour in COLOURS for shape in SHAPES]
+OF_ALL = [ObjectClass("", "")]
+BY_COLOUR = [ObjectClass(colour, "") for colour in COLOURS]
+BY_SHAPE = [ObjectClass("", shape) for shape in SHAPES]
+BY_BOTH = [ObjectClass(colour, shape) for colour in COLOURS for shape in SHAPES]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SceneQuestion:
     """A question, its gold answer, that answer's type and the objects that it is about."""
 
     question: str
@@ -111,7 +111,7 @@ def _looks(objects: list[Placed], rng: np.random.Generator) -> tuple[str, str]:
         looks = like.colour, like.shape
     else:
         looks = str(rng.choice(list(COLOURS))), str(rng.choice(SHAPES))
-    full = len(Noun(*looks).among(objects)) >= MAX_COUNT
+    full = len(ObjectClass(*looks).among(objects)) >= MAX_COUNT
     return _looks(objects, rng) if full else looks
 
 
@@ -135,9 +135,9 @@ def draw(
     return x, y, x + width, y + height
 
 
-def ask(objects: list[Placed], number: int, rng: np.random.Generator) -> list[Asked]:
+def ask(objects: list[Placed], number: int, rng: np.random.Generator) -> list[SceneQuestion]:
     """At most ``number`` different questions about a scene: counts and statements."""
-    asked: dict[str, Asked] = {}
+    asked: dict[str, SceneQuestion] = {}
     for _ in range(10 * number):
         one = ask_count(objects, rng) if rng.random() < COUNT_SHARE else ask_whether(objects, rng)
         asked.setdefault(one.question, one)
@@ -146,7 +146,7 @@ def ask(objects: list[Placed], number: int, rng: np.random.Generator) -> list[As
     return list(asked.values())
 
 
-def ask_count(objects: list[Placed], rng: np.random.Generator) -> Asked:
+def ask_count(objects: list[Placed], rng: np.random.Generator) -> SceneQuestion:
     """How many there are of a noun.
 
     A number is drawn first and then a noun that is there so often; otherwise nearly all answers would be 0 and 1. All
@@ -160,10 +160,10 @@ def ask_count(objects: list[Placed], rng: np.random.Generator) -> Asked:
     found = ([noun for noun in nouns if len(noun.among(objects)) == count] for count in wanted)
     noun = _one_of(next(fitting for fitting in found if fitting), rng)
     about = noun.among(objects)
-    return Asked(f"How many {noun.phrase(0)} are there in the image?", str(len(about)), "numeric", about)
+    return SceneQuestion(f"How many {noun.phrase(0)} are there in the image?", str(len(about)), "numeric", about)
 
 
-def ask_whether(objects: list[Placed], rng: np.random.Generator) -> Asked:
+def ask_whether(objects: list[Placed], rng: np.random.Generator) -> SceneQuestion:
     """Whether a statement is true.
 
     The truth is drawn first, then forms and amounts until the scene holds a noun for them, so that yes and no are
@@ -180,7 +180,7 @@ def ask_whether(objects: list[Placed], rng: np.random.Generator) -> Asked:
     noun = _one_of(fitting, rng)
     phrase = noun.phrase(amount)
     words = f"There is a {phrase}." if form == "a" else f"There {_be(amount)} {form} {amount} {phrase}."
-    return Asked(STATEMENT.format(words), "yes" if truth else "no", "bool", noun.among(objects))
+    return SceneQuestion(STATEMENT.format(words), "yes" if truth else "no", "bool", noun.among(objects))
 
 
 def _amount(form: str, truth: bool, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
@@ -194,7 +194,7 @@ def _amount(form: str, truth: bool, rng: np.random.Generator) -> tuple[int, tupl
     return 1, tuple(range(1, MAX_COUNT + 1)) if truth else (0,)
 
 
-def _one_of(nouns: list[Noun], rng: np.random.Generator) -> Noun:
+def _one_of(nouns: list[ObjectClass], rng: np.random.Generator) -> ObjectClass:
     return nouns[int(rng.integers(len(nouns)))]
 
 
@@ -226,7 +226,7 @@ def write_scenes(folder: Path, scenes: int, seed: int, prefix: str, questions: i
     return answers
 
 
-def _record(record_id: str, path: str, asked: Asked) -> dict[str, object]:
+def _record(record_id: str, path: str, asked: SceneQuestion) -> dict[str, object]:
     boxes = [{"label": placed.label, "bbox": list(placed.box_px)} for placed in asked.objects]
     return {
         "id": record_id,

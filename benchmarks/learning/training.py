@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks.learning.pool import Entry, rows_of, select, write_rows
+from benchmarks.learning.pool import PoolEntry, rows_of, select, write_rows
 from benchmarks.learning.tiny_model import make_tiny_model
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.schemas.coordinates import CoordinateFrame
@@ -42,7 +42,7 @@ class Trainings:
     """What all models share: the output folder, the pool, the number of rows of an arm, and settings given by hand."""
 
     output: Path
-    entries: list[Entry]
+    entries: list[PoolEntry]
     rows: int
     overrides: tuple[str, ...]
 
@@ -112,7 +112,7 @@ def command(module: str, *words: Any, stdout: Any = None) -> None:
     subprocess.run(line, cwd=ROOT, check=True, stdout=stdout, env=environment)
 
 
-def _texts(run: Path, entries: list[Entry]) -> list[str]:
+def _texts(run: Path, entries: list[PoolEntry]) -> list[str]:
     """All that the rows of any arm say, with coordinates as the tiny model writes them."""
     speech = Speech(CoordinateFrame.MOLMO100, 0)
     by_id = {entry.id: entry for entry in entries}

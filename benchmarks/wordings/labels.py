@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from wordings.scenes import BOXES, MIN_MARGIN_PX, WORDS, Posed, Shape, listed, plural, tag
+from wordings.scenes import BOXES, MIN_MARGIN_PX, WORDS, DrawnShape, WordedQuestion, listed, plural, tag
 
 EDGES = (
     (0, 1, ("leftmost {}", "{} on the far left", "left-most {}")),
@@ -38,7 +38,7 @@ PLAIN = {
 }
 
 
-def labelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
+def labelled(posed: WordedQuestion) -> Iterator[tuple[str, str, str]]:
     """(kind of label, its form, reasoning): for a count of coloured shapes, the shapes under true names."""
     thing, shapes = posed.entities[0], posed.shapes
     colour, _, shape_name = thing.partition(" ")
@@ -69,7 +69,7 @@ def labelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
         )
 
 
-def mislabelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
+def mislabelled(posed: WordedQuestion) -> Iterator[tuple[str, str, str]]:
     """(kind of fault, its form, reasoning): for a count of coloured shapes, one shape under a name that is false."""
     thing, shapes = posed.entities[0], posed.shapes
     colour, _, shape_name = thing.partition(" ")
@@ -93,7 +93,7 @@ def mislabelled(posed: Posed) -> Iterator[tuple[str, str, str]]:
         yield "another box", form, _found(shapes, {0: form.format(thing, wrong)}, thing)
 
 
-def _placed(shapes: Sequence[Shape], thing: str) -> Iterator[tuple[str, str, str]]:
+def _placed(shapes: Sequence[DrawnShape], thing: str) -> Iterator[tuple[str, str, str]]:
     for axis, sign, forms in EDGES:
         order = sorted(range(len(shapes)), key=lambda i: sign * shapes[i].at_px[axis])
         if len(order) > 1 and abs(shapes[order[0]].at_px[axis] - shapes[order[1]].at_px[axis]) >= MIN_MARGIN_PX:
@@ -108,7 +108,7 @@ def _placed(shapes: Sequence[Shape], thing: str) -> Iterator[tuple[str, str, str
         yield "size", str(number), _found(shapes, names, thing)
 
 
-def _box(shape: Shape) -> str:
+def _box(shape: DrawnShape) -> str:
     return next(name for name, left, right in BOXES if left <= shape.at_px[0] <= right)
 
 
@@ -130,6 +130,6 @@ def _other_nouns(colour: str, shape_name: str) -> Iterator[tuple[str, str]]:
             yield f"X {noun}", f"{colour} {noun}"
 
 
-def _found(shapes: Sequence[Shape], labels: dict[int, str], thing: str) -> str:
+def _found(shapes: Sequence[DrawnShape], labels: dict[int, str], thing: str) -> str:
     tags = [tag([shape], labels.get(i, thing)) for i, shape in enumerate(shapes)]
     return f"I find {listed(tags)}. So there {'is' if len(shapes) == 1 else 'are'} {len(shapes)}."

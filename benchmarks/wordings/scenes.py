@@ -13,7 +13,7 @@ MIN_MARGIN_PX = 5.0
 
 
 @dataclass(frozen=True)
-class Shape:
+class DrawnShape:
     """A shape: its name ("blue square") and the corners of its box in pixels."""
 
     name: str
@@ -31,7 +31,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Posed:
+class WordedQuestion:
     """A question with its gold answer, the things that it names, and what the slots of its family's wordings hold."""
 
     family: str
@@ -41,7 +41,7 @@ class Posed:
     answer_type: str
     entities: tuple[str, ...]
     slots: dict[str, str] = field(hash=False)
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[DrawnShape, ...] = ()
 
     def trace(self, wording: str) -> str:
         """The response of this wording: KeyError where it has a slot that this question does not fill."""
@@ -53,7 +53,7 @@ def plural(thing: str, number: int = 2) -> str:
     return thing if number == 1 else f"{thing}s"
 
 
-def tag(shapes: Sequence[Shape], label: str) -> str:
+def tag(shapes: Sequence[DrawnShape], label: str) -> str:
     """A points tag on the middles of the shapes."""
     places = " ".join(f'x{i}="{shape.at_px[0]}" y{i}="{shape.at_px[1]}"' for i, shape in enumerate(shapes, 1))
     return f'<points {places} alt="{label}">{label}</points>'
@@ -64,7 +64,7 @@ def listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def scenes(sample: Path) -> dict[str, tuple[Shape, ...]]:
+def scenes(sample: Path) -> dict[str, tuple[DrawnShape, ...]]:
     """The shapes of each image whose shapes are all known: those of the statements' records."""
     found = {}
     for record in _records(sample):
@@ -73,9 +73,9 @@ def scenes(sample: Path) -> dict[str, tuple[Shape, ...]]:
     return found
 
 
-def posed(sample: Path, rng: random.Random) -> dict[str, list[Posed]]:
+def posed(sample: Path, rng: random.Random) -> dict[str, list[WordedQuestion]]:
     """The questions of each family, in the order of the sample, with slots drawn by ``rng``."""
-    families: dict[str, list[Posed]] = {}
+    families: dict[str, list[WordedQuestion]] = {}
     for record in _records(sample):
         asked = _statement(sample, record, rng) if record["answer_type"] == "bool" else _count(sample, record, rng)
         families.setdefault(asked.family, []).append(asked)
@@ -89,15 +89,15 @@ def _records(sample: Path) -> list[dict]:
     return [json.loads(line) for line in (sample / "records.jsonl").read_text("utf-8").splitlines()]
 
 
-def _shapes(record: dict) -> tuple[Shape, ...]:
+def _shapes(record: dict) -> tuple[DrawnShape, ...]:
     shapes = []
     for box in record["boxes"] or ():
         left, top, right, bottom = map(float, box["bbox"])
-        shapes.append(Shape(box["label"], (left, top, right, bottom)))
+        shapes.append(DrawnShape(box["label"], (left, top, right, bottom)))
     return tuple(sorted(shapes, key=lambda shape: (shape.at_px[0], shape.at_px[1])))
 
 
-def _count(sample: Path, record: dict, rng: random.Random) -> Posed:
+def _count(sample: Path, record: dict, rng: random.Random) -> WordedQuestion:
     shapes = _shapes(record)
     thing = re.findall(r"How many (.*)s are", record["question"])[0]
     slots = {"all_n": str(len(shapes) + rng.randint(2, 5)), **_slots(shapes, thing, rng)}
@@ -108,10 +108,10 @@ def _count(sample: Path, record: dict, rng: random.Random) -> Posed:
         del slots["all_n"]
     family = "count" if shapes else "count of none"
     image = sample / record["media"][0]
-    return Posed(family, image, record["question"], record["answer"], "numeric", (thing,), slots, shapes)
+    return WordedQuestion(family, image, record["question"], record["answer"], "numeric", (thing,), slots, shapes)
 
 
-def _statement(sample: Path, record: dict, rng: random.Random) -> Posed:
+def _statement(sample: Path, record: dict, rng: random.Random) -> WordedQuestion:
     statement, shapes = record["question"].split('"')[1], _shapes(record)
     colours = [colour for colour in ("black", "blue", "yellow") if colour in statement.lower()]
     named = [shape for shape in shapes if not colours or shape.name.split()[0] in colours] or list(shapes)
@@ -119,10 +119,10 @@ def _statement(sample: Path, record: dict, rng: random.Random) -> Posed:
     slots = {"each": _each(named, things[0], rng, specific=True)}
     family = f"statement {record['answer']}"
     image = sample / record["media"][0]
-    return Posed(family, image, record["question"], record["answer"], "bool", things, slots, tuple(named))
+    return WordedQuestion(family, image, record["question"], record["answer"], "bool", things, slots, tuple(named))
 
 
-def _made(image: Path, shapes: Sequence[Shape], rng: random.Random) -> Iterator[Posed]:
+def _made(image: Path, shapes: Sequence[DrawnShape], rng: random.Random) -> Iterator[WordedQuestion]:
     names = [
         f"{colour} {shape}" for colour in ("black", "blue", "yellow") for shape in ("square", "circle", "triangle")
     ]
@@ -133,7 +133,7 @@ def _made(image: Path, shapes: Sequence[Shape], rng: random.Random) -> Iterator[
         answer = "yes" if groups[name] else "no"
         question = f"Is there {'an' if name[0] in 'aeio' else 'a'} {name} in the image? Answer yes or no."
         seen = (name,) if groups[name] else ()
-        yield Posed(f"exists {answer}", image, question, answer, "bool", seen, slots, tuple(groups[name]))
+        yield WordedQuestion(f"exists {answer}", image, question, answer, "bool", seen, slots, tuple(groups[name]))
     for name in there:
         number = len(groups[name])
         for claimed, answer in ((number, "yes"), (number + rng.choice((1, 2)), "no")):
@@ -141,7 +141,9 @@ def _made(image: Path, shapes: Sequence[Shape], rng: random.Random) -> Iterator[
             verb, many = "is" if claimed == 1 else "are", WORDS[claimed]
             statement = f"There {verb} exactly {many} {plural(name, claimed)}."
             question = f'Is the following statement about the image true? "{statement}" Answer yes or no.'
-            yield Posed(f"exactly {answer}", image, question, answer, "bool", (name,), slots, tuple(groups[name]))
+            yield WordedQuestion(
+                f"exactly {answer}", image, question, answer, "bool", (name,), slots, tuple(groups[name])
+            )
     for a in there:
         for b in there:
             if a != b:
@@ -149,7 +151,9 @@ def _made(image: Path, shapes: Sequence[Shape], rng: random.Random) -> Iterator[
     yield from _edges(image, shapes)
 
 
-def _compared(image: Path, a: str, b: str, groups: dict[str, list[Shape]], rng: random.Random) -> Iterator[Posed]:
+def _compared(
+    image: Path, a: str, b: str, groups: dict[str, list[DrawnShape]], rng: random.Random
+) -> Iterator[WordedQuestion]:
     first, second = groups[a], groups[b]
     slots = {f"a_{name}": value for name, value in _slots(first, a, rng).items()}
     slots |= {f"b_{name}": value for name, value in _slots(second, b, rng).items()}
@@ -157,14 +161,14 @@ def _compared(image: Path, a: str, b: str, groups: dict[str, list[Shape]], rng: 
     answer = "yes" if len(first) > len(second) else "no"
     both = (*first, *second)
     question = f"Are there more {plural(a)} than {plural(b)} in the image? Answer yes or no."
-    yield Posed(f"more {answer}", image, question, answer, "bool", (a, b), slots, both)
+    yield WordedQuestion(f"more {answer}", image, question, answer, "bool", (a, b), slots, both)
     if len(first) != len(second):
         more = plural(a if len(first) > len(second) else b)
         question = f"Are there more {plural(a)} or more {plural(b)} in the image?"
-        yield Posed("which", image, question, more, "text", (a, b), slots | {"more": more}, both)
+        yield WordedQuestion("which", image, question, more, "text", (a, b), slots | {"more": more}, both)
 
 
-def _edges(image: Path, shapes: Sequence[Shape]) -> Iterator[Posed]:
+def _edges(image: Path, shapes: Sequence[DrawnShape]) -> Iterator[WordedQuestion]:
     for edge, side, axis, sign in (("leftmost", "far left", 0, 1), ("rightmost", "far right", 0, -1)):
         inwards = sorted(shapes, key=lambda shape: sign * shape.at_px[axis])
         if len(inwards) > 1 and abs(inwards[0].at_px[axis] - inwards[1].at_px[axis]) >= MIN_MARGIN_PX:
@@ -172,15 +176,15 @@ def _edges(image: Path, shapes: Sequence[Shape]) -> Iterator[Posed]:
             colour = shape.name.split()[0]
             slots = {"first": tag([shape], shape.name), "edge": edge, "side": side, "colour": colour}
             question = f"What is the color of the {edge} object in the image?"
-            yield Posed("colour", image, question, colour, "text", (f"{edge} object",), slots, (shape,))
+            yield WordedQuestion("colour", image, question, colour, "text", (f"{edge} object",), slots, (shape,))
 
 
-def _each(shapes: Sequence[Shape], thing: str, rng: random.Random, specific: bool = False) -> str:
+def _each(shapes: Sequence[DrawnShape], thing: str, rng: random.Random, specific: bool = False) -> str:
     own = specific or rng.random() < 0.5
     return listed([tag([shape], shape.name if own else thing) for shape in shapes])
 
 
-def _slots(shapes: Sequence[Shape], thing: str, rng: random.Random) -> dict[str, str]:
+def _slots(shapes: Sequence[DrawnShape], thing: str, rng: random.Random) -> dict[str, str]:
     n = len(shapes)
     slots = {"n": str(n), "word": WORDS[n], "Word": WORDS[n].capitalize(), "thing": thing, "things_pl": plural(thing)}
     slots |= {"things": plural(thing, n), "are": "is" if n == 1 else "are"}
@@ -208,7 +212,7 @@ def _slots(shapes: Sequence[Shape], thing: str, rng: random.Random) -> dict[str,
     return slots
 
 
-def _by_box(shapes: Sequence[Shape], tags: Sequence[str]) -> dict[str, str]:
+def _by_box(shapes: Sequence[DrawnShape], tags: Sequence[str]) -> dict[str, str]:
     parts, numbers = [], []
     for name, left, right in BOXES:
         inside = [each for shape, each in zip(shapes, tags, strict=True) if left <= shape.at_px[0] <= right]

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from wordings.stranger_questions import scenes_of
-from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, SIZES, WORDS, Scene, Thing, join, plural
+from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, SIZES, WORDS, StrangerScene, Thing, join, plural
 
 WIDTH_PX, HEIGHT_PX = 400, 100
 
@@ -26,7 +26,7 @@ def tag(thing: Thing, style: str = "", x: object = None, y: object = None, label
     return f'<points x1="{at_x}" y1="{at_y}" alt="{label}">{text or label}</points>'
 
 
-def fields(scene: Scene, style: str, rng: random.Random) -> dict[str, Callable[[], str]]:
+def fields(scene: StrangerScene, style: str, rng: random.Random) -> dict[str, Callable[[], str]]:
     """The text of each field of a template for a scene; a field that does not apply raises IndexError or KeyError."""
     t, w, n = scene.things, scene.words, len(scene.things)
     name = w["thing"]
@@ -137,16 +137,18 @@ def fill(text: str, values: dict[str, Callable[[], str]]) -> str:
 
 
 @dataclass(frozen=True)
-class Case:
+class TraceCase:
     """One trace: how it ought to end, and the list's entry that it comes from."""
 
     name: str
     kind: str
-    scene: Scene
+    scene: StrangerScene
     response: str
 
 
-def _scenes(kind: str, sources: list, rng: random.Random, is_fit: Callable[[Scene], bool]) -> Iterator[Scene]:
+def _scenes(
+    kind: str, sources: list, rng: random.Random, is_fit: Callable[[StrangerScene], bool]
+) -> Iterator[StrangerScene]:
     order = sources[:]
     rng.shuffle(order)
     for record_id, image, things in order:
@@ -156,7 +158,7 @@ def _scenes(kind: str, sources: list, rng: random.Random, is_fit: Callable[[Scen
                 break
 
 
-def cases(entries: list[dict], sources: list, per_entry: int, seed: object = 0) -> Iterator[Case]:
+def cases(entries: list[dict], sources: list, per_entry: int, seed: object = 0) -> Iterator[TraceCase]:
     """`per_entry` traces for each entry of a list, each about another image."""
     for entry in entries:
         rng = random.Random(f"{seed} {entry['kind']} {entry['id']}")
@@ -164,7 +166,7 @@ def cases(entries: list[dict], sources: list, per_entry: int, seed: object = 0) 
         kind = "count_zero" if entry.get("zero") else "count_one" if entry.get("one") else kind
         kind = "says_exactly_more" if entry.get("more") else kind
 
-        def is_fit(scene: Scene, entry: dict = entry) -> bool:
+        def is_fit(scene: StrangerScene, entry: dict = entry) -> bool:
             return len(scene.things) >= entry.get("min", 0) and (not entry.get("other") or bool(scene.others))
 
         made = 0
@@ -178,7 +180,7 @@ def cases(entries: list[dict], sources: list, per_entry: int, seed: object = 0) 
                 continue  # sizes that the scene has not
             if entry.get("answer"):
                 scene.answer = answer
-            yield Case(entry["id"], entry["kind"], scene, response)
+            yield TraceCase(entry["id"], entry["kind"], scene, response)
             made += 1
             if made == per_entry:
                 break

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, WORDS, Scene, Thing, plural
+from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, WORDS, StrangerScene, Thing, plural
 
 MAX_NAMED = 5
 """Of so many objects of a name at most questions are asked."""
@@ -32,10 +32,10 @@ class _Image:
         entities: list[str],
         words: dict[str, str],
         second: Sequence[Thing] = (),
-    ) -> Scene:
+    ) -> StrangerScene:
         """The scene of a question: ``chosen`` decide it, beside the ``second`` ones of a comparison."""
         others = [thing for thing in self.things if thing not in chosen and thing not in second]
-        return Scene(
+        return StrangerScene(
             self.record_id,
             self.path,
             self.kind,
@@ -67,7 +67,9 @@ def matching(things: list[Thing], name: str) -> list[Thing]:
     return [t for t in things if (not colour or t.colour == colour) and (shape in ("object", t.shape))]
 
 
-def scenes_of(kind: str, record_id: str, image: Path, things: list[Thing], rng: random.Random) -> Iterator[Scene]:
+def scenes_of(
+    kind: str, record_id: str, image: Path, things: list[Thing], rng: random.Random
+) -> Iterator[StrangerScene]:
     """Questions of a kind about one image, in random order."""
     names = [f"{c} {s}" for c in COLOURS for s in SHAPES] + [f"{c} object" for c in COLOURS] + SHAPES
     sides = SIDES[:]
@@ -86,7 +88,7 @@ def _is_exact(name: str) -> bool:
     return " " in name and "object" not in name
 
 
-def _counts(image: _Image) -> Iterator[Scene]:
+def _counts(image: _Image) -> Iterator[StrangerScene]:
     is_asked = {"count": lambda n: n > 0, "count_zero": lambda n: n == 0, "count_one": lambda n: n == 1}[image.kind]
     for name, chosen in image.named():
         if is_asked(len(chosen)):
@@ -94,7 +96,7 @@ def _counts(image: _Image) -> Iterator[Scene]:
             yield image.asked(question, str(len(chosen)), "numeric", chosen, [name], {"thing": name})
 
 
-def _box_counts(image: _Image) -> Iterator[Scene]:
+def _box_counts(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         for side in image.sides:
             here = [thing for thing in chosen if thing.side == side]
@@ -103,7 +105,7 @@ def _box_counts(image: _Image) -> Iterator[Scene]:
                 yield image.asked(question, str(len(here)), "numeric", here, [name], {"thing": name, "side": side})
 
 
-def _exists(image: _Image) -> Iterator[Scene]:
+def _exists(image: _Image) -> Iterator[StrangerScene]:
     is_there = image.kind == "exists_yes"
     for name, chosen in image.named():
         if not _is_exact(name) or bool(chosen) != is_there:
@@ -118,7 +120,7 @@ def _exists(image: _Image) -> Iterator[Scene]:
             )
 
 
-def _says_exactly(image: _Image) -> Iterator[Scene]:
+def _says_exactly(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         n = k = len(chosen)
         if not n:
@@ -131,7 +133,7 @@ def _says_exactly(image: _Image) -> Iterator[Scene]:
         yield _says(image, text, k == n, name, chosen, k=str(k), k_word=WORDS[k])
 
 
-def _says_least(image: _Image) -> Iterator[Scene]:
+def _says_least(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         n = len(chosen)
         if n:
@@ -140,19 +142,19 @@ def _says_least(image: _Image) -> Iterator[Scene]:
             yield _says(image, text, k <= n, name, chosen, k=str(k), k_word=WORDS[k])
 
 
-def _says_box(image: _Image) -> Iterator[Scene]:
+def _says_box(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         if chosen:
             side = chosen[0].side
             yield _says(image, f"There is a {name} in the {side} box.", True, name, chosen, side=side)
 
 
-def _says(image: _Image, text: str, is_true: bool, name: str, chosen: list[Thing], **words: str) -> Scene:
+def _says(image: _Image, text: str, is_true: bool, name: str, chosen: list[Thing], **words: str) -> StrangerScene:
     answer = "yes" if is_true else "no"
     return image.asked(_statement(text), answer, "bool", chosen, [name], {"thing": name, **words})
 
 
-def _compares(image: _Image) -> Iterator[Scene]:
+def _compares(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         for other in image.names if chosen and " " in name else ():
             second = matching(image.things, other)
@@ -165,7 +167,7 @@ def _compares(image: _Image) -> Iterator[Scene]:
             yield image.asked(question, "yes" if more else "no", "bool", chosen, [name, other], words, second)
 
 
-def _which_box(image: _Image) -> Iterator[Scene]:
+def _which_box(image: _Image) -> Iterator[StrangerScene]:
     for name, chosen in image.named():
         if chosen and " " in name and len({thing.side for thing in chosen}) == 1:
             side = chosen[0].side
@@ -173,7 +175,7 @@ def _which_box(image: _Image) -> Iterator[Scene]:
             yield image.asked(question, side, "text", chosen, [name], {"thing": name, "side": side})
 
 
-def _colours(image: _Image) -> Iterator[Scene]:
+def _colours(image: _Image) -> Iterator[StrangerScene]:
     for side in image.sides:
         for shape in SHAPES:
             only = matching(image.at(side), shape)
@@ -183,7 +185,7 @@ def _colours(image: _Image) -> Iterator[Scene]:
                 yield image.asked(question, only[0].colour, "text", only, [shape], words)
 
 
-def _shapes(image: _Image) -> Iterator[Scene]:
+def _shapes(image: _Image) -> Iterator[StrangerScene]:
     for side in image.sides:
         for colour in COLOURS:
             name = f"{colour} object"
@@ -194,13 +196,13 @@ def _shapes(image: _Image) -> Iterator[Scene]:
                 yield image.asked(question, only[0].shape, "text", only, [name], words)
 
 
-def _towers(image: _Image) -> Iterator[Scene]:
+def _towers(image: _Image) -> Iterator[StrangerScene]:
     for side, up in _tower_of(image):
         question = f"How many blocks high is the {side} tower?"
         yield image.asked(question, str(len(up)), "numeric", up, ["block"], {"thing": "block", "side": side})
 
 
-def _top_colours(image: _Image) -> Iterator[Scene]:
+def _top_colours(image: _Image) -> Iterator[StrangerScene]:
     for side, up in _tower_of(image):
         question, colour = f"What colour is the topmost block of the {side} tower?", up[-1].colour
         yield image.asked(question, colour, "text", up, ["block"], {"thing": "block", "side": side, "colour": colour})
@@ -214,7 +216,7 @@ def _tower_of(image: _Image) -> Iterator[tuple[str, list[Thing]]]:
             yield side, sorted(here, key=lambda thing: -thing.y)
 
 
-KINDS: dict[str, Callable[[_Image], Iterator[Scene]]] = {
+KINDS: dict[str, Callable[[_Image], Iterator[StrangerScene]]] = {
     "count": _counts,
     "count_zero": _counts,
     "count_one": _counts,

@@ -60,7 +60,7 @@ class Thing:
 
 
 @dataclass
-class Scene:
+class StrangerScene:
     """A question about one image, its gold answer, and the objects that decide it."""
 
     record_id: str

@@ -7,7 +7,7 @@ pointed at, one line for each number of wrong points, beside Argos Eq. 3.
 from collections.abc import Callable
 from pathlib import Path
 
-from groundtrace.rewards.pointing_score import Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.pointing_score import PointCounts, PointingSettings, pointing_score
 
 HERE = Path(__file__).parent
 NUMBER = 4
@@ -44,9 +44,9 @@ def panel(title: str, left: float, value: Callable[[int, int], float]) -> list[s
 def svg() -> str:
     """The whole drawing."""
     second = LEFT + WIDTH + 2 * MARGIN
-    ours = panel("ours: s = 0.5, ε = 0.1", LEFT, lambda r, w: pointing_score(Pointed(r, w, NUMBER)))
+    ours = panel("ours: s = 0.5, ε = 0.1", LEFT, lambda r, w: pointing_score(PointCounts(r, w, NUMBER)))
     paper = PointingSettings(first_share=1.0, wrong_cost=0.0)
-    eq3 = panel("Argos Eq. 3", second, lambda r, w: pointing_score(Pointed(r, w, NUMBER), paper))
+    eq3 = panel("Argos Eq. 3", second, lambda r, w: pointing_score(PointCounts(r, w, NUMBER), paper))
     below = TOP + HEIGHT + 34
     axis = [
         f'<text x="{left + WIDTH / 2}" y="{below}" text-anchor="middle" {FONT}>targets pointed at, of {NUMBER}</text>'

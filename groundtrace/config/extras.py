@@ -16,8 +16,8 @@ def require_extra(extra: str, what: str, *modules: str) -> None:
     """
     for module in modules:
         if not _is_installed(module):
-            said = f"{what} needs the extra {extra}: pip install 'groundtrace[{extra}]'"
-            raise MissingExtra(f"{said} (there is no module {module})", name=module)
+            message = f"{what} needs the extra {extra}: pip install 'groundtrace[{extra}]'"
+            raise MissingExtra(f"{message} (there is no module {module})", name=module)
 
 
 def _is_installed(module: str) -> bool:

@@ -22,7 +22,7 @@ PLAIN = ("integer", "number", "text", "true or false", "list (text)")
 
 
 @dataclass(frozen=True)
-class Key:
+class ConfigKey:
     """One key: its type in words, its default as TOML ("" if it has none), and its meaning."""
 
     name: str
@@ -33,7 +33,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Section:
+class ConfigSection:
     """One section: its dotted path ("" for the top), its purpose, its keys, and its default entries.
 
     A section has entries if its names are the user's own.
@@ -41,8 +41,8 @@ class Section:
 
     path: str
     text: str
-    keys: tuple[Key, ...]
-    entries: tuple["Section", ...] = ()
+    keys: tuple[ConfigKey, ...]
+    entries: tuple["ConfigSection", ...] = ()
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
@@ -74,15 +74,15 @@ def commented_defaults(cls: type) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]:
+def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
     """The sections of a config class, each before those below it.
 
     ``holder`` is the default instance of the section, if it is not simply one of its class.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
-    keys: list[Key] = []
-    below: list[Section] = []
+    keys: list[ConfigKey] = []
+    below: list[ConfigSection] = []
     for field in dataclasses.fields(cls):
         place = f"{path}.{field.name}".removeprefix(".")
         metadata = getattr(annotated[field.name], "__metadata__", ())
@@ -97,21 +97,21 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[Section]
         else:
             required = default is dataclasses.MISSING
             shown = "" if required or default is None else json.dumps(default, ensure_ascii=False)
-            keys.append(Key(field.name, _takes(takes, shape.get("$defs", {})), shown, meaning, required))
-    yield Section(path, _prose(cls), tuple(keys))
+            keys.append(ConfigKey(field.name, _takes(takes, shape.get("$defs", {})), shown, meaning, required))
+    yield ConfigSection(path, _prose(cls), tuple(keys))
     yield from below
 
 
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
-) -> Iterator[Section]:
+) -> Iterator[ConfigSection]:
     """The section of a mapping from names to settings, or to single values."""
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())
         text += f" Its keys are among {', '.join(f'`{name}`' for name in known)}." if known else ""
-        entry = tuple(Key(name, "", json.dumps(value, ensure_ascii=False), "") for name, value in default.items())
-        yield Section(place, text.strip(), (), (Section(place, "", entry),) if entry else ())
+        entry = tuple(ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "") for name, value in default.items())
+        yield ConfigSection(place, text.strip(), (), (ConfigSection(place, "", entry),) if entry else ())
         return
     first, *rest = sections(section, f"{place}.NAME")
     entries = tuple(_entry(f"{place}.{name}", entry) for name, entry in default.items())
@@ -119,15 +119,15 @@ def _named(
     yield from rest
 
 
-def _entry(path: str, settings: Any) -> Section:
+def _entry(path: str, settings: Any) -> ConfigSection:
     """A default entry, with only the values that differ from the class's own defaults."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
-        Key(name, "", json.dumps(value, ensure_ascii=False), "")
+        ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "")
         for name, (value, default) in values.items()
         if value != default
     )
-    return Section(path, "", tuple(keys))
+    return ConfigSection(path, "", tuple(keys))
 
 
 def _takes(shape: Mapping[str, Any], shapes: Mapping[str, Any]) -> str:
@@ -158,13 +158,13 @@ def _prose(cls: type) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
 
 
-def _row(key: Key) -> str:
+def _row(key: ConfigKey) -> str:
     default = f"`{key.default}`" if key.default else "*required*" if key.required else "*left out*"
     cells = (f"`{key.name}`", key.takes, default, key.meaning)
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _toml_section(section: Section) -> str:
+def _toml_section(section: ConfigSection) -> str:
     """A section of TOML; one whose name is the user's own is commented out, above its default entries."""
     named = ".NAME" in section.path
     lines = [line for paragraph in section.text.split("\n\n") for line in _comment(paragraph)]
@@ -173,15 +173,15 @@ def _toml_section(section: Section) -> str:
     for key in section.keys:
         off = "# " if named or key.required or not key.default else ""
         takes = "" if key.default and key.takes in PLAIN else f"({key.takes})".replace("`", "")
-        line, said = f"{off}{key.name} = {key.default or '…'}", " ".join(filter(None, [key.meaning, takes]))
-        whole = f"{line}  # {said}" if said else line
-        lines += [whole] if len(whole) <= LINE_CHARS else [*_comment(said), line]
+        line, comment = f"{off}{key.name} = {key.default or '…'}", " ".join(filter(None, [key.meaning, takes]))
+        whole = f"{line}  # {comment}" if comment else line
+        lines += [whole] if len(whole) <= LINE_CHARS else [*_comment(comment), line]
     if section.entries:
         lines += [*([""] if named else []), "\n\n".join(map(_toml_entry, section.entries))]
     return "\n".join(lines)
 
 
-def _toml_entry(entry: Section) -> str:
+def _toml_entry(entry: ConfigSection) -> str:
     return "\n".join([f"[{entry.path}]", *(f"{key.name} = {key.default}" for key in entry.keys)])
 
 

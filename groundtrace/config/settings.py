@@ -70,7 +70,7 @@ class OneOf:
 
 
 @dataclasses.dataclass(frozen=True)
-class Named:
+class PartName:
     """The annotation of a part's name in a registry (:mod:`groundtrace.schemas.registry`), or its ``module:NAME``.
 
     ``or_empty`` also allows "", for no part.
@@ -290,8 +290,8 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
         return _unknown(key, _fields_at(cls, place[:-1]))
     if found["type"] == "value_error":
         raised = found.get("ctx", {})["error"]
-        said = str(raised)
-        return said if isinstance(raised, ConfigError) else _own_message(key, said, _fields_at(cls, place))
+        message = str(raised)
+        return message if isinstance(raised, ConfigError) else _own_message(key, message, _fields_at(cls, place))
     expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
     expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
     return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
@@ -301,8 +301,8 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
     """The meaning of the key at that place, from its annotation; "" if it has none."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
-    said = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
-    return f": {said[-1]}" if said else ""
+    meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
+    return f": {meanings[-1]}" if meanings else ""
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:

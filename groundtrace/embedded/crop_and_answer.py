@@ -20,17 +20,17 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
     """An answer from a jittered view, with a box around each object that it is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
-        return _said("I cannot read this question or this picture.", CANNOT_READ)
+        return _response("I cannot read this question or this picture.", CANNOT_READ)
     boxes = ", ".join(format_box(Box(shape.label, *shape.box_px)) for shape in reading.evidence)
-    return _said(f"{f'I find {boxes}. ' if boxes else ''}{reading.reason}", reading.answer)
+    return _response(f"{f'I find {boxes}. ' if boxes else ''}{reading.reason}", reading.answer)
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """An answer without boxes from a jittered view of the whole image."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
-        return _said("I cannot read this question or this picture.", CANNOT_READ)
-    return _said(reading.reason, reading.answer)
+        return _response("I cannot read this question or this picture.", CANNOT_READ)
+    return _response(reading.reason, reading.answer)
 
 
 def is_one_image(prompt: RenderedPrompt) -> bool:
@@ -38,5 +38,5 @@ def is_one_image(prompt: RenderedPrompt) -> bool:
     return prompt.name.startswith(f"{CROPS_PROMPT}.") and prompt.variable("hint").startswith(ONE_IMAGE)
 
 
-def _said(reasoning: str, answer: str) -> str:
+def _response(reasoning: str, answer: str) -> str:
     return f"<think>{reasoning}</think>\n<answer>{answer}</answer>"

@@ -11,7 +11,7 @@ import numpy as np
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
 from groundtrace.embedded.sight.answer import MAX_LABELS, relevant_labels
 from groundtrace.embedded.sight.query import nouns_of
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 from groundtrace.grading.responses.response import format_box
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.schemas.geometry import Box
@@ -53,7 +53,7 @@ def _cannot_read() -> str:
     return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
 
 
-def _named_box(shape: Shape) -> str:
+def _named_box(shape: FoundShape) -> str:
     return f"the {shape.label} {format_box(Box(shape.label, *shape.box_px))}"
 
 

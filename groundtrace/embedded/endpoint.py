@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from groundtrace.embedded import dual_stream, judged
+from groundtrace.embedded import dual_stream, judge_think_answer
 from groundtrace.embedded.crop_and_answer import (
     answer_with_crops,
     attempt_with_boxes,
@@ -36,8 +36,8 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.vision.lru_cache import LruCache
 from groundtrace.vision.media import MediaStore
-from groundtrace.vision.recent import Recent
 
 ENGINE_REVISION = "6"
 _SCENES_KEPT = 256
@@ -58,7 +58,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "judge_reasoning": judge_reasoning,
         "rubric_candidates": candidate_rubrics,
         "rubric_judge": judge_rubrics,
-        **judged.HANDLERS,
+        **judge_think_answer.HANDLERS,
         **dual_stream.HANDLERS,
     },
     "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
@@ -79,7 +79,7 @@ class ClassicalEndpoint:
         self.settings = settings
         self._media = media
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
-        self._scenes: Recent[Scene] = Recent(_SCENES_KEPT)
+        self._scenes: LruCache[Scene] = LruCache(_SCENES_KEPT)
 
     @property
     def revision(self) -> str:

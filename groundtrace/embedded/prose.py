@@ -93,37 +93,37 @@ _ABSENT = re.compile(
 
 
 @dataclass(frozen=True)
-class Judged:
+class SupportVerdict:
     """Whether the reasoning supports its answer: True, False, or None if the judge cannot tell; and the reason."""
 
     supports: bool | None
     reason: str
 
 
-def judged(reasoning: str, question: Question) -> Judged:
+def judged(reasoning: str, question: Question) -> SupportVerdict:
     """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
     text = "".join(parts_of(reasoning))
-    said = contradiction(text, question)
-    if said is not None:
-        return Judged(False, f"the reasoning says: {said}")
-    reader = _Reader(reasoning, text, question)
+    reason = contradiction(text, question)
+    if reason is not None:
+        return SupportVerdict(False, f"the reasoning says: {reason}")
+    reader = _ReasoningReader(reasoning, text, question)
     fault = reader.against()
     if fault is not None:
-        return Judged(False, fault)
+        return SupportVerdict(False, fault)
     lacking = unreadable(reasoning, question) or reader.unread or ends_on_another(text, question)
     if lacking is not None:
-        return Judged(None, lacking)
-    concluded = [each.said for each in conclusions(text, question) if each.right] + reader.agreeing
-    concluded += [each.said for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
+        return SupportVerdict(None, lacking)
+    concluded = [each.text for each in conclusions(text, question) if each.right] + reader.agreeing
+    concluded += [each.text for part in CLAUSE.split(text) for each in conclusions(part, question) if each.right]
     if concluded:
-        return Judged(True, f"the reasoning says: {concluded[-1].strip()}")
+        return SupportVerdict(True, f"the reasoning says: {concluded[-1].strip()}")
     if reader.labels and _is_shown(text, question, reader.labels.total()):
-        return Judged(True, "it answers by what it points at")
-    said = "no conclusion is stated, and nothing is pointed at that shows the answer"
+        return SupportVerdict(True, "it answers by what it points at")
+    reason = "no conclusion is stated, and nothing is pointed at that shows the answer"
     counts = read_numerals(question.answer).single is not None and counted_phrase(question.question) is not None
-    return Judged(False if counts and not reader.labels else None, said)
+    return SupportVerdict(False if counts and not reader.labels else None, reason)
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
@@ -137,7 +137,7 @@ def _is_shown(text: str, question: Question, places: int) -> bool:
     return bool(words_of(answer)) and frozenset(words_of(answer)) <= frozenset(words_of(text))
 
 
-class _Reader:
+class _ReasoningReader:
     """Compares the clauses of a reasoning with its evidence and its answer."""
 
     def __init__(self, reasoning: str, text: str, question: Question) -> None:
@@ -188,26 +188,26 @@ class _Reader:
 
     def _clause(self, clause: str) -> str | None:
         clause = _FAILS_TO.sub("not", _NO_DOUBT.sub(" ", clause))
-        words, said = re.findall(r"[^\W\d_]+|\d+", clause), clause.strip()
+        words, quoted = re.findall(r"[^\W\d_]+|\d+", clause), clause.strip()
         try:
             side = None if self._side is None else side_of_statement(clause)
             if self._side is None and self._number is not None and takes_back(clause, self._number):
-                return f"{_TAKEN_BACK}: {said}"
+                return f"{_TAKEN_BACK}: {quoted}"
         except BothSidesError:
-            self.unread = f"both sides are taken: {said!r:.80}"
+            self.unread = f"both sides are taken: {quoted!r:.80}"
             return None
         if side is not None:
-            self.agreeing += [said] if side == self._side else []
-            return None if side == self._side else f"it says: {said}"
+            self.agreeing += [quoted] if side == self._side else []
+            return None if side == self._side else f"it says: {quoted}"
         if self._side is not None and _VERDICT_ON.search(clause):
-            self.unread = self.unread or f"its verdict cannot be told: {said!r:.80}"
+            self.unread = self.unread or f"its verdict cannot be told: {quoted!r:.80}"
             return None
         if (
             self._number == 0
             and [n.value for n in read_numerals(clause).numerals] == [0]
             and self._names_a_thing(words)
         ):
-            self.agreeing += [] if self.labels else [said]
+            self.agreeing += [] if self.labels else [quoted]
             return None
         denies = sum(word in NEGATIONS for word in words) % 2 or _DENIES.search(clause)
         return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
@@ -263,8 +263,8 @@ class _Reader:
         colour = colour_word(self._question.answer.strip().casefold())
         if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
             return None
-        said = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
-        other = next((each for each in said if each is not None and each != colour), None)
+        named = (colour_word(match["colour"]) for match in _PAINTED.finditer(sentence))
+        other = next((each for each in named if each is not None and each != colour), None)
         return None if other is None else f"it says another colour: {sentence.strip()}"
 
     def _names_a_thing(self, words: Sequence[str]) -> bool:
@@ -328,14 +328,14 @@ class _Reader:
             )
         for label, number in self.labels.items():
             words = frozenset(label.split())
-            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.said))]
+            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
             if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
-                return f"{number} are pointed at, where it says: {stated[-1].said}"
+                return f"{number} are pointed at, where it says: {stated[-1].text}"
         return None
 
-    def _number_of(self, said: str) -> int | None:
+    def _number_of(self, text: str) -> int | None:
         """How many objects with the label at the beginning or end of a phrase are pointed at; None if none are."""
-        words = words_of(said)
+        words = words_of(text)
         for label, number in self.labels.items():
             parts = tuple(label.split())
             if parts and (words[: len(parts)] == parts or words[-len(parts) :] == parts):

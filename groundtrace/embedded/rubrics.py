@@ -17,11 +17,11 @@ import numpy as np
 
 from groundtrace.embedded.judge import answered
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
-from groundtrace.embedded.sight.answer import Reading, walls_of
+from groundtrace.embedded.sight.answer import SightAnswer, walls_of
 from groundtrace.embedded.sight.claims import Claim, read_claims, read_nouns
 from groundtrace.embedded.sight.labels import Noun, read_label
 from groundtrace.embedded.sight.query import AttributeQuery, CountQuery, Query, nouns_of
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 from groundtrace.grading.answers.numerals import read_numerals
 from groundtrace.grading.answers.polarity import polarity
 from groundtrace.grading.responses.conclusions import conclusions
@@ -74,12 +74,12 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _AttemptEvidence:
     """An attempt, with what the engine sees in the image."""
 
     prompt: RenderedPrompt
     scene: Scene
-    shapes: Sequence[Shape]
+    shapes: Sequence[FoundShape]
     response: Response
     prose: str
 
@@ -98,7 +98,7 @@ class _Seen:
     def groups(self) -> list[bool]:
         """For each statement such as "2 of the 3 towers", whether the engine finds the same; empty if it finds none."""
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
-        return [] if seen is None else [said.group() == seen.group() for said in _OF_GROUPS.finditer(self.prose)]
+        return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
@@ -111,7 +111,7 @@ class _Seen:
         return question_of(self.prompt)
 
     @cached_property
-    def reading(self) -> Reading | None:
+    def reading(self) -> SightAnswer | None:
         """The engine's own answer; None if it cannot read the question or the image."""
         return read_scene(self.prompt, self.scene, list(self.shapes))
 
@@ -136,7 +136,7 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Applicability and score of each rubric in the prompt; unknown rubrics are not applicable."""
     attempt = prompt.variable("attempt")
-    seen = _Seen(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
+    seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
     scores = []
     for rubric in json.loads(prompt.variable("rubrics")):
         value = _score(rubric["id"], seen)
@@ -157,7 +157,7 @@ def _prose(attempt: str) -> str:
     return _SECTION.sub("\n", attempt)
 
 
-def _score(rubric: str, seen: _Seen) -> bool | None:
+def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
     """Whether the rubric is met; None if it does not apply, or the engine cannot judge it."""
     match rubric:
         case "one_final_part":
@@ -179,13 +179,13 @@ def _score(rubric: str, seen: _Seen) -> bool | None:
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
     """Whether an answer is a number, or a yes or no, if the gold answer is; None if the gold answer is neither."""
-    said = "" if answer is None else answer
+    text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
-        return read_numerals(said).single is not None
-    return None if polarity(gold) is None else polarity(said) is not None
+        return read_numerals(text).single is not None
+    return None if polarity(gold) is None else polarity(text) is not None
 
 
-def _concludes(seen: _Seen) -> bool:
+def _concludes(seen: _AttemptEvidence) -> bool:
     """Whether the answer is the reasoning's stated conclusion or, without one, its last count or number of places."""
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
@@ -196,19 +196,19 @@ def _concludes(seen: _Seen) -> bool:
     if not isinstance(seen.query, CountQuery):
         return False
     noun, touch = seen.query.noun, seen.query.touch
-    told = [c.amount.n for c in seen.claims if c.amount and c.is_number and (c.noun, c.touch) == (noun, touch)]
+    counts = [c.amount.n for c in seen.claims if c.amount and c.is_number and (c.noun, c.touch) == (noun, touch)]
     places = {(x, y) for _, x, y in seen.places}
-    return predicted == str(told[-1] if told else len(places)) and bool(told or places)
+    return predicted == str(counts[-1] if counts else len(places)) and bool(counts or places)
 
 
-def _is_present(seen: _Seen) -> bool:
+def _is_present(seen: _AttemptEvidence) -> bool:
     named = [noun is not None and any(map(noun.matches, seen.shapes)) for noun, _, _ in seen.places]
     named += [claim.named_rightly(seen.shapes, seen.walls) for claim in seen.claims]
     says_something = seen.places or seen.groups or any(_says_something(claim, seen) for claim in seen.claims)
     return bool(says_something) and all(named)
 
 
-def _says_something(claim: Claim, seen: _Seen) -> bool:
+def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
     """Whether a claim could be wrong about what is asked. It is always safe to state that an unrelated object is
     missing, or that there are "things", without a number.
     """
@@ -222,22 +222,22 @@ def _is_exact(claim: Claim) -> bool:
     return claim.is_number or not claim.noun.is_general
 
 
-def _is_grounded(seen: _Seen) -> bool:
+def _is_grounded(seen: _AttemptEvidence) -> bool:
     """Whether places and counts (for a question about appearance all claims) match the image, and one is on topic."""
     about_looks = isinstance(seen.query, AttributeQuery)
-    told = [claim for claim in seen.claims if claim.amount is not None or about_looks]
-    numbers = [claim for claim in told if claim.is_number or about_looks]
+    stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
+    numbers = [claim for claim in stated if claim.is_number or about_looks]
     rests_on = any(noun is not None and seen.asks_for(noun) for noun, _, _ in seen.places) or bool(seen.groups)
     rests_on |= any(seen.asks_for(claim.noun) and _says_something(claim, seen) for claim in numbers)
     return (
         rests_on
         and all(_on_object(noun, x, y, seen.shapes) for noun, x, y in seen.places)
-        and all(claim.holds(seen.shapes, seen.walls) for claim in told)
+        and all(claim.holds(seen.shapes, seen.walls) for claim in stated)
         and all(seen.groups)
     )
 
 
-def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[Shape]) -> bool:
+def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShape]) -> bool:
     """Whether the position is within the box of an object of the noun."""
     for shape in shapes:
         x1, y1, x2, y2 = shape.box_px
@@ -246,7 +246,7 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[Shape]) -
     return False
 
 
-def _is_on_target(seen: _Seen) -> bool | None:
+def _is_on_target(seen: _AttemptEvidence) -> bool | None:
     """Whether all places are of a class that the question asks for, or one claim if there are no places; None if the
     engine knows no noun of the question."""
     if not seen.wanted:

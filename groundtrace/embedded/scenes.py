@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from groundtrace.embedded.sight.answer import Reading, answer, relevant_labels
+from groundtrace.embedded.sight.answer import SightAnswer, answer, relevant_labels
 from groundtrace.embedded.sight.by_colour import find_shapes
 from groundtrace.embedded.sight.by_edges import Detection, detect_all
 from groundtrace.embedded.sight.language import read_question
@@ -20,7 +20,7 @@ from groundtrace.embedded.sight.layout import find_panels
 from groundtrace.embedded.sight.names import read_name
 from groundtrace.embedded.sight.query import Query
 from groundtrace.embedded.sight.segment import segment
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 from groundtrace.embedded.sight.view import coarse_view
 from groundtrace.grading.responses.response import format_point
 from groundtrace.inference.errors import CallError, Failure
@@ -50,7 +50,7 @@ class Scene:
         return None if self._load is None else self._load()
 
     @functools.cached_property
-    def _shapes(self) -> list[Shape] | None:
+    def _shapes(self) -> list[FoundShape] | None:
         pixels = self.pixels
         return None if pixels is None else find_shapes(pixels)
 
@@ -72,7 +72,7 @@ class Scene:
         return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
 
     @property
-    def shapes(self) -> list[Shape] | None:
+    def shapes(self) -> list[FoundShape] | None:
         """The shapes that colour clustering finds; None if the image does not consist of flat shapes."""
         with self._lock:
             return self._shapes
@@ -83,7 +83,7 @@ class Scene:
         with self._lock:
             return self._detections
 
-    def seen_as(self, rng: np.random.Generator, strength: float) -> list[Shape] | None:
+    def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
         """The shapes in a jittered view, in pixels of the original; at strength 0 those of the image itself."""
         pixels = self.pixels if strength else None
         if pixels is None:
@@ -93,7 +93,7 @@ class Scene:
         return None if shapes is None else [shape.scaled(1 / scale) for shape in shapes]
 
 
-def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[Shape] | None) -> Reading | None:
+def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
     """The engine's answer to the prompt's question; None if it cannot read the question or the image."""
     query = question_of(prompt)
     if query is None or shapes is None:
@@ -200,7 +200,9 @@ def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
     return encode_mask(left, top, segment(pixels, (x1, y1, x2, y2))[top:bottom, left:right])
 
 
-def _response(reading: Reading | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find") -> str:
+def _response(
+    reading: SightAnswer | None, places: list[tuple[str, tuple[float, float]]], opening: str = "I find"
+) -> str:
     if reading is None:
         return f"<think>I cannot read this question or this picture.</think>\n<answer>{CANNOT_READ}</answer>"
     pointed = ", ".join(format_point(Point(label, x, y)) for label, (x, y) in places)

@@ -127,10 +127,10 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
     for place in unknown:
         before, behind = tokens[place - 1] if place else "", tokens[place + 1 : place + 3]
         leads_on = behind[:1] and behind[0][0].isalpha() and is_known(behind[0])
-        said_to_be = before in ("is", "are", "was", "were") or (before in ("a", "an") and not leads_on)
-        said_to_be = said_to_be and not about and "§" not in behind
+        is_predicate = before in ("is", "are", "was", "were") or (before in ("a", "an") and not leads_on)
+        is_predicate = is_predicate and not about and "§" not in behind
         counted = before.isdigit() or read_numerals(before).single is not None
-        if not is_wordlike(tokens[place]) or counted or said_to_be or before in ("my", "your", "his", "her", "their"):
+        if not is_wordlike(tokens[place]) or counted or is_predicate or before in ("my", "your", "his", "her", "their"):
             return f"the word {tokens[place]!r} is beyond it"
     anchors = own - PARTICLES - {"are", "there", "image", "yes", "no", "answer", "how", "many"}
     anchored = about or any(
@@ -143,12 +143,12 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 def _flips(text: str) -> str | None:
     """A message if a number is replaced by another too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
-    said: list[Fraction] = []
+    values: list[Fraction] = []
     for sentence in SENTENCE.findall(text):
         numbers = read_numerals(sentence).numerals
         if numbers and _FLIPS.search(sentence):
-            said.append(numbers[-1].value)
-    changes = sum(before != after for before, after in itertools.pairwise(said))
+            values.append(numbers[-1].value)
+    changes = sum(before != after for before, after in itertools.pairwise(values))
     return "it does not make up its mind" if changes > MAX_FLIPS else None
 
 
@@ -184,7 +184,7 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
     """A message if the last question names another number ("5?"), and no text after it gives the answer; else None."""
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []
-    others = any(each.value != answer for said in asked for each in read_numerals(said).numerals)
+    others = any(each.value != answer for written in asked for each in read_numerals(written).numerals)
     if not others or re.search(r"\bno\b", after, re.IGNORECASE):
         return None
     after = re.sub(r"\bone of(?: the| these)? \w+", " ", after, flags=re.IGNORECASE)
@@ -205,9 +205,13 @@ def ends_on_another(text: str, question: Question) -> str | None:
     last = sentences[-1].casefold()
     if HYPOTHETICAL.search(last):
         return None
-    said = read_numerals(last).numerals
-    ends = said and re.search(r"(?:\d|[a-z]{3,})\W*$", last) and read_numerals(last.split()[-1]).single is not None
-    if ends and all(each.value != answer.value for each in said) and not NEGATIONS & {*re.findall(r"[^\W\d_]+", last)}:
+    numerals = read_numerals(last).numerals
+    ends = numerals and re.search(r"(?:\d|[a-z]{3,})\W*$", last) and read_numerals(last.split()[-1]).single is not None
+    if (
+        ends
+        and all(each.value != answer.value for each in numerals)
+        and not NEGATIONS & {*re.findall(r"[^\W\d_]+", last)}
+    ):
         return f"it ends on another number: {last!r:.80}"
     return None
 

@@ -65,12 +65,12 @@ def instruction(question: Question, form: str = POINTS) -> str:
     The latter is there only if coordinates are asked for and the image or frame is ambiguous. Raises KeyError for an
     unknown form.
     """
-    said = [INSTRUCTIONS[form]]
+    parts = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
-        said += image_hints(question)
+        parts += image_hints(question)
     if form == POINTS and any(medium.frames for medium in question.media):
-        said.append(CLIP_INSTRUCTION)
-    return " ".join(said)
+        parts.append(CLIP_INSTRUCTION)
+    return " ".join(parts)
 
 
 def user_text(question: Question, form: str = POINTS) -> str:

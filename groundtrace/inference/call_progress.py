@@ -3,7 +3,7 @@
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
-from groundtrace.inference.cache.replies import Kept
+from groundtrace.inference.cache.replies import CachedReply
 from groundtrace.inference.endpoint import Endpoint
 from groundtrace.inference.flow.budget import Cost
 from groundtrace.inference.flow.in_flight import stage_of_call
@@ -26,7 +26,7 @@ class CallInProgress:
     sampling: Sampling
     continuation: Continuation | None
     keys: tuple[str, ...]
-    have: dict[str, Kept]
+    have: dict[str, CachedReply]
     sent: set[str] = field(default_factory=set)
     replies: list[Reply] = field(default_factory=list)
 

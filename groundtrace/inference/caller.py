@@ -10,7 +10,7 @@ from groundtrace.schemas.records import Call
 
 
 @dataclass(frozen=True)
-class Answered:
+class CallResult:
     """The samples of one call in order, and the record of the call for lineage and ledger."""
 
     completions: tuple[Completion, ...]
@@ -35,7 +35,7 @@ class Caller(Protocol):
         *,
         continuation: Continuation | None = None,
         repair: bool = False,
-    ) -> Answered:
+    ) -> CallResult:
         """See :meth:`groundtrace.inference.models.Models.generate`."""
         ...
 

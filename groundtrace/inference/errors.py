@@ -145,8 +145,8 @@ def stop_in(text: str) -> RunStopped | None:
     _, found, rest = text.partition(_STOPPED)
     while found:
         try:
-            said, _ = json.JSONDecoder().raw_decode(rest)
-            return RunStopped(_WHERE.sub("", said["message"]), bool(said["resumable"]))
+            fields, _ = json.JSONDecoder().raw_decode(rest)
+            return RunStopped(_WHERE.sub("", fields["message"]), bool(fields["resumable"]))
         except (ValueError, TypeError, KeyError):  # the text contains the words by chance
             _, found, rest = rest.partition(_STOPPED)
     return None

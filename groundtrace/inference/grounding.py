@@ -40,7 +40,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T_co]):
+class ParsedPointing(Generic[T_co]):
     """The points or boxes that a reply gives for a label.
 
     ``called`` is the reply's own name for the object, if that is another word or a wider one, such as "sofa" for a

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any
 
 from groundtrace.inference.cache.neighbours import Neighbours
-from groundtrace.inference.cache.replies import MEMORY, CacheEntry, Kept
+from groundtrace.inference.cache.replies import MEMORY, CachedReply, CacheEntry
 from groundtrace.inference.cache.shared import open_cache
 from groundtrace.inference.call_progress import CallInProgress, cost_of
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.endpoint import Endpoint, kind_of, open_endpoint
 from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.flow.allowance import Allowance, allowed_by
 from groundtrace.inference.flow.breaker import Breaker
-from groundtrace.inference.flow.claims import Claiming
+from groundtrace.inference.flow.claims import RequestClaims
 from groundtrace.inference.flow.guard import CallWatcher, guarded_by
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.quota import Quotas
@@ -47,7 +47,7 @@ KEEPING_S = 0.2
 class _Flight:
     """A sample in flight, and the token budget of its request."""
 
-    future: "asyncio.Future[Kept]"
+    future: "asyncio.Future[CachedReply]"
     max_tokens: int
 
 
@@ -63,7 +63,7 @@ class Models:
         self._watch = Watch(settings, self.endpoint) if settings.notes else None
         cache = settings.cache_path if cached else MEMORY
         self._cache = open_cache(cache, settings.storage)
-        self._claiming = Claiming(self._cache)
+        self._claiming = RequestClaims(self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
         self._quotas = Quotas(cache, settings.storage)
         self._endpoints: dict[str, Endpoint] = {}
@@ -122,7 +122,7 @@ class Models:
         *,
         continuation: Continuation | None = None,
         repair: bool = False,
-    ) -> Answered:
+    ) -> CallResult:
         """Returns ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
         With a ``continuation`` they hold its log-probabilities instead; ``repair`` marks the call in the ledger. Raises
@@ -141,9 +141,9 @@ class Models:
             error.call = asked.call(int(repair))
             raise
         completions = tuple(asked.have[key].completion for key in keys)
-        return Answered(completions, asked.call(int(repair)))
+        return CallResult(completions, asked.call(int(repair)))
 
-    def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, Kept]:
+    def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """The cached replies, by key; ``keys`` maps each key to the key before ``fresh_key``. Replies that only a
         neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
@@ -183,7 +183,7 @@ class Models:
 
     def _ask(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
-    ) -> Coroutine[Any, Any, dict[str, Kept]]:
+    ) -> Coroutine[Any, Any, dict[str, CachedReply]]:
         """Register these samples as in flight at once, so that other calls join; returns the coroutine that sends the
         request."""
         loop = asyncio.get_running_loop()
@@ -193,7 +193,7 @@ class Models:
 
     async def _send(
         self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int, flights: dict[str, _Flight]
-    ) -> dict[str, Kept]:
+    ) -> dict[str, CachedReply]:
         """Send the request, unless another process has sent it; pass the replies to the calls that joined."""
         keys = [asked.keys[index] for index in indices]
         try:
@@ -230,10 +230,12 @@ class Models:
         finally:
             self._requesting.discard(task)
 
-    async def _request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, Kept]:
+    async def _request(
+        self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
+    ) -> dict[str, CachedReply]:
         """Request the samples of these indices, and cache them as they arrive."""
         wanted = [asked.keys[index] for index in indices]
-        stored: dict[str, Kept] = {}
+        stored: dict[str, CachedReply] = {}
         noted: list[Reply] = []
 
         def arrived(first: int, part: Reply) -> None:
@@ -256,9 +258,9 @@ class Models:
         asked: CallInProgress,
         wanted: Sequence[str],
         request: Request,
-        stored: dict[str, Kept],
+        stored: dict[str, CachedReply],
         noted: list[Reply],
-    ) -> dict[str, Kept]:
+    ) -> dict[str, CachedReply]:
         """Returns the samples of the server, which are then cached.
 
         If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
@@ -329,8 +331,13 @@ class Models:
         self._watch.notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
 
     def _keep(
-        self, asked: CallInProgress, wanted: Sequence[str], reply: Reply, max_tokens: int, stored: dict[str, Kept]
-    ) -> dict[str, Kept]:
+        self,
+        asked: CallInProgress,
+        wanted: Sequence[str],
+        reply: Reply,
+        max_tokens: int,
+        stored: dict[str, CachedReply],
+    ) -> dict[str, CachedReply]:
         """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
         ``arrived``. A truncated sample that they replace counts as wasted.
 
@@ -345,7 +352,9 @@ class Models:
             stored.update(self._store(asked, wanted, reply, max_tokens))
         return {key: stored[key] for key in came}
 
-    def _store(self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int) -> dict[str, Kept]:
+    def _store(
+        self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
+    ) -> dict[str, CachedReply]:
         """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
 
         This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.
@@ -400,7 +409,7 @@ def _shares(total: int, count: int) -> list[int]:
     return [(total + count - 1 - index) // count for index in range(count)]
 
 
-async def _joined(future: "asyncio.Future[Kept]") -> Kept:
+async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:
     """The sample that another call requested; raises its error without the usage, which counts for that call."""
     try:
         return await asyncio.shield(future)

@@ -2,7 +2,7 @@
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.caller import Caller
-from groundtrace.inference.grounding import Reading
+from groundtrace.inference.grounding import ParsedPointing
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import ask_for, whole
 from groundtrace.schemas.geometry import Box, Point
@@ -11,7 +11,7 @@ from groundtrace.schemas.records import MediaRef
 
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> Reading[Point]:
+) -> ParsedPointing[Point]:
     """The points of an entity in an image (or a video frame) of the medium, in pixels of the original.
 
     Raises CallError, and BadReply for an entity that cannot be named in a prompt or a reply that cannot be parsed.
@@ -26,7 +26,7 @@ async def points_of(
 
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
-) -> Reading[Box]:
+) -> ParsedPointing[Box]:
     """The boxes of a label; as :func:`points_of`."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from groundtrace.inference.endpoint import kind_of
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.inference.flow.breaker import LOOK_TIMEOUT_S
+from groundtrace.inference.flow.breaker import SHORT_CHECK_TIMEOUT_S
 from groundtrace.inference.flow.checking import (
     CHECK_RETRIES,
     CHECK_TIMEOUT_S,
@@ -33,21 +33,21 @@ class NotServed(UserError):
     ``can_wait``: whether the only fault is a server that is down, so that nothing has to be changed.
     """
 
-    def __init__(self, said: str, can_wait: bool) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, can_wait: bool) -> None:
+        super().__init__(message)
         self.can_wait = can_wait
 
 
 @dataclass(frozen=True)
 class Health:
-    """The result of checking an endpoint. ``fault``: the error that keeps it from serving, or None; ``said``: a message
+    """The result of checking an endpoint. ``fault``: the error that keeps it from serving, or None; ``message``: one
     with the fault and what to do about it.
     """
 
     name: str
     roles: tuple[str, ...]
     fault: CallError | None = None
-    said: str = ""
+    message: str = ""
 
     @property
     def is_away(self) -> bool:
@@ -64,8 +64,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     for name, roles in _played(models.settings, asks).items():
         settings = models.settings.endpoint(roles[0])
         if kind_of(settings.kind).server:
-            said = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
-            raise NotServed(f"{described(name, roles, settings)}: {said} openai with its URL", can_wait=False)
+            message = f"only a run starts a server for the kind {settings.kind}: start it yourself, and use the kind"
+            raise NotServed(f"{described(name, roles, settings)}: {message} openai with its URL", can_wait=False)
         try:
             models.endpoint(roles[0])
         except ValueError as error:  # such as a key that is not there
@@ -74,8 +74,8 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
     names = {each.name for each in faulty}
     served = {role for name, roles in _played(models.settings, asks).items() for role in roles if name not in names}
     changes = await asyncio.to_thread(unfit_for, models.settings, [ask for ask in asks if ask.role in served], where)
-    changes += [each.said for each in faulty if not each.is_away]
-    lines = [*changes, *(each.said for each in faulty if each.is_away)]
+    changes += [each.message for each in faulty if not each.is_away]
+    lines = [*changes, *(each.message for each in faulty if each.is_away)]
     if lines:
         raise NotServed(printable(" ".join("; and ".join(lines).split())), can_wait=not changes)
 
@@ -101,23 +101,23 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 
 
 async def healths(
-    models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = LOOK_TIMEOUT_S
+    models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
     """Check each endpoint of the roles in ``asks`` at once. ``timeout_s`` does not limit the loading of a model."""
 
-    async def look(name: str, roles: tuple[str, ...]) -> Health:
+    async def check(name: str, roles: tuple[str, ...]) -> Health:
         settings, breaker = models.settings.endpoint(roles[0]), models.breaker(roles[0])
         if breaker is not None:
-            fault = await breaker.look(retries, timeout_s)
+            fault = await breaker.check(retries, timeout_s)
         else:
             bound_s = None if kind_of(settings.kind).in_process else timeout_s
             fault = await checked(models.endpoint(roles[0]).check, retries, bound_s)
         health = Health(name, roles, fault)
         if fault is None or not (health.is_away or will_not_serve(settings, fault)):
             return Health(name, roles)
-        return replace(health, said=what_to_do(name, roles, settings, fault, where))
+        return replace(health, message=what_to_do(name, roles, settings, fault, where))
 
-    return tuple(await asyncio.gather(*(look(*each) for each in _played(models.settings, asks).items())))
+    return tuple(await asyncio.gather(*(check(*each) for each in _played(models.settings, asks).items())))
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling
@@ -58,8 +58,13 @@ class Asks:
 
 
 async def ask_for(
-    caller: Caller, role: str, prompt: RenderedPrompt, sampling: Sampling, read: Callable[[Answered], T], form: str = ""
-) -> tuple[T, Answered]:
+    caller: Caller,
+    role: str,
+    prompt: RenderedPrompt,
+    sampling: Sampling,
+    read: Callable[[CallResult], T],
+    form: str = "",
+) -> tuple[T, CallResult]:
     """Returns the result of ``read`` on the reply, and the call of that reply.
 
     If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply: with twice the token budget,
@@ -93,16 +98,16 @@ async def ask_for(
                 sampling = first
 
 
-def _is_cut_short(answered: Answered) -> bool:
+def _is_cut_short(answered: CallResult) -> bool:
     return any(completion.is_truncated for completion in answered.completions)
 
 
-def whole(read: Callable[[Answered], T]) -> Callable[[Answered], T]:
+def whole(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
     """``read``, but raises BadReply for a truncated reply: the missing items of a truncated list would count as absent,
     and a truncated sentence would be accepted.
     """
 
-    def read_whole(reply: Answered) -> T:
+    def read_whole(reply: CallResult) -> T:
         if _is_cut_short(reply):
             raise BadReply("its end is missing")
         return read(reply)
@@ -116,8 +121,8 @@ def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = 
     Its name and digest combine those of both prompts.
     """
     quoted = quote(reply, problem, limit=MAX_SHOWN_CHARS)
-    shown, said = quoted.texts
-    asked = load_prompt(PROMPT).render(reply=shown, problem=said, form=form, mark=quoted.mark)
+    shown, shown_problem = quoted.texts
+    asked = load_prompt(PROMPT).render(reply=shown, problem=shown_problem, form=form, mark=quoted.mark)
     return replace(
         prompt,
         name=f"{prompt.name}+{PROMPT}",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import BudgetUsedUp, CallError
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.models import Models
@@ -29,7 +29,7 @@ class Session:
         *,
         continuation: Continuation | None = None,
         repair: bool = False,
-    ) -> Answered:
+    ) -> CallResult:
         """:meth:`groundtrace.inference.models.Models.generate`; records the call."""
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from groundtrace.config.settings import Named, NonEmpty, OneOf, Share, settings
+from groundtrace.config.settings import NonEmpty, OneOf, PartName, Share, settings
 from groundtrace.inference.families.registry import DEFAULT, FAMILIES
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.storage.places import STANDARD, StorageSettings
@@ -77,7 +77,7 @@ class EndpointSettings:
     api_key_file: Annotated[str, "the file that holds the API key"] = ""
     family: Annotated[
         str,
-        Named(FAMILIES, or_empty=True),
+        PartName(FAMILIES, or_empty=True),
         "the model family: how the model is asked for points and boxes, and how its replies are read; a pointer or a "
         "detector needs a family or a frame, unless its kind is classical or transformers",
     ] = ""

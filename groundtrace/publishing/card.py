@@ -108,14 +108,14 @@ def write_card(
     shown = rows or summary
     configs = publication.configs if publication else {}
     text = _template().render(
-        front=Raw(front_matter(name, shown, {row.licence for row in sources}, configs)),
+        front=Markdown(front_matter(name, shown, {row.licence for row in sources}, configs)),
         filled=filled_sets(shown),
         publication=publication,
         sets=sets,
         used=frozenset[str]().union(*used.values()),
         name=name,
         run=shown,
-        makes=Raw(summary.makes),
+        makes=Markdown(summary.makes),
         flows=shown_flows(summary),
         rejections=rejections(summary),
         players=players,
@@ -146,7 +146,7 @@ def _template() -> jinja2.Template:
     )
 
 
-class Raw(str):
+class Markdown(str):
     """Text that is Markdown, which is not escaped."""
 
 
@@ -168,9 +168,9 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
                 rows.update(prompt["id"] for prompt in prompts.flatten().to_pylist())
     calls = {
         prompt: _run_calls(summary, name)
-        for name, told in summary.stages.items()
-        if told.is_sample
-        for prompt in told.prompts
+        for name, figures in summary.stages.items()
+        if figures.is_sample
+        for prompt in figures.prompts
     }
     return [
         PromptUse(name, sha256, purpose_of(name, sha256), rows[name], calls.get(name, 0))
@@ -225,7 +225,7 @@ def public_name(name: str) -> str:
 
 def _cell(value: object) -> object:
     """Escapes a value for Markdown, on one line; the template's own text is not escaped."""
-    if isinstance(value, Raw) or not isinstance(value, str):
+    if isinstance(value, Markdown) or not isinstance(value, str):
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN.sub(r"\\\1", text)
@@ -244,6 +244,6 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
     return f"{value:.3f}{span}"
 
 
-def _code(text: str) -> Raw:
+def _code(text: str) -> Markdown:
     """A value as a Markdown code span that is valid in a table cell."""
-    return Raw("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")
+    return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

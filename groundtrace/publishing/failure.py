@@ -22,7 +22,7 @@ def _now() -> str:
 
 
 @dataclass(frozen=True)
-class Reached:
+class StageCounts:
     """The progress of a stage: the numbers of records that it kept and rejected."""
 
     stage: str
@@ -31,7 +31,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Failure:
+class RunFailure:
     """Why a run did not finish.
 
     Attributes:
@@ -52,11 +52,13 @@ class Failure:
     input: str
     spent: PaidFigures | None
     paid: PaidFigures
-    reached: tuple[Reached, ...] = ()
+    reached: tuple[StageCounts, ...] = ()
     ended: str = field(default_factory=_now)
 
 
-def write_failure(root: Path, failure: Failure, staging: Path, summary: RunSummary | None, store: MediaStore) -> None:
+def write_failure(
+    root: Path, failure: RunFailure, staging: Path, summary: RunSummary | None, store: MediaStore
+) -> None:
     """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
 
     ``summary`` holds the counts of the shards in ``staging``; None if the run failed before it counted them. Raises

@@ -244,8 +244,10 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
     for name in dict.fromkeys([*stages, *counts]):
-        told, rejected = stages.get(name, StageFigures(0, 0)), sum(counts.get(name, {}).values())
-        flows.append(StageFlow(name, told.does, told.read, told.kept, rejected, told.is_sample, told.for_target))
+        figures, rejected = stages.get(name, StageFigures(0, 0)), sum(counts.get(name, {}).values())
+        flows.append(
+            StageFlow(name, figures.does, figures.read, figures.kept, rejected, figures.is_sample, figures.for_target)
+        )
     return flows if any(flow.does for flow in flows) else sorted(flows, key=lambda flow: (-flow.read, flow.name))
 
 

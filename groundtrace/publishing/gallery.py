@@ -29,7 +29,7 @@ ShardRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Span:
+class ResponsePart:
     """A part of a response; its kind is text, markup (a structural tag), points, box, or more (text was cut off).
 
     The ``marks`` of points and boxes are (number, coordinates), numbered in the order of the response.
@@ -41,7 +41,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ImageMark:
     """A numbered point or box on an image; positions and sizes are in percent of the image's sides."""
 
     number: int
@@ -60,7 +60,7 @@ class Image:
     uri: str | None
     width_px: int = 1
     height_px: int = 1
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[ImageMark, ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -69,16 +69,16 @@ class Image:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ShownAttempt:
     """One attempt, as the gallery shows it."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[ResponsePart, ...]
     answer: str | None
     correct: bool | None
 
 
 @dataclass(frozen=True)
-class Entry:
+class ShownRow:
     """A row of a shard as the gallery shows it; ``hidden`` counts the images left out; a score of None is unscored.
 
     ``facts`` are (name, value) pairs: the names of its media, and its added columns of texts, numbers and booleans.
@@ -87,8 +87,8 @@ class Entry:
     row: ShardRow
     images: tuple[Image, ...]
     hidden: int
-    trace: tuple[Span, ...]
-    attempts: tuple[Answered, ...]
+    trace: tuple[ResponsePart, ...]
+    attempts: tuple[ShownAttempt, ...]
     scores: tuple[tuple[str, float | None], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
 
@@ -111,9 +111,9 @@ class ImageRoom:
         return None
 
 
-def spans_of(text: str, max_chars: int) -> tuple[Span, ...]:
+def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
     """Splits the beginning of a response into prose, structural tags, and chips of points and boxes."""
-    shown, spans = text[:max_chars], list[Span]()
+    shown, spans = text[:max_chars], list[ResponsePart]()
     at = points = boxes = 0
     for tag in scan_tags(shown):
         chip = _chip(shown, tag, points, boxes)
@@ -126,11 +126,11 @@ def spans_of(text: str, max_chars: int) -> tuple[Span, ...]:
         boxes += len(chip.marks) if chip.kind == "box" else 0
     spans += _prose(shown[at:])
     if len(text) > len(shown):
-        spans.append(Span("more", f"… {len(text) - len(shown):,} more characters"))
+        spans.append(ResponsePart("more", f"… {len(text) - len(shown):,} more characters"))
     return tuple(spans)
 
 
-def _chip(text: str, tag: Tag, points: int, boxes: int) -> Span | None:
+def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
     """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` are those numbered so far."""
     written = text[tag.start : tag.end]
     if tag.name == "box":
@@ -140,16 +140,16 @@ def _chip(text: str, tag: Tag, points: int, boxes: int) -> Span | None:
         kind, label, number = "points", tag.label, points + 1
         corners = [(point.x, point.y) for point in parse_points(written)]
     marks = tuple((number + i, ", ".join(map(format_number, corner))) for i, corner in enumerate(corners))
-    return Span(kind, label, marks) if marks else None
+    return ResponsePart(kind, label, marks) if marks else None
 
 
-def _prose(text: str) -> Iterator[Span]:
+def _prose(text: str) -> Iterator[ResponsePart]:
     for part in _MARKUP.split(text):
         if part:
-            yield Span("markup" if _MARKUP.fullmatch(part) else "text", part)
+            yield ResponsePart("markup" if _MARKUP.fullmatch(part) else "text", part)
 
 
-def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
+def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
     """The row as the gallery shows it; ``room`` limits the size of its images."""
     originals, overlays = row["images"] or [], row["overlays"] or []
     images = [_original(row, index, room) for index in shown_images(row)]
@@ -157,13 +157,13 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
         caption = "as the teacher saw it" if len(overlays) == 1 else f"as the teacher saw it ({number})"
         images.append(_image(overlay["bytes"], caption, room))
     turns = row.get("messages") or []
-    return Entry(
+    return ShownRow(
         row={"rubrics": None, **row},  # the page shows rubrics apart from other added columns
         images=tuple(images),
         hidden=len(originals) + len(overlays) - len(images),
         trace=spans_of(turns[-1]["content"] or "", MAX_TRACE_CHARS) if turns else (),
         attempts=tuple(
-            Answered(spans_of(tried["text"] or "", MAX_ATTEMPT_CHARS), tried["answer"], tried["correct"])
+            ShownAttempt(spans_of(tried["text"] or "", MAX_ATTEMPT_CHARS), tried["answer"], tried["correct"])
             for tried in (row["attempts"] or [])[:MAX_ATTEMPTS]
         ),
         scores=_scores(row),
@@ -171,7 +171,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> Entry:
     )
 
 
-def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> Entry:
+def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
     """A rejected record with its first image and, if it has traces, the best of them."""
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
@@ -197,7 +197,7 @@ def _opened(uri: str, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """See :class:`Entry`."""
+    """See :class:`ShownRow`."""
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
     plain = str | int | float | bool
@@ -267,16 +267,16 @@ def _image(
     return Image(note, uri, width, height, tuple(mark for mark in marks if mark is not None))
 
 
-def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> Mark | None:
+def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> ImageMark | None:
     """A point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on the image; None if a value is not finite."""
     if not all(map(math.isfinite, place)):
         return None
     sides = (width_px, height_px) * 2
     shares = [round(min(max(100 * v / s, 0), 100), 2) for v, s in zip(place, sides, strict=False)]
     if len(shares) == 2:
-        return Mark(number, label, *shares)
+        return ImageMark(number, label, *shares)
     left, top, right, bottom = shares
-    return Mark(number, label, left, top, round(right - left, 2), round(bottom - top, 2))
+    return ImageMark(number, label, left, top, round(right - left, 2), round(bottom - top, 2))
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:

@@ -22,8 +22,8 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
         return []
     judges = json.loads(file.read_text("utf-8"))["judges"]
     return [
-        JudgeRow(name, _shown(said["clean"]), _shown(said["planted"]), said["all"]["unjudged"])
-        for name, said in judges.items()
+        JudgeRow(name, _shown(figures["clean"]), _shown(figures["planted"]), figures["all"]["unjudged"])
+        for name, figures in judges.items()
     ]
 
 

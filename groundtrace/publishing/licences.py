@@ -26,12 +26,12 @@ class Terms(IntEnum):
         return self < Terms.NO_DERIVATIVES
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The terms in words, for messages."""
-        return _SAID[self]
+        return _TEXTS[self]
 
 
-_SAID = {
+_TEXTS = {
     Terms.ATTRIBUTION: "may be passed on",
     Terms.SHARE_ALIKE: "may be passed on under the same licence",
     Terms.NON_COMMERCIAL: "may be passed on, not for commercial use",

@@ -35,10 +35,10 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not messages or row.get("images") is None:
         raise UserError("molmo_messages needs a row of a run, with images and with messages or a prompt")
     media = _media(row)
-    said = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
+    turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
         raise UserError(f"row {row.get('id')}: {len(media)} more media than marks in its text")
-    return said
+    return turns
 
 
 def _media(row: Mapping[str, Any]) -> list[Part]:

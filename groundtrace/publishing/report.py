@@ -21,7 +21,7 @@ from groundtrace.publishing.figures import (
     shown_flows,
     truncations,
 )
-from groundtrace.publishing.gallery import MAX_IMAGES, Entry, ImageRoom, ShardRow, entry_of, rejected_entry
+from groundtrace.publishing.gallery import MAX_IMAGES, ImageRoom, ShardRow, ShownRow, entry_of, rejected_entry
 from groundtrace.publishing.pages import render
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
@@ -45,7 +45,7 @@ class Example:
 
     id: str
     detail: str
-    entry: Entry | None
+    entry: ShownRow | None
 
 
 def write_report(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore) -> None:
@@ -124,7 +124,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
     """The examples of one reason, the first with its image."""
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):
             entries[row["id"]] = rejected_entry(row, room, store)

@@ -6,7 +6,7 @@ from functools import cached_property
 from groundtrace.grading.responses.response import Response, parse_response
 from groundtrace.inference.caller import Caller
 from groundtrace.rewards.form import GROUNDED_FORM, Form
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.pointing_score import DEFAULT_POINTING, PointingSettings
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.columns import HasValues, Value
@@ -72,7 +72,7 @@ class Case:
         return self.masks.caller
 
     @property
-    def served(self) -> Served:
+    def served(self) -> ServedRoles:
         """The roles that have endpoints."""
         return self.masks.served
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from groundtrace.grading.responses.response import parse_points
 from groundtrace.grading.responses.times import Moment, anchor_points, parse_times
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.rewards.judge import JudgeTask, ask_judge
@@ -76,7 +76,7 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
     return await ask_judge(task, caller)
 
 
-def _checked(reply: Answered, response: str, quoted: Quoted) -> Statements:
+def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
     """The items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])

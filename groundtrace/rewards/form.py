@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.grading.answers.registry import answer_type_named
-from groundtrace.grading.answers.wrapping import unled
+from groundtrace.grading.answers.wrapping import without_answer_phrase
 from groundtrace.grading.question_text import BOXES, JUDGE, POINTS, TEXTUAL
 from groundtrace.grading.responses.boxed import all_boxed
 from groundtrace.grading.responses.conclusions import contradiction
@@ -121,9 +121,11 @@ def _sections(text: str, response: Response, question: Question, form: Form) -> 
 
 def _answers_already(judge: str, question: Question) -> bool:
     """Whether a judge section contains a boxed answer, or states the answer in words."""
-    said = (match.group(1) for match in _STATED.finditer(judge))
+    stated = (match.group(1) for match in _STATED.finditer(judge))
     kind, choices = question.answer_type, question.choices
-    return bool(all_boxed(judge)) or any(grade_answer(each, question.answer, kind, choices).value == 1 for each in said)
+    return bool(all_boxed(judge)) or any(
+        grade_answer(each, question.answer, kind, choices).value == 1 for each in stated
+    )
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
@@ -186,8 +188,8 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
         if grade_answer(stated, question.answer, question.answer_type, question.choices).value == 0:
             return f"another answer is put forward: {stated!r:.60}"
     thought = "".join(_prose(response.think or "", plain=True))
-    said = contradiction(thought, question) or contradiction(prose_of(behind), question)
-    return None if said is None else f"the reasoning concludes otherwise: {said!r:.120}"
+    contradicted = contradiction(thought, question) or contradiction(prose_of(behind), question)
+    return None if contradicted is None else f"the reasoning concludes otherwise: {contradicted!r:.120}"
 
 
 def _behind_the_thought(text: str) -> str:
@@ -199,7 +201,7 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
     """The text of an answer section without its boxed answers and phrases such as "The answer is"."""
     for content in boxed:
         section = section.replace(content, " ")
-    return unled(_BOX_MARKS.sub(" ", section)).strip(" .:")
+    return without_answer_phrase(_BOX_MARKS.sub(" ", section)).strip(" .:")
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:

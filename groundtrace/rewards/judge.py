@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from groundtrace.grading.messages import Part
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
@@ -50,7 +50,7 @@ class JudgeTask(Generic[T]):
 
     prompt: str
     texts: Mapping[str, str]
-    read: Callable[[Answered], T]
+    read: Callable[[CallResult], T]
     fields: Mapping[str, str] = field(default_factory=dict)
     media: Mapping[str, Sequence[Part]] = field(default_factory=dict)
     max_chars: int = MAX_CHARS
@@ -66,8 +66,8 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
     return found
 
 
-async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, said: str = "") -> Verdict:
-    """Returns the judge's verdict with this name; ``said`` is put before its reason.
+async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
+    """Returns the judge's verdict with this name; ``prefix`` is put before its reason.
 
     The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 
@@ -77,16 +77,16 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
         value, reason = await ask_judge(task, caller, role)
     except (CallError, BadReply) as error:
         return Verdict(name, None, f"{role}: {error}", failed=True)
-    return Verdict(name, value, f"{said}{reason}", failed=value is None)
+    return Verdict(name, value, f"{prefix}{reason}", failed=value is None)
 
 
-def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
+def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0).
 
     ``where`` begins the error message for any other value.
     """
 
-    def read(reply: Answered) -> Reading:
+    def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
         value = fields.get(field)
         if not isinstance(value, bool):
@@ -96,10 +96,10 @@ def true_or_false(field: str, where: str = "") -> Callable[[Answered], Reading]:
     return read
 
 
-def yes_or_no(field: str) -> Callable[[Answered], Reading]:
+def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
     """Returns a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
 
-    def read(reply: Answered) -> Reading:
+    def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
         value = str(fields.get(field))
         if value not in VALUES:

@@ -23,7 +23,7 @@ from groundtrace.grading.messages import MediaPart, media_part
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.plain import PLAIN
-from groundtrace.inference.grounding import BadReply, Mask, Reading, masks_of_reply
+from groundtrace.inference.grounding import BadReply, Mask, ParsedPointing, masks_of_reply
 from groundtrace.inference.pointing import boxes_of, points_of
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -47,7 +47,7 @@ _EXACT = Sampling(max_tokens=16384)
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRoles:
     """The roles that have endpoints in a run, and facts about them that the scorers need.
 
     ``own_pointer`` is whether the pointer's endpoint made the points under verification; the verdict then notes it.
@@ -78,12 +78,12 @@ class Served:
 
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
-) -> Served:
-    """The :class:`Served` of these models. ``makers`` are the roles that made the points to be verified."""
+) -> ServedRoles:
+    """The :class:`ServedRoles` of these models. ``makers`` are the roles that made the points to be verified."""
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
-    return Served(roles, own, frozenset(synthetic_sources))
+    return ServedRoles(roles, own, frozenset(synthetic_sources))
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class ObjectMasks:
 
     question: Question
     caller: Caller
-    served: Served
+    served: ServedRoles
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
@@ -169,11 +169,11 @@ class ObjectMasks:
             raise failed
         return Instances((), "", note)
 
-    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> Reading[Box | Point]:
+    async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
         """The boxes that the detector finds for the label, or the points that the pointer finds."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
-            return Reading(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
+            return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
         return await points_of(self.caller, role, label, image, medium, 0, _EXACT)
 
     async def _segmented(self, places: Sequence[Box | Point], image: MediaPart, medium: MediaRef) -> tuple[Mask, ...]:
@@ -181,11 +181,13 @@ class ObjectMasks:
             return ()
         boxes = [[place.x1, place.y1, place.x2, place.y2] for place in places if isinstance(place, Box)]
         points = [[place.x, place.y] for place in places if isinstance(place, Point)]
-        name, said = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
+        name, variables = (SEGMENT_PROMPT, {"boxes": boxes}) if boxes else (SEGMENT_POINTS_PROMPT, {"points": points})
         masks, _ = await ask_for(
             self.caller,
             "segmenter",
-            load_prompt(name).render({"original": [image]}, **{key: json.dumps(value) for key, value in said.items()}),
+            load_prompt(name).render(
+                {"original": [image]}, **{key: json.dumps(value) for key, value in variables.items()}
+            ),
             _EXACT,
             lambda reply: masks_of_reply(reply.text, len(places), medium),
         )

@@ -53,7 +53,7 @@ class MinedRubrics:
 
 
 @dataclass(frozen=True)
-class Figures:
+class RubricFigures:
     """Applicability η and pass rate p of one rubric, with their intervals.
 
     ``pass_rate`` and its interval are None if the rubric never applied.
@@ -65,11 +65,11 @@ class Figures:
     pass_rate_interval: Interval | None
 
 
-def figures_of(rubric: Rubric, judged: int) -> Figures:
+def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
     """The figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
-    return Figures(
+    return RubricFigures(
         rubric.applicability,
         wilson(applicable, judged),
         rubric.pass_rate,
@@ -77,7 +77,7 @@ def figures_of(rubric: Rubric, judged: int) -> Figures:
     )
 
 
-def uncertain_about(figures: Figures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
+def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
     """The uncertain decisions: whether the rubric is kept and, if it is kept, its stratum."""
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
@@ -145,7 +145,7 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
         never = NEVER_APPLICABLE if rubric.pass_rate is None else LOW_APPLICABILITY
         rows.append(
             {
-                **_said(rubric),
+                **_columns_of(rubric),
                 "applicability": figures.applicability,
                 "applicability_interval": _written(figures.applicability_interval),
                 "pass_rate": figures.pass_rate,
@@ -162,10 +162,10 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
 
 def _apart(rubric: Rubric) -> Mapping[str, object]:
     """The row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
-    unknown = dict.fromkeys(each.name for each in fields(Figures))
+    unknown = dict.fromkeys(each.name for each in fields(RubricFigures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
-    return {**_said(rubric), **unknown, **decided}
+    return {**_columns_of(rubric), **unknown, **decided}
 
 
-def _said(rubric: Rubric) -> Mapping[str, object]:
+def _columns_of(rubric: Rubric) -> Mapping[str, object]:
     return {"id": rubric.id, "description": rubric.description, "criteria": rubric.criteria}

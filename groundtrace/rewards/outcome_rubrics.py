@@ -87,5 +87,5 @@ def asks_for_right_answer(rubric: Rubric) -> bool:
     a rubric that repeats it would reward the answer instead of the reasoning. Rubrics that ask whether the conclusion
     follows from the reasoning, or has the required form, do not count, nor do phrases after words like "regardless of".
     """
-    said = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
-    return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(said.split()))) is not None
+    text = ". ".join((rubric.id, rubric.description, rubric.criteria)).replace("_", " ").replace("-", " ")
+    return _ASKS.search(_LEFT_ASIDE.sub(" ", " ".join(text.split()))) is not None

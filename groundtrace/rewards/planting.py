@@ -51,8 +51,8 @@ def other_answer(question: Question) -> str | None:
     if choices:
         right = gold_options(question.answer, choices)
         return next((chr(65 + number) for number in range(len(choices)) if right and number not in right), None)
-    said = polarity(question.answer)
-    if answer_type_named(question.answer_type).is_number or said is None:
+    side = polarity(question.answer)
+    if answer_type_named(question.answer_type).is_number or side is None:
         number = question.answer.strip()
         return str(int(number) + 1) if _WHOLE.fullmatch(number) else None
-    return "no" if said else "yes"
+    return "no" if side else "yes"

@@ -31,7 +31,7 @@ DEFAULT_POINTING = PointingSettings()
 
 
 @dataclass(frozen=True)
-class Pointed:
+class PointCounts:
     """The counts of right and wrong points of a response.
 
     Attributes:
@@ -45,13 +45,13 @@ class Pointed:
     number: int | None = None
 
     @classmethod
-    def within(cls, right: int, wrong: int, number: int | None) -> "Pointed":
+    def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
         """Counts targets beyond ``number`` as wrong: if the answer is three, a fourth object is wrong."""
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)
 
 
-def pointing_score(pointed: Pointed, settings: PointingSettings = DEFAULT_POINTING) -> float:
+def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
     """Returns r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
     r is ``right``, w ``wrong``, n ``number`` (unknown: the second factor is 1), s ``first_share`` and ε ``wrong_cost``.

@@ -81,7 +81,7 @@ class Output:
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class CallOutputs:
     """The outputs of one call's code: on the image, on the same image again, on the nudged image, and on the image
     without each group of the objects asked about.
     """
@@ -97,7 +97,7 @@ Groups = Sequence[Sequence[Box]]
 
 
 def pretence(
-    runs: Runs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
+    runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
     """Returns why a call that ended well was no look, "" where it was one.
 
@@ -117,7 +117,7 @@ def pretence(
     return "" if computes or seen else IGNORES_OBJECTS
 
 
-def looked_at(runs: Runs, original: Pixels, groups: Groups) -> frozenset[int]:
+def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
     """Returns which groups of objects a call looked at, by index.
 
     These are the groups without which the output changes, and the groups that the call marked in the image. What

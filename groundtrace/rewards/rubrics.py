@@ -109,8 +109,8 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
     for row in rows:
         if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
             raise BadReply(f"rubric without id, description or criteria: {row!r:.120}")
-    said = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
-    rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in said)
+    written = [{name: " ".join(row[name].split()) for name in names} for row in rows[:max_rubrics]]
+    rubrics = tuple(Rubric(**each, applicability=0.0, pass_rate=None, stratum="") for each in written)
     if len({rubric.id.lower() for rubric in rubrics}) < len(rubrics):
         raise BadReply("two rubrics have the same id")
     if len({(rubric.description.lower(), rubric.criteria.lower()) for rubric in rubrics}) < len(rubrics):

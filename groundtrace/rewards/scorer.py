@@ -15,7 +15,7 @@ from groundtrace.rewards.case import Case
 from groundtrace.schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
-"""A test of a case, and what is said where it fails."""
+"""A test of a case, and the message if it fails."""
 
 
 @dataclass(frozen=True)

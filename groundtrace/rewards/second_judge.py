@@ -16,8 +16,8 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
     """The first judge's verdict with the second judge's value and reason as evidence."""
-    said = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
-    return replace(verdict, evidence=(*verdict.evidence, said))
+    evidence = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
+    return replace(verdict, evidence=(*verdict.evidence, evidence))
 
 
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from groundtrace.grading.messages import shown
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.rewards.case import Case
@@ -46,12 +46,12 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
     """Whether the scorer runs: its needs and means are met, and its required roles have endpoints."""
-    unmet = next((said for holds, said in scorer.needs if not holds(case)), None)
+    unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:
         return Choice(scorer, False, unmet)
     absent = [asks.role for asks in scorer.asks if asks.required and asks.role not in case.served.roles]
     lacks = f"no {' and '.join(absent)} is configured" if absent else None
-    lacks = lacks or next((said for holds, said in scorer.means if not holds(case)), None)
+    lacks = lacks or next((need for holds, need in scorer.means if not holds(case)), None)
     return Choice(scorer, lacks is None, scorer.why if lacks is None else lacks, failed=lacks is not None)
 
 
@@ -80,8 +80,8 @@ async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> 
     try:
         wanted = await ask_judge(task, case.caller)
     except (CallError, BadReply) as error:
-        said = f"; the planner failed: {error}"
-        return tuple(replace(c, reason=c.reason + said) if c in offered else c for c in choices)
+        note = f"; the planner failed: {error}"
+        return tuple(replace(c, reason=c.reason + note) if c in offered else c for c in choices)
     return tuple(_planned(choice, wanted) if choice in offered else choice for choice in choices)
 
 
@@ -89,10 +89,10 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
     return not (scorer.name == always or scorer.is_gate or scorer.is_grounding)
 
 
-def _reader(names: set[str]) -> Callable[[Answered], dict[str, str]]:
+def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
     """Returns a parser of the planner's reply: the reason of each wanted scorer, by name. All must be in ``names``."""
 
-    def read(reply: Answered) -> dict[str, str]:
+    def read(reply: CallResult) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise BadReply(f"scorers: expected a list of objects, got {rows!r:.80}")

@@ -20,7 +20,7 @@ from groundtrace.schemas.records import Verdict
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedResponse:
     """The verdicts on a response, and its gated score; the score is None if the response could not be verified."""
 
     verdicts: tuple[Verdict, ...]
@@ -29,7 +29,7 @@ class Verified:
 
 async def verify(
     case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
-) -> Verified:
+) -> VerifiedResponse:
     """Returns one verdict per scorer, in their order, and the score.
 
     If the outcome is unscored or below τ, only the outcome is scored; if a gate such as the form is 0, only the outcome
@@ -43,18 +43,18 @@ async def verify(
         raise UserError(f"one of the scorers must be {outcome.NAME}, which grades the answer; got {names}")
     graded = await grader.verdict(case)
     if graded.value is None or graded.value < gate.tau:
-        return Verified((graded,), gated((graded,), gate))
+        return VerifiedResponse((graded,), gated((graded,), gate))
     case = replace(case, outcome=graded)
     choices = select_scorers(case, scorers, gate.skip)
     gates = [await _verdict(choice, case) for choice in choices if choice.scorer.is_gate]
     names = [verdict.name for verdict in gates]
     if any(verdict.value == 0 for verdict in gates):
-        return Verified((graded, *gates), gated((graded, *gates), gate, names))
+        return VerifiedResponse((graded, *gates), gated((graded, *gates), gate, names))
     if planner == "judge" and case.judge is not None:
         choices = await plan_scorers(choices, case, always=outcome.NAME)
     known = {verdict.name: verdict for verdict in (graded, *gates)}
     verdicts = tuple([known.get(choice.scorer.name) or await _verdict(choice, case) for choice in choices])
-    return Verified(verdicts, gated(verdicts, gate, names))
+    return VerifiedResponse(verdicts, gated(verdicts, gate, names))
 
 
 async def _verdict(choice: Choice, case: Case) -> Verdict:

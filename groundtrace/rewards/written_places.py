@@ -184,9 +184,9 @@ def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
 
     ``is_of_axes`` is whether the question is about axes or unknowns called x and y: then their values do not count.
     """
-    said = _IN_LETTERS.sub(_in_digits, plain(text))
-    found = _first(_IN_WORDS, said)
-    return found if found is not None or is_of_axes else _first(_ON_AXES, said)
+    digits = _IN_LETTERS.sub(_in_digits, plain(text))
+    found = _first(_IN_WORDS, digits)
+    return found if found is not None or is_of_axes else _first(_ON_AXES, digits)
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:

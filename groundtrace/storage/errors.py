@@ -50,11 +50,11 @@ class StoreUnavailable(OSError):
         return f"{self.filename}: {self.strerror}"
 
 
-class Taken(Exception):
+class ObjectExists(Exception):
     """An object that was to be created only if it is absent exists."""
 
 
-class BeyondItsEnd(Exception):
+class BeyondObjectEnd(Exception):
     """The bytes asked for begin behind the object's end."""
 
 
@@ -63,30 +63,32 @@ def typed(error: Exception, url: str) -> Exception:
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)
-    said = without_password(" ".join(str(error).split()))[:200].strip(", ") or type(error).__name__
+    message = without_password(" ".join(str(error).split()))[:200].strip(", ") or type(error).__name__
     remedy = S3_CREDENTIALS if scheme == "s3" else GS_CREDENTIALS
     if names & {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"}:
-        return StorageError(f"{url}: there are no credentials for {scheme}:// ({said}): {remedy}")
+        return StorageError(f"{url}: there are no credentials for {scheme}:// ({message}): {remedy}")
     if code in _CREDENTIALS or status == 401 or "RefreshError" in names:
-        return StorageError(f"{url}: the store refuses the credentials ({said}): {remedy}")
+        return StorageError(f"{url}: the store refuses the credentials ({message}): {remedy}")
     if code == "NoSuchBucket":
         return StorageError(f"{url}: there is no bucket {bucket}: create it, or correct the name")
     if isinstance(error, FileExistsError) or status == 412 or code == "PreconditionFailed":
-        return Taken(url)
+        return ObjectExists(url)
     if isinstance(error, FileNotFoundError) or status == 404:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), url)
     if isinstance(error, PermissionError) or status == 403 or str(error).startswith("Forbidden"):
-        return StorageError(f"{url}: access denied ({said}): give these credentials the right to read and write there")
+        return StorageError(
+            f"{url}: access denied ({message}): give these credentials the right to read and write there"
+        )
     if names & {"ParamValidationError", "InvalidBucketName"} or code == "InvalidBucketName":
         return StorageError(f"{url}: {bucket!r} is not the name of a bucket: correct it")
     if status in _TRANSIENT_STATUS or code in _TRANSIENT_CODES or _is_away(error, names):
-        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({said})", url)
+        return StoreUnavailable(errno.EIO, f"the store does not serve requests ({message})", url)
     if status == 416:
-        return BeyondItsEnd(url)
+        return BeyondObjectEnd(url)
     if "BotoCoreError" in names or str(error).startswith("Invalid endpoint"):
-        return StorageError(f"{url}: {scheme}:// is not set up correctly ({said}): correct its variables or files")
+        return StorageError(f"{url}: {scheme}:// is not set up correctly ({message}): correct its variables or files")
     if isinstance(error, OSError) or status:
-        return OSError(getattr(error, "errno", None) or errno.EIO, said, url)
+        return OSError(getattr(error, "errno", None) or errno.EIO, message, url)
     return error
 
 

@@ -84,19 +84,19 @@ class Lease:
 
     def _refuse_living(self, number: int) -> None:
         """Raise :class:`Held` if the holder of this lease is alive."""
-        told = self._read(number)
-        until_s = told.get("until_s")
+        holder = self._read(number)
+        until_s = holder.get("until_s")
         if until_s == 0.0:  # it was released
             return
         # A lease that lasts longer than any does comes from a fast clock, and does not show that its holder is alive.
         if isinstance(until_s, float) and 0 < until_s - time.time() <= self._lasts_s:
-            raise self._held(told)
+            raise self._held(holder)
         time.sleep(self._renew_s * 1.5)
-        if self._read(number) != told or self._newest() != number:
-            raise self._held(told)
+        if self._read(number) != holder or self._newest() != number:
+            raise self._held(holder)
 
-    def _held(self, told: dict[str, Any]) -> Held:
-        who = f" (process {told.get('pid')} on {told.get('host')})" if told else ""
+    def _held(self, holder: dict[str, Any]) -> Held:
+        who = f" (process {holder.get('pid')} on {holder.get('host')})" if holder else ""
         return Held(
             f"another process{who} is writing {self._folder}: wait for its end, or choose another --output; "
             f"the lease of a process that died expires after {self._lasts_s:g} s"

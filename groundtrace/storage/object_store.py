@@ -18,7 +18,7 @@ from pydantic import AfterValidator, PositiveFloat
 
 from groundtrace.config.extras import require_extra
 from groundtrace.config.settings import settings
-from groundtrace.storage.errors import GS_CREDENTIALS, StorageError, StoreUnavailable, Taken, names_of, typed
+from groundtrace.storage.errors import GS_CREDENTIALS, ObjectExists, StorageError, StoreUnavailable, names_of, typed
 
 T = TypeVar("T")
 
@@ -110,8 +110,8 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
     """The store's endpoint, from settings and environment variables; "" for the maker's own."""
     if scheme == "s3":
-        said = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
-        return settings.endpoint_url or next(filter(None, said), "")
+        urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return settings.endpoint_url or next(filter(None, urls), "")
     endpoint = settings.gs_endpoint_url or os.environ.get("STORAGE_EMULATOR_HOST", "")
     return f"http://{endpoint}" if endpoint and "://" not in endpoint else endpoint
 
@@ -194,7 +194,7 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
     It is retried at least once: a single connection that hangs may take all of that time. ``url`` is for messages.
-    Raises FileNotFoundError, :class:`Taken`, :class:`StorageError` for what the user can correct,
+    Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for what the user can correct,
     :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
@@ -202,7 +202,7 @@ def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
         tries += 1
         try:
             return call()
-        except (StorageError, Taken):
+        except (StorageError, ObjectExists):
             raise
         except Exception as error:
             found = typed(error, url)

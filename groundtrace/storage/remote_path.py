@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeVar, overload
 
-from groundtrace.storage.errors import BeyondItsEnd, StorageError, Taken
+from groundtrace.storage.errors import BeyondObjectEnd, ObjectExists, StorageError
 from groundtrace.storage.object_store import STANDARD, StorageSettings, client, persistently, writing
 
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class RemotePath:
         """The object's bytes from ``start`` up to ``end``, as far as it has them."""
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
-        except BeyondItsEnd:
+        except BeyondObjectEnd:
             return b""
 
     def read_text(self, encoding: str = "utf-8") -> str:
@@ -180,7 +180,7 @@ class RemotePath:
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
-        except Taken:
+        except ObjectExists:
             return self.read_bytes() == data
         return True
 

@@ -37,8 +37,10 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """Progress of a run: steps done, position in the data (:data:`groundtrace.trainer.drawing.Position`), the state of
-    the loop (``memory``: numbers and strings only), and the random state when this object is created.
+    """Progress of a run.
+
+    It has the steps done, the position in the data (:data:`groundtrace.trainer.row_sampler.Position`), the state of the
+    loop (``memory``: numbers and strings only), and the random state when this object is created.
     """
 
     step: int = 0

@@ -31,8 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO if parsed.verbose else logging.ERROR, format="%(name)s: %(message)s")
     warnings.filterwarnings("ignore", category=FutureWarning)
     if os.environ.get("WORLD_SIZE", "1") not in ("", "1"):
-        said = f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer is one process on one GPU: start it without"
-        print(f"trainer: {said} torchrun and similar launchers", file=sys.stderr)
+        message = (
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the trainer is one process on one GPU: start it without"
+        )
+        print(f"trainer: {message} torchrun and similar launchers", file=sys.stderr)
         return 2
     try:
         require_extra("train", f"trainer {parsed.command}", "torch", "torchvision", "transformers")

@@ -39,17 +39,17 @@ def dispatch(parsed: argparse.Namespace) -> int:
     except UserError as error:
         return _fail(str(error), 2)
     except (JudgesDown, SamplerError) as error:
-        return _fail(_told(error, parsed, AGAIN), 3)
+        return _fail(_with_resume_hint(error, parsed, AGAIN), 3)
     except (NotFinite, NothingLearnt) as error:
-        return _fail(_told(error, parsed, ANEW), 1)
+        return _fail(_with_resume_hint(error, parsed, ANEW), 1)
     except KeyboardInterrupt as error:
         number = error.number if isinstance(error, Stopped) else signal.SIGINT
-        return _fail(_told(error, parsed, AGAIN), 128 + number)
+        return _fail(_with_resume_hint(error, parsed, AGAIN), 128 + number)
     except Exception as error:  # a defect or a broken machine: say it in one line, and how to see more
         if parsed.verbose:
             raise
-        said = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--verbose shows where)"
-        return _fail(_told(error, parsed, AGAIN, said), 1)
+        message = f"{type(error).__name__}: {' '.join(str(error).split())[:300]} (--verbose shows where)"
+        return _fail(_with_resume_hint(error, parsed, AGAIN, message), 1)
     return 0
 
 
@@ -64,9 +64,9 @@ def _run(parsed: argparse.Namespace) -> Path:
         return commands[parsed.command](settings, local_copy(parsed.data), parsed.output)
 
 
-def _told(error: BaseException, parsed: argparse.Namespace, how: str, said: str = "") -> str:
+def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
     """An error message: what happened, where the last good checkpoint is, and how to continue from it."""
-    parts = [said or str(error) or "interrupted", *getattr(error, "__notes__", ())]
+    parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)
         parts.append(how.format(found[-1]) if found else "no step was completed, so none is saved")

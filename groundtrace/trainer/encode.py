@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from groundtrace.rewards.rows.row import BadRow, TrainingRow, asked, sizes_of
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, asked, sizes_of
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
 from groundtrace.vision.decode import UndecodableMedia, decode_image
@@ -33,21 +33,21 @@ def encode_messages(
 ) -> Sample:
     """A conversation in which only the assistant turns, with their end tokens, are targets of the loss.
 
-    All other roles, such as tool observations, are masked. Raises BadRow if marks and images do not match, or the last
-    turn is not the assistant's.
+    All other roles, such as tool observations, are masked. Raises UnusableRow if marks and images do not match, or the
+    last turn is not the assistant's.
     """
     if not messages or messages[-1]["role"] != "assistant":
-        raise BadRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
+        raise UnusableRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
-        raise BadRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
+        raise UnusableRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation up to the start of the next answer, without targets. Raises BadRow as :func:`encode_messages`."""
+    """A conversation up to the start of the next answer, no targets. Raises UnusableRow as :func:`encode_messages`."""
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
 
@@ -86,7 +86,7 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
     try:
         return vlm.processor.apply_chat_template(turns, tokenize=False, add_generation_prompt=with_prompt)
     except Exception as error:  # a template can raise any type
-        raise BadRow(f"{id}: the chat template refuses these turns: {error}") from error
+        raise UnusableRow(f"{id}: the chat template refuses these turns: {error}") from error
 
 
 def _pieces(
@@ -94,14 +94,14 @@ def _pieces(
 ) -> list[tuple[list[int], bool]]:
     """Token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
 
-    Raises BadRow if the template leaves out a turn, or puts no end token after an answer.
+    Raises UnusableRow if the template leaves out a turn, or puts no end token after an answer.
     """
     answers = [message["content"] for message in messages if message["role"] == "assistant"]
     if MARK in "".join(answers):
-        raise BadRow(f"{id}: an assistant turn holds {MARK}")
+        raise UnusableRow(f"{id}: an assistant turn holds {MARK}")
     between = _rendered(vlm, id, messages, with_prompt).split(_PLACEHOLDER)
     if len(between) != len(answers) + 1:
-        raise BadRow(f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns")
+        raise UnusableRow(f"{id}: the chat template leaves out {len(answers) + 1 - len(between)} assistant turns")
     pieces = [(_ids(vlm, between[0]), False)]
     for answer, after in zip(answers, between[1:], strict=True):
         end, rest = _split_end(vlm, _ids(vlm, after))
@@ -125,9 +125,9 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
-    """The tokens after an answer, split after its end token. Raises BadRow if the first is not an end token."""
+    """The tokens after an answer, split after its end token. Raises UnusableRow if the first is not an end token."""
     if not ids or ids[0] not in vlm.end_ids:
-        raise BadRow("the chat template puts no end-of-sequence token behind an answer")
+        raise UnusableRow("the chat template puts no end-of-sequence token behind an answer")
     return ids[:1], ids[1:]
 
 
@@ -145,7 +145,7 @@ def _assembled(
         for token in piece:
             is_image = token == vlm.image_id and not ours
             if is_image and not waiting:
-                raise BadRow(f"{id}: more {MARK} marks than the {len(images)} images")
+                raise UnusableRow(f"{id}: more {MARK} marks than the {len(images)} images")
             count = waiting.pop().tokens if is_image else 1
             ids += [token] * count
             image += [is_image] * count
@@ -153,7 +153,7 @@ def _assembled(
         if len(ids) > start:
             turns.append(TurnSpan(start, len(ids), ours))
     if waiting:
-        raise BadRow(f"{id}: {len(images)} images, but {len(images) - len(waiting)} {MARK} marks")
+        raise UnusableRow(f"{id}: {len(images)} images, but {len(images) - len(waiting)} {MARK} marks")
     return Sample(
         id,
         id,
@@ -166,19 +166,19 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """The row's images, decoded, upright and encoded for the vision tower. Raises BadRow, naming the image."""
+    """The row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the image."""
     found = []
     for number, (data, _) in enumerate(row.images, 1):
         try:
             decoded = decode_image(data)
         except UndecodableMedia as error:
-            raise BadRow(f"{row.id}: image {number} does not decode: {error}") from error
+            raise UnusableRow(f"{row.id}: image {number} does not decode: {error}") from error
         found.append(vlm.encode_image(Image.fromarray(decoded.pixels), hashlib.sha256(data).hexdigest()))
     return tuple(found)
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """An SFT row as a sample, with tags in the model's coordinate frame. Raises BadRow."""
+    """An SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
     images = encoded_images(vlm, row)
     messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, images)
@@ -187,7 +187,7 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
     """A row's turns up to the answer, as a prompt; ``images`` are the row's encoded images if already made.
 
-    Raises BadRow.
+    Raises UnusableRow.
     """
     images = encoded_images(vlm, row) if images is None else images
     turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
@@ -197,7 +197,7 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises BadRow."""
+    """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises UnusableRow."""
     rows, images = asked(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
 
@@ -210,5 +210,5 @@ def _in_frame(
     try:
         content = vlm.speech.to_model(turn["content"], sizes_of(row, images))
     except ValueError as error:
-        raise BadRow(f"{row.id}: {error}") from error
+        raise UnusableRow(f"{row.id}: {error}") from error
     return {**turn, "content": content}

@@ -29,7 +29,6 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
 from groundtrace.trainer.encode import prompt_samples, with_response
 from groundtrace.trainer.group import Group, idle_because, summary
 from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
@@ -37,9 +36,10 @@ from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.monitor import save_rollouts
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
-from groundtrace.trainer.plan import planned, said_of
+from groundtrace.trainer.plan import plan_text, planned
 from groundtrace.trainer.policy import Scores, score
 from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Rollout, Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training
@@ -56,7 +56,7 @@ class Trainee:
     optimiser: Optimiser
     sampler: Sampler
     reward: Reward
-    draws: Draws
+    draws: RowSampler
     reference: Any
     settings: TrainerSettings
 
@@ -78,7 +78,7 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
 
 def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, reward: Reward) -> Path:
     grpo = settings.grpo
-    vlm, room = load_model(settings.model), Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    vlm, room = load_model(settings.model), LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     parts, notes = planned(data, shards, grpo.prompts_per_step)
     checked = check_judge(settings.reward, shards), note_strata(settings.reward, shards)
     _print_notes(*checked, *notes, note_detected(shards))
@@ -94,9 +94,9 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
-    with Training("grpo", settings, data, output, shards, optimiser, steps, said_of(parts)) as training:
+    with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
-        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
+        draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
         draws.position = training.progress.position
         trainee = Trainee(vlm, optimiser, sampler, reward, draws, reference, settings)
         blind, how = blind_reward(shards, reward.recipe)

@@ -45,21 +45,21 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Rows:
+class AverageRow:
     """The average row of the data: its tokens, without the answer that GRPO samples, and its image patches."""
 
     tokens: float = 0.0
     patches: float = 0.0
 
 
-def rows_like(samples: Sequence[Sample]) -> Rows:
+def rows_like(samples: Sequence[Sample]) -> AverageRow:
     """The averages over the samples; zeros without samples."""
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
-    return Rows(sum(map(len, samples)) / count, patches / count)
+    return AverageRow(sum(map(len, samples)) / count, patches / count)
 
 
-def estimate(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool = False) -> Estimate:
+def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False) -> Estimate:
     """The memory of one training step of a loaded model on such rows.
 
     With ``is_grpo``, answers are added to the rows, a group shares its images, and rollouts are counted.
@@ -100,7 +100,7 @@ def _kept(settings: TrainerSettings, places: int, layers: int) -> int:
     return places * layers * per_layer * _word_bytes(settings)
 
 
-def _of_tower(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool) -> int:
+def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool) -> int:
     answer, copies = (settings.rollout.max_new_tokens, settings.grpo.group_size) if is_grpo else (0, 1)
     in_pass = settings.batch.tokens / max(1.0, rows.tokens + answer)
     patches = round(rows.patches * max(1.0, in_pass / copies))
@@ -109,7 +109,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: Rows, is_grpo: bool) 
     return _kept(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
 
 
-def _cached(model: Any, settings: TrainerSettings, rows: Rows) -> int:
+def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
     """Bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
     if settings.rollout.kind != "transformers":
         return 0

@@ -15,7 +15,7 @@ from groundtrace.config.extras import require_extra
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import trainable_families
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.schemas.coordinates import CoordinateFrame, ResizeRule
 from groundtrace.schemas.errors import UserError
 from groundtrace.trainer import attention
@@ -72,11 +72,11 @@ class VisionLanguageModel:
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """An upright RGB image, encoded for the vision tower. Raises BadRow if it cannot be resized."""
+        """An upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
-            raise BadRow(f"an image of {image.width}x{image.height} px cannot be resized: {error}") from error
+            raise UnusableRow(f"an image of {image.width}x{image.height} px cannot be resized: {error}") from error
         t, h, w = seen["image_grid_thw"][0].tolist()
         merged = t * h * w // self.processor.image_processor.merge_size**2
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)

@@ -28,7 +28,7 @@ from groundtrace.schemas.revision import code_revision
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.decode import decode_image
-from groundtrace.vision.overlay import BoxMark, Mark, draw_overlay, encode_png
+from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, encode_png
 
 SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
 LINE_EVERY = 10
@@ -172,6 +172,6 @@ def overlay_png(row: TrainingRow, text: str) -> bytes | None:
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):
         return None
-    marks = [Mark(number, point.label, point.x, point.y) for number, point in enumerate(points, 1)]
+    marks = [OverlayPoint(number, point.label, point.x, point.y) for number, point in enumerate(points, 1)]
     frames: list[BoxMark] = [(number, b.label, b.x1, b.y1, b.x2, b.y2) for number, b in enumerate(boxes, 1)]
     return encode_png(draw_overlay(decode_image(row.images[0][0]).pixels, marks, frames))

@@ -74,9 +74,9 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
     try:
         return _parts(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, RecursionError) as error:
-        said = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise ShardError(
-            f"{path} is not a batch plan: {said}; remove it to draw all rows with the same probability"
+            f"{path} is not a batch plan: {reason}; remove it to draw all rows with the same probability"
         ) from error
 
 
@@ -137,7 +137,7 @@ def _named(part: PlannedPart) -> str:
     return "+".join(part.streams)
 
 
-def said_of(parts: Sequence[Part]) -> str:
+def plan_text(parts: Sequence[Part]) -> str:
     """The plan in one line, for comparing two runs; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 

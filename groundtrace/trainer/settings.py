@@ -38,7 +38,7 @@ class ModelSettings:
 
 
 @settings
-class BatchSettings:
+class ForwardBatchSettings:
     """The size of one forward pass. A row that is too long is left out and counted, never cut."""
 
     max_tokens: Annotated[int, Field(ge=2), "the maximum tokens of one row, image tokens included"] = 8192
@@ -217,7 +217,7 @@ class TrainerSettings:
     max_idle_steps: Annotated[
         NonNegativeInt, "stop with an error after this number of steps in a row without a gradient (0: never)"
     ] = 10
-    batch: BatchSettings = field(default_factory=BatchSettings)
+    batch: ForwardBatchSettings = field(default_factory=ForwardBatchSettings)
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     sft: SftSettings = field(default_factory=SftSettings)
     grpo: GrpoSettings = field(default_factory=GrpoSettings)

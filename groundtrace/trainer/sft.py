@@ -6,13 +6,13 @@ from pathlib import Path
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import collate, micro_batches
-from groundtrace.trainer.drawing import Drawn, Draws, Room, first_samples
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.loss import sft_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.policy import score
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
 from groundtrace.trainer.sample import Sample
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.training import Training
@@ -28,7 +28,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     complete step is then saved.
     """
     vlm = load_model(settings.model)
-    shards, room = Shards(data, "sft", output / "rows"), Room(settings.batch.max_tokens)
+    shards, room = Shards(data, "sft", output / "rows"), LengthLimit(settings.batch.max_tokens)
 
     def encode(row: TrainingRow) -> list[Drawn]:
         return [(row, sft_sample(vlm, row))]
@@ -38,7 +38,7 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
     steps = settings.sft.steps_for(len(shards))
     optimiser = Optimiser(vlm.model, settings.optimiser, steps)
     with Training("sft", settings, data, output, shards, optimiser, steps) as training:
-        draws = Draws(shards, encode, settings.seed, room, training.monitor.leave_out)
+        draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out)
         draws.position = training.progress.position
         while training.goes_on:
             samples = [sample for _, sample in draws.take(settings.sft.samples_per_step)]

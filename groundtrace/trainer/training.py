@@ -14,10 +14,10 @@ from typing import Any
 
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.checkpoint import CheckpointError, Progress, checkpoints, load_checkpoint, save_checkpoint
-from groundtrace.trainer.drawing import Position
 from groundtrace.trainer.identity import identity
 from groundtrace.trainer.monitor import Monitor
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
+from groundtrace.trainer.row_sampler import Position
 from groundtrace.trainer.settings import TrainerSettings
 
 FOLDER = "checkpoints"
@@ -33,7 +33,7 @@ class Stopped(KeyboardInterrupt):
         self.number = number
 
 
-class Stops:
+class StopSignals:
     """Raises :class:`Stopped` in the main thread when a signal arrives; between hold and release, defers it.
 
     Used as a context manager; on exit the previous signal handlers are restored.
@@ -44,10 +44,10 @@ class Stops:
         self._noted: int | None = None
         self._before: dict[int, Callable[..., Any] | int | None] = {}
 
-    def __enter__(self) -> "Stops":
+    def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
             heard = [number for number in SIGNALS if not _is_nohup(number)]
-            self._before = {number: signal.signal(number, self._come) for number in heard}
+            self._before = {number: signal.signal(number, self._handle) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +65,7 @@ class Stops:
             number, self._noted = self._noted, None
             raise Stopped(number)
 
-    def _come(self, number: int, _: FrameType | None) -> None:
+    def _handle(self, number: int, _: FrameType | None) -> None:
         if not self._is_held:
             raise Stopped(number)
         self._noted = number
@@ -120,7 +120,7 @@ class Training:
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
         self._updates = optimiser.updates
         self._idle_steps = 0
-        self._stops = Stops()
+        self._stops = StopSignals()
         optimiser.before_change = self._stops.hold
         self.monitor = Monitor(output, command, settings, str(data), steps)
 

@@ -75,7 +75,7 @@ DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedImage:
     """A decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
     ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the detected file format, ``frames`` the
@@ -90,7 +90,7 @@ class Decoded:
     frames: int
 
 
-def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded:
+def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> DecodedImage:
     """Decode one still image. Raises only :class:`UndecodableMedia`, for any bytes."""
     if not data:
         raise UndecodableMedia("empty", "the file has no bytes")
@@ -103,7 +103,7 @@ def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Decoded:
     except Exception as error:  # the decoders raise some fifteen types for malformed bytes
         raise _explained(data, error) from error
     height, width = pixels.shape[:2]
-    return Decoded(pixels, width, height, orientation, name, 1)
+    return DecodedImage(pixels, width, height, orientation, name, 1)
 
 
 @dataclass(frozen=True)

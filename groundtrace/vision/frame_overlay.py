@@ -18,7 +18,7 @@ import numpy as np
 from groundtrace.grading.responses.times import format_moment
 from groundtrace.schemas.geometry import Point
 from groundtrace.vision.frames import Frame
-from groundtrace.vision.overlay import MAX_FONT_PX, MIN_FONT_PX, Mark, draw_overlay, lettering
+from groundtrace.vision.overlay import MAX_FONT_PX, MIN_FONT_PX, OverlayPoint, draw_overlay, lettering
 from groundtrace.vision.samples import Pixels
 
 _FONT_SHARE: Final = 0.022  # the font size as a share of the square root of the image's area
@@ -84,11 +84,11 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
     :class:`ValueError` if a point's frame is not in ``frames``, or if there are not as many ids as points.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
-    marks: list[list[Mark]] = [[] for _ in frames]
+    marks: list[list[OverlayPoint]] = [[] for _ in frames]
     for point, number in zip(points, ids, strict=True):
         if point.frame not in places:
             raise ValueError(f"a point of {point.label!r} is on frame {point.frame}, which is not drawn")
-        marks[places[point.frame]].append(Mark(number, point.label, point.x, point.y))
+        marks[places[point.frame]].append(OverlayPoint(number, point.label, point.x, point.y))
     drawn = [draw_overlay(frame.pixels, found) for frame, found in zip(frames, marks, strict=True)]
     scales = [after.shape[0] // frame.pixels.shape[0] for after, frame in zip(drawn, frames, strict=True)]
     common = max(scales, default=1)
@@ -98,7 +98,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
     ]
 
 
-def _captioned(frame: Frame, marks: Sequence[Mark], drawn: Pixels) -> Pixels:
+def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
     """The drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
 from groundtrace.vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
 from groundtrace.vision.hashing import sha256_bytes
-from groundtrace.vision.recent import Recent
+from groundtrace.vision.lru_cache import LruCache
 from groundtrace.vision.samples import Pixels
 
 HEAD_BYTES: Final = 512
@@ -114,7 +114,7 @@ class MediaStore:
         self.cache_bytes = cache_bytes
         self.limits = limits
         self.storage = storage
-        self._pixels: Recent[Pixels] = Recent(cache_bytes, size_of=lambda pixels: pixels.nbytes)
+        self._pixels: LruCache[Pixels] = LruCache(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
         """Pickle only the settings: a worker starts with an empty cache."""

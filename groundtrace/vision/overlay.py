@@ -46,7 +46,7 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 
 @dataclass(frozen=True)
-class Mark:
+class OverlayPoint:
     """A point to draw: ``number`` and ``label`` as written, ``x`` and ``y`` in original pixels."""
 
     number: int
@@ -63,7 +63,7 @@ def encode_png(pixels: Pixels) -> bytes:
     return data.tobytes()
 
 
-def draw_overlay(pixels: Pixels, points: Sequence[Mark], boxes: Sequence[BoxMark] = ()) -> Pixels:
+def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
     """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1 unless the image is small.
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB and is not changed. The caption of a point is ``number (x, y) label``, that of

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from groundtrace.pipelines.commands.tables import Figures, print_table
+from groundtrace.pipelines.commands.tables import FigureTable, print_table
 from groundtrace.pipelines.running.account.changes import flat
 from groundtrace.publishing.figures import funnel, read_config, read_summary, role_costs
 from groundtrace.schemas.run_summary import RunSummary
@@ -44,14 +44,14 @@ def _print_diff(console: Console, first: Path, second: Path) -> None:
             print_table(console, table.title, table.columns, table.rows)
 
 
-def _settings(first: Path, second: Path) -> Figures:
+def _settings(first: Path, second: Path) -> FigureTable:
     """The keys of the configs whose values differ; "–" means that a config lacks the key."""
     a, b = (dict(flat(read_config(run))) for run in (first, second))
     changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
-    return Figures("settings that differ", ("key", "A", "B"), changed)
+    return FigureTable("settings that differ", ("key", "A", "B"), changed)
 
 
-def _ends(a: RunSummary, b: RunSummary) -> Figures:
+def _ends(a: RunSummary, b: RunSummary) -> FigureTable:
     """Records read and rows of each set, with their share of the records read."""
     read = (a.counts.input, b.counts.input)
     rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
@@ -59,24 +59,24 @@ def _ends(a: RunSummary, b: RunSummary) -> Figures:
         found = [_rows(run, name) for run in (a, b)]
         shares = (f"{100 * n / of:.1f} %" if of else "–" for n, of in zip(found, read, strict=True))
         rows.append((name, *found, found[1] - found[0], *shares))
-    return Figures("rows", ("set", "A", "B", "B − A", "yield A", "yield B"), rows)
+    return FigureTable("rows", ("set", "A", "B", "B − A", "yield A", "yield B"), rows)
 
 
 def _rows(run: RunSummary, name: str) -> int:
     return run.counts.rejected_records if name == "rejected" else run.counts.rows(name)
 
 
-def _funnel(a: RunSummary, b: RunSummary) -> Figures:
+def _funnel(a: RunSummary, b: RunSummary) -> FigureTable:
     flows = [{flow.name: flow for flow in funnel(run)} for run in (a, b)]
     rows = []
     for name in dict.fromkeys(name for side in flows for name in side):
         found = [side.get(name) for side in flows]
         cells = (getattr(flow, part, "–") for part in ("read", "kept", "rejected") for flow in found)
         rows.append((name, *cells))
-    return Figures("funnel", ("stage", "in A", "in B", "kept A", "kept B", "rejected A", "rejected B"), rows)
+    return FigureTable("funnel", ("stage", "in A", "in B", "kept A", "kept B", "rejected A", "rejected B"), rows)
 
 
-def _reasons(a: RunSummary, b: RunSummary) -> Figures:
+def _reasons(a: RunSummary, b: RunSummary) -> FigureTable:
     counts = [
         {(stage, reason): n for stage, by in run.counts.rejected.items() for reason, n in by.items()} for run in (a, b)
     ]
@@ -84,10 +84,10 @@ def _reasons(a: RunSummary, b: RunSummary) -> Figures:
     for stage, reason in dict.fromkeys(key for side in counts for key in side):
         found = [side.get((stage, reason), 0) for side in counts]
         rows.append((stage, reason, *found, found[1] - found[0]))
-    return Figures("rejections", ("stage", "reason", "A", "B", "B − A"), rows)
+    return FigureTable("rejections", ("stage", "reason", "A", "B", "B − A"), rows)
 
 
-def _costs(a: RunSummary, b: RunSummary) -> Figures:
+def _costs(a: RunSummary, b: RunSummary) -> FigureTable:
     costs = [{cost.role: cost for cost in role_costs(run)} for run in (a, b)]
     rows = []
     for role in dict.fromkeys(role for side in costs for role in side):
@@ -97,4 +97,4 @@ def _costs(a: RunSummary, b: RunSummary) -> Figures:
         usd = ["–" if cost is None else round(cost.usage.cost_usd, 6) or 0 for cost in found]
         rows.append((role, *models, *calls, *usd))
     columns = ("role", "model A", "model B", "calls A", "calls B", "USD A", "USD B")
-    return Figures("calls and cost by role", columns, rows)
+    return FigureTable("calls and cost by role", columns, rows)

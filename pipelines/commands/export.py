@@ -44,10 +44,10 @@ def add_export_parser(commands: Any) -> None:
 def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Export a run and print what was written; returns the exit code. Raises ExportError and InspectError."""
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
-    from groundtrace.publishing.exports.export import Request, export_run
+    from groundtrace.publishing.exports.export import ExportArguments, export_run
     from groundtrace.publishing.exports.sides import LEFT_OUT
 
-    request = Request(
+    request = ExportArguments(
         local_copy(parsed.run),
         parsed.format,
         Path(parsed.output),

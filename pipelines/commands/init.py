@@ -12,7 +12,7 @@ from groundtrace.pipelines.running.plan.inputs import check_questions, count_rec
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import counted, printable
 from groundtrace.stages.sources.base import Input, RowSettings
-from groundtrace.stages.sources.shapes.base import Row, Rows, Shape
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import shape_of
 
 _MODELS = """# The model of each role. Without these sections the embedded engine has all roles: it reads drawn
@@ -89,7 +89,7 @@ def _block(found: Input) -> list[str]:
     fields = missing_fields(found.columns, RowSettings(shape=shape.name), are_rows)
     guessed = guess_columns(found.columns)
     optional = [name for name in ("id", "choices") if name not in shape.gives and guessed.get(name, name) != name]
-    lines = [] if shape.name == Rows.name else _shape_lines(found, shape, first)
+    lines = [] if shape.name == OneRecordPerRow.name else _shape_lines(found, shape, first)
     block = lines + input_block(found.columns, dict.fromkeys([*fields, *optional]), Path(found.name).name or found.name)
     return block or ["# The records have every field under its own name: nothing to map."]
 

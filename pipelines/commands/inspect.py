@@ -18,7 +18,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from groundtrace.pipelines.commands.tables import Figures, print_table, value_text
+from groundtrace.pipelines.commands.tables import FigureTable, print_table, value_text
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
@@ -59,7 +59,7 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     return 0
 
 
-def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
+def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
     """The run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
 
     Difficulty is there if attempts were graded, truncated replies if there are any. Diversity is the spread of the rows
@@ -67,8 +67,8 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
-        Figures("funnel", ("stage", "in", "kept", "rejected"), stages),
-        Figures(
+        FigureTable("funnel", ("stage", "in", "kept", "rejected"), stages),
+        FigureTable(
             "rejections",
             ("stage", "reason", "rows", "meaning", "most often"),
             [astuple(e) for e in rejections(summary)],
@@ -77,15 +77,15 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
     bars = pass_rates(connection, summary)
     if bars:
         rates = [attrgetter("label", *summary.sets, "rejected")(bar) for bar in bars]
-        tables.append(Figures("difficulty", ("pass rate", *summary.sets, "rejected"), rates))
+        tables.append(FigureTable("difficulty", ("pass rate", *summary.sets, "rejected"), rates))
     tables += _spread(connection, summary, run)
     added = [astuple(each) for each in columns_added(run, (*summary.sets, "rejected"))]
     if added:
-        tables.append(Figures("columns that stages add, and kept ones", ("column", "type", "in", "meaning"), added))
+        tables.append(FigureTable("columns that stages add, and kept ones", ("column", "type", "in", "meaning"), added))
     counts_of = attrgetter("calls", "requests", "cached", "retries", "tokens_in", "tokens_out")
     rows = [(c.role, c.model, *counts_of(c.usage), round(c.usage.cost_usd, 6) or 0) for c in role_costs(summary)]
     columns = ("role", "model", "calls", "requests", "cached", "retries", "tokens in", "tokens out", "USD")
-    tables.append(Figures("calls and cost by role", columns, rows))
+    tables.append(FigureTable("calls and cost by role", columns, rows))
     if summary.truncated:
         cut = [
             (role, stage, each.replies, each.truncated, each.max_tokens, " or ".join(each.settings))
@@ -93,11 +93,11 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
             for stage, each in stages.items()
         ]
         columns = ("role", "stage", "replies", "truncated", "of at most tokens", "raise")
-        tables.append(Figures("truncated replies", columns, cut))
+        tables.append(FigureTable("truncated replies", columns, cut))
     return tables
 
 
-def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[Figures]:
+def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
     """The number of classes of each property, how even they are, and the rows in each class."""
     found, sets = balances(run, connection, summary.sets), summary.sets
     if not found:
@@ -106,8 +106,8 @@ def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Pat
     classes = [(b.name, each) for b in found for each in (*b.classes, *([b.others] if b.others else []))]
     rows = [(name, each.label, *(getattr(each, side) for side in sets)) for name, each in classes]
     return [
-        Figures("diversity", ("property", "classes", *(f"evenness {name}" for name in sets)), even),
-        Figures("balance", ("property", "class", *sets), rows),
+        FigureTable("diversity", ("property", "classes", *(f"evenness {name}" for name in sets)), even),
+        FigureTable("balance", ("property", "class", *sets), rows),
     ]
 
 

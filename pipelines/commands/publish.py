@@ -63,21 +63,21 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     read_summary(run)
     place = parsed.staging or tempfile.gettempdir()
     with stopped_like_an_interrupt(), LocalRun(run).locked(), ExitStack() as held:
-        with writing_told(place):
+        with converting_write_errors(place):
             staging = held.enter_context(tempfile.TemporaryDirectory(prefix="groundtrace-", dir=place))
             prepared = prepare(run, Path(staging), parsed.extras, parsed.include_source)
-        say(*told(prepared))
+        say(*summary_lines(prepared))
         if parsed.dry_run:
             say(f"dry run: nothing was sent to {parsed.repo}")
             return 0
-        sent = send(prepared, parsed.repo, public=parsed.public, replace=parsed.replace, tell=say)
+        sent = send(prepared, parsed.repo, public=parsed.public, replace=parsed.replace, report=say)
     verb = "published" if sent.is_new else "already published, nothing was sent:"
     say(f"{verb} {sent.url} at the tag {sent.tag}")
     return 0
 
 
 @contextmanager
-def writing_told(place: str) -> Iterator[None]:
+def converting_write_errors(place: str) -> Iterator[None]:
     """Converts an OSError in the body to a PublishError with a remedy."""
     from groundtrace.publishing.hub.errors import PublishError
 
@@ -85,18 +85,18 @@ def writing_told(place: str) -> Iterator[None]:
         yield
     except OSError as error:
         where = error.filename or place
-        said = f"{where} cannot be written: {error.strerror or error}"
-        raise PublishError(f"{said}: name another folder with --staging") from error
+        message = f"{where} cannot be written: {error.strerror or error}"
+        raise PublishError(f"{message}: name another folder with --staging") from error
 
 
-def told(prepared: "Prepared") -> list[str]:
+def summary_lines(prepared: "Prepared") -> list[str]:
     """The set to be published, in lines: sources and licences, files with their sizes, tag and digest."""
     from groundtrace.publishing.hub.upload import mb
 
     lines = []
     for use in prepared.uses:
         how = "published" if use.is_published else "left out"
-        why = "requested" if use.asked and not use.terms.may_be_published else use.terms.said
+        why = "requested" if use.asked and not use.terms.may_be_published else use.terms.text
         rows = ", ".join(f"{count} {side}" for side, count in use.rows.items())
         remedy = "" if use.is_published else f"; --include-source {use.source!r} publishes them anyway"
         lines.append(f"{how}: {use.source or 'no source'} ({use.licence or 'no licence'}): {rows}; {why}{remedy}")

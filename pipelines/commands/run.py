@@ -105,10 +105,10 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 def _detail(summary: RunSummary, reason: str) -> str:
     """The most frequent detail of a reason, cut to one line."""
-    said = printable(summary.detail_of(reason))
+    detail = printable(summary.detail_of(reason))
     return (
-        f" (most often: {said if len(said) <= MAX_DETAIL_CHARS else said[: MAX_DETAIL_CHARS - 1] + '…'})"
-        if said
+        f" (most often: {detail if len(detail) <= MAX_DETAIL_CHARS else detail[: MAX_DETAIL_CHARS - 1] + '…'})"
+        if detail
         else ""
     )
 

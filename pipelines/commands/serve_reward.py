@@ -123,8 +123,8 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         say(f"beam: not ready: {error}", file=sys.stderr)
     with stopped_by_signals() as stopped, http_loop() as on_loop:
         runner, address = on_loop(started(reward, rows, bounds, token, parsed.host, parsed.port))
-        said = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"
-        say(f"beam: serving {said} on {address}; Ctrl-C ends it", file=sys.stderr)
+        line = f"{reward.recipe.name} for {counted(rows, 'row')} of {counted(len(reward.runs), 'run')}"
+        say(f"beam: serving {line} on {address}; Ctrl-C ends it", file=sys.stderr)
         stopped.wait()
         on_loop(runner.cleanup())
         reward.close()

@@ -16,7 +16,7 @@ Rows = Sequence[Sequence[object]]
 
 
 @dataclass(frozen=True)
-class Figures:
+class FigureTable:
     """A table of figures: its title, the names of its columns, and its rows."""
 
     title: str

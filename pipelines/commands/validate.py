@@ -22,7 +22,7 @@ from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_pla
 from groundtrace.pipelines.running.plan.sampling import sample_records
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.text import counted, say
-from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 
 MAX_PROBLEMS = 8
 
@@ -38,7 +38,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     say(runner_line(plan.options))
     total = count_records(plan.context.sources)
     say(f"input: {plan.input.name}, {'unknown number of records' if total is None else counted(total, 'record')}")
-    usable = _look_at_records(plan, total)
+    usable = _check_records(plan, total)
     media = scan_media(plan.context.sources, plan.settings.input)
     sent = plan.stages.prompts_sent(plan.models_asked, plan.settings, clips=media.videos > 0 or not media.records)
     say(f"prompts: {', '.join(load_prompt(name).name for name in sent)}")
@@ -70,7 +70,7 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     return 0 if healthy and usable and not problems else 2
 
 
-def _look_at_records(plan: Plan, total: int | None) -> bool:
+def _check_records(plan: Plan, total: int | None) -> bool:
     """Print a summary of the records; returns whether any of them can be used.
 
     ``total`` is the number of records in the input, None if unknown.
@@ -90,7 +90,7 @@ def _look_at_records(plan: Plan, total: int | None) -> bool:
     missing = missing_fields(columns, rows, are_rows) if columns else []
     if missing:
         shape = seen_shape(plan.input)
-        if rows.shape == Rows.name and shape.name != Rows.name:
+        if rows.shape == OneRecordPerRow.name and shape.name != OneRecordPerRow.name:
             command = f"beam init {shlex.quote(plan.input.name)}"
             say(f"it looks like {shape.title}: `{command} --output my.toml` writes the config for it")
         say(f"MISSING: {', '.join(missing)}; in the config:")

@@ -129,5 +129,5 @@ def _is_disk_full(error: BaseException) -> bool:
 def _root_cause(error: BaseException) -> str:
     *_, error = causes(error)
     lines = list(itertools.takewhile(lambda line: not _JAVA_FRAME.match(line), str(error).strip().splitlines()))
-    said = [line for line in lines if line.strip()]
-    return f"{type(error).__name__}: {said[-1] if said else 'no message'}"
+    written = [line for line in lines if line.strip()]
+    return f"{type(error).__name__}: {written[-1] if written else 'no message'}"

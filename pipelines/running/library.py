@@ -18,7 +18,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.pipelines.running.run import execute
-from groundtrace.publishing.opened import OpenedRun, open_run
+from groundtrace.publishing.opened_run import OpenedRun, open_run
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by

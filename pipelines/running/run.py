@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.account.summary import Wave, summarise
 from groundtrace.pipelines.running.endings import ConservationError
 from groundtrace.pipelines.running.execute.job import run_job
 from groundtrace.pipelines.running.execute.job_folder import job_folder
-from groundtrace.pipelines.running.execute.waves import first_share, next_share, threshold
+from groundtrace.pipelines.running.execute.waves import first_wave_share, next_wave_share, threshold
 from groundtrace.pipelines.running.plan.checks import check_cache, check_plan
 from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since
 from groundtrace.pipelines.running.plan.inputs import count_records
@@ -87,7 +87,7 @@ def _run_waves(plan: Plan) -> list[Wave]:
     if target is None:
         return [_run_wave(plan, Draw())]
     waves: list[Wave] = []
-    share = first_share(target, count_records(plan.context.sources, plan.context.limit))
+    share = first_wave_share(target, count_records(plan.context.sources, plan.context.limit))
     while True:
         waves.append(_run_wave(plan, Draw(threshold(share), target, last=share >= 1), len(waves) + 1))
         wave = waves[-1]
@@ -95,7 +95,7 @@ def _run_waves(plan: Plan) -> list[Wave]:
             return waves
         if wave.figures.refused:  # once more, so that what there is of it is a whole run's outcome
             return [*waves, _run_wave(plan, Draw(threshold(share), target, last=True), len(waves) + 1)]
-        share = next_share(target, wave.accepted, wave.drawn, wave.questions, share)
+        share = next_wave_share(target, wave.accepted, wave.drawn, wave.questions, share)
 
 
 def _run_wave(plan: Plan, draw: Draw, number: int = 0) -> Wave:

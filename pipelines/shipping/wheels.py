@@ -27,10 +27,10 @@ def write_wheel(
         files: its files, by path in the wheel.
         requires: its requirements, as lines of ``Requires-Dist``.
     """
-    told = "".join(f"Requires-Dist: {each}\n" for each in requires)
-    version = f"{version}+{digest_of({**files, 'METADATA': told.encode()})}"
+    lines = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    version = f"{version}+{digest_of({**files, 'METADATA': lines.encode()})}"
     about = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{told}"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{lines}"
     kind = "Wheel-Version: 1.0\nGenerator: groundtrace\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     whole = {**files, f"{about}/METADATA": metadata.encode(), f"{about}/WHEEL": kind.encode()}
     record = [f"{path},sha256={_record_digest(content)},{len(content)}\n" for path, content in sorted(whole.items())]

@@ -77,7 +77,7 @@ def end_data(end: Draft | Rejected) -> EndData:
     return EndData(
         passed=[] if draft is None else list(draft.passed),
         calls=[call_row(call) for call in end.calls],
-        labels=[{"scorer": name, "first": said[0], "second": said[1]} for name, said in labels if said is not None],
+        labels=[{"scorer": name, "first": pair[0], "second": pair[1]} for name, pair in labels if pair is not None],
     )
 
 

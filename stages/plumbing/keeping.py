@@ -26,14 +26,14 @@ def draft_key(draft: Draft) -> str:
     return order_key(draft.id)
 
 
-def last_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
+def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
     """The highest key that is kept of each class, "" if none is; ``keyed`` are the keys of each class."""
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
     return {name: each[kept[name] - 1] if kept[name] else "" for name, each in keys.items()}
 
 
-class _Keep(beam.DoFn):
+class _KeepLowestKeys(beam.DoFn):
     def __init__(self, stage: Stage, class_of: ClassOf, why: str) -> None:
         self._stage, self._class_of, self._why = stage, class_of, why
 
@@ -48,7 +48,7 @@ class _Keep(beam.DoFn):
             yield rejected_output(self._stage.rejected(draft, why, draft.calls))
 
 
-def keep_lowest(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
+def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
     """``kept`` and ``rejected``, the latter as over_quota, which the stage must list.
 
     ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, in which
@@ -62,5 +62,5 @@ def keep_lowest(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Li
 
     keys = drafts | "KeyOfEach" >> beam.FlatMap(keyed).with_output_types(tuple[str, str])
     grouped: Any = keys | "ByClass" >> beam.GroupByKey() | "AllClasses" >> beam.combiners.ToList()
-    last = grouped | "Last" >> beam.FlatMap(lambda found: last_keys(found, limits).items())
-    return apply(drafts, "Keep", _Keep(stage, class_of, why), AsDict(last))
+    last = grouped | "Last" >> beam.FlatMap(lambda found: highest_kept_keys(found, limits).items())
+    return apply(drafts, "Keep", _KeepLowestKeys(stage, class_of, why), AsDict(last))

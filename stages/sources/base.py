@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.config.settings import Named, OneOf, settings
+from groundtrace.config.settings import OneOf, PartName, settings
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.records import RawRecord
 from groundtrace.schemas.registry import RegistryError
@@ -89,7 +89,9 @@ class RowSettings(ShapeSettings):
     shapes.
     """
 
-    shape: Annotated[str, Named(SHAPES), "the layout of a row; rows: one record, with its fields in columns"] = "rows"
+    shape: Annotated[str, PartName(SHAPES), "the layout of a row; rows: one record, with its fields in columns"] = (
+        "rows"
+    )
     columns: Annotated[Mapping[FieldName, str], "the input's column, or key, for each field"] = field(
         default_factory=dict
     )

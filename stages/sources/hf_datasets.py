@@ -128,8 +128,8 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
             _reach_hub()
         opened = open_data_set(name, rows)
         splits = opened.info.splits or {}
-        told = splits[rows.split].num_examples if rows.split in splits else None
-        return frozenset(opened.features or ()), told or None  # 0 means an unknown number
+        count = splits[rows.split].num_examples if rows.split in splits else None
+        return frozenset(opened.features or ()), count or None  # 0 means an unknown number
     except InputError:
         raise
     except Exception as error:  # the library raises many kinds, its own and its HTTP client's

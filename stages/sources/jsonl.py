@@ -15,7 +15,7 @@ from groundtrace.schemas.json_lines import BYTE_ORDER_MARK, NotAnObject, parse_o
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
 from groundtrace.stages.sources.base import OPTIONAL_FIELDS, Format, Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.rows import kept_values, row_fields, row_records, shaped, shaped_rows
-from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable, storage_of
 from groundtrace.vision.media import MediaStore
@@ -117,7 +117,7 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 def _are_rows(rows: RowSettings) -> bool:
     """Whether a line needs more than the mapping of its keys."""
-    return rows.shape != Rows.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
+    return rows.shape != OneRecordPerRow.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:

@@ -59,15 +59,15 @@ def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):
         return dict(row)
-    said = str(answer).strip()
+    text = str(answer).strip()
     place = -1
     if named_by == "letter":
-        letter = said.strip("().: ").upper()
+        letter = text.strip("().: ").upper()
         place = string.ascii_uppercase.index(letter) if len(letter) == 1 and letter in string.ascii_uppercase else -1
-    elif re.fullmatch(r"[0-9]{1,3}(\.0)?", said):
-        place = int(float(said)) - (named_by == "number")
+    elif re.fullmatch(r"[0-9]{1,3}(\.0)?", text):
+        place = int(float(text)) - (named_by == "number")
     if not 0 <= place < len(choices):
-        return {**row, "answer": f"{said} (which names none of {len(choices)} choices by its {named_by})"}
+        return {**row, "answer": f"{text} (which names none of {len(choices)} choices by its {named_by})"}
     return {**row, "answer": choices[place]}
 
 

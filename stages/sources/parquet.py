@@ -25,7 +25,7 @@ from groundtrace.stages.sources.base import (
     is_run_folder,
 )
 from groundtrace.stages.sources.rows import media_column, row_fields, row_records, shaped, shaped_rows
-from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
 from groundtrace.storage.places import Place, RemotePath, StorageError, StoreUnavailable, arrow_source, storage_of
 from groundtrace.vision.media import MediaStore
@@ -78,7 +78,7 @@ class Parquet(Format):
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
         """The media column, with only the paths of embedded media."""
-        if rows.shape != Rows.name:
+        if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
             return
@@ -90,7 +90,7 @@ class Parquet(Format):
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The answer columns."""
-        if rows.shape != Rows.name:
+        if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)
             return

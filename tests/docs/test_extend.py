@@ -29,7 +29,7 @@ from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.running.plan.loading import load_recipe
 from groundtrace.prompts import loader
 from groundtrace.rewards.case import case_of
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import make_recipe
 from groundtrace.rewards.rows.shards import Shards
@@ -279,7 +279,7 @@ def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.Mo
     monkeypatch.syspath_prepend(folder)
     recipe = make_recipe("right_in_form:RightInForm", {"share": 0.25})
     question = Question("q1", "drawn", "MIT", (), "How many?", "2", "numeric")
-    masks = ObjectMasks(question, Session(None), Served(frozenset()))  # type: ignore[arg-type]
+    masks = ObjectMasks(question, Session(None), ServedRoles(frozenset()))  # type: ignore[arg-type]
     case = case_of(read_trace(0, text), masks)
     [earned] = asyncio.run(recipe.score([case], Memory()))
     assert earned.reward == pytest.approx(reward)

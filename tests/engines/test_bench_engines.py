@@ -8,17 +8,17 @@ import pytest
 
 from ..spark.cluster import ROOT
 
-from bench_engines import Cost, Took, cost, ratios, set_up  # isort: skip  (cluster.py names the folder)
+from bench_engines import EngineCost, Took, cost, ratios, set_up  # isort: skip  (cluster.py names the folder)
 
 
 def test_the_line_through_two_sizes_tells_records_from_jobs():
-    assert Cost.of(500, 12.0, 1500, 32.0) == Cost(record_ms=20.0, job_s=2.0)
+    assert EngineCost.of(500, 12.0, 1500, 32.0) == EngineCost(record_ms=20.0, job_s=2.0)
 
 
 def test_each_size_counts_with_the_least_of_its_turns():
     turns = [{10: Took(5.0, 2.0), 20: Took(9.0, 3.0)}, {10: Took(4.0, 9.0), 20: Took(6.0, 9.0)}]
-    assert cost(turns, (10, 20), "wall_s") == Cost(200.0, 2.0)
-    assert cost(turns, (10, 20), "cpu_s") == Cost(100.0, 1.0)
+    assert cost(turns, (10, 20), "wall_s") == EngineCost(200.0, 2.0)
+    assert cost(turns, (10, 20), "cpu_s") == EngineCost(100.0, 1.0)
     runs = {"local": turns, "other": [{10: Took(1.0, 0.0), 20: Took(5.0, 0.0)}]}
     assert ratios(runs, (10, 20), "wall_s") == {"local": 1.0, "other": 2.0}
 

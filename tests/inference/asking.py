@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.settings import ModelsSettings
@@ -23,9 +23,9 @@ def call(settings: ModelsSettings, work: Callable[[Models], Awaitable[Any]]) -> 
     return asyncio.run(main())
 
 
-def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> Answered:
+def ask(settings: ModelsSettings, prompt: Any, role: str = "policy", **sampling: Any) -> CallResult:
     return call(settings, lambda models: models.generate(role, prompt, Sampling(**sampling)))
 
 
-def texts(answered: Answered) -> list[str]:
+def texts(answered: CallResult) -> list[str]:
     return [completion.text for completion in answered.completions]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.endpoints.openai_compatible import OpenAIEndpoint
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.models import Models
@@ -284,10 +284,10 @@ def medium(tmp_path: Path) -> Callable[[np.ndarray, str], MediaRef]:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Callable[..., Answered]:
+def engine(tmp_path: Path) -> Callable[..., CallResult]:
     """Ask a role of the embedded engine's models, opened anew; cached only where ``cache`` names a file."""
 
-    def run(role: str, prompt: RenderedPrompt, strength: float = 0.0, cache: str = "", **sampling: Any) -> Answered:
+    def run(role: str, prompt: RenderedPrompt, strength: float = 0.0, cache: str = "", **sampling: Any) -> CallResult:
         settings = ModelsSettings(
             endpoints=tuple(
                 (model, EndpointSettings("classical", model, strength=strength)) for model in ("colour", "edges")
@@ -298,7 +298,7 @@ def engine(tmp_path: Path) -> Callable[..., Answered]:
             run_root=str(tmp_path / "run"),
         )
 
-        async def main() -> Answered:
+        async def main() -> CallResult:
             models = Models(settings, cached=bool(cache))
             try:
                 return await models.generate(role, prompt, Sampling(**sampling))

@@ -17,7 +17,7 @@ from groundtrace.inference.families.plain import PLAIN
 from groundtrace.inference.grounding import (
     BadReply,
     Mask,
-    Reading,
+    ParsedPointing,
     encode_mask,
     json_object,
     masks_of_reply,
@@ -284,4 +284,4 @@ def test_any_json_is_masks_or_a_bad_reply(value: object, where: str) -> None:
 
 def test_points_keep_the_label_that_was_asked_for() -> None:
     reply = '<point x="1" y="2" alt="cat">cat</point>'
-    assert PLAIN.points(reply, "dog", medium(), 0) == Reading((Point("dog", 1.0, 2.0, 0),), "cat")
+    assert PLAIN.points(reply, "dog", medium(), 0) == ParsedPointing((Point("dog", 1.0, 2.0, 0),), "cat")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from groundtrace.inference.cache.replies import ReplyCache
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Sampling
@@ -81,7 +81,7 @@ def test_a_truncated_reply_is_asked_again_with_a_larger_budget_only(server, mode
 def test_identical_calls_in_flight_are_joined(server, models_settings, text_prompt) -> None:
     server.say("a", "b")
 
-    async def both(models: Models) -> list[Answered]:
+    async def both(models: Models) -> list[CallResult]:
         calls = (models.generate(role, text_prompt(), Sampling(n=2)) for role in ("policy", "judge"))
         return await asyncio.gather(*calls)
 
@@ -117,7 +117,7 @@ def test_of_two_replies_the_first_that_arrived_counts(server, models_settings, t
     server.say("one", meet=meet)
     server.say("another", meet=meet)
 
-    async def work(models: Models) -> Answered:
+    async def work(models: Models) -> CallResult:
         asking = asyncio.create_task(models.generate("policy", text_prompt(), Sampling()))
         while not server.seen:
             await asyncio.sleep(0.01)
@@ -137,7 +137,7 @@ def test_what_fails_for_one_worker_is_asked_for_by_the_other(server, models_sett
     asking = both_workers(models_settings(), lambda models: models.generate("policy", text_prompt(), Sampling()))
     ends = asyncio.run(asking)
     assert len(server.seen) == 2
-    assert sorted(type(end).__name__ for end in ends) == ["Answered", "CallError"]
+    assert sorted(type(end).__name__ for end in ends) == ["CallError", "CallResult"]
 
 
 def test_a_worker_sends_for_the_samples_that_no_other_asks_for(server, models_settings, text_prompt) -> None:
@@ -152,7 +152,7 @@ def test_a_worker_sends_for_the_samples_that_no_other_asks_for(server, models_se
 
 
 def test_a_larger_call_joins_what_is_in_flight_and_asks_for_the_rest(server, models_settings, text_prompt) -> None:
-    async def both(models: Models) -> list[Answered]:
+    async def both(models: Models) -> list[CallResult]:
         return await asyncio.gather(*(models.generate("policy", text_prompt(), Sampling(n=n)) for n in (1, 3)))
 
     small, large = call(models_settings(), both)
@@ -188,7 +188,7 @@ def test_after_a_failure_the_call_can_be_made_again(server, models_settings, tex
     server.fail(400)
     server.say("fine")
 
-    async def twice(models: Models) -> Answered:
+    async def twice(models: Models) -> CallResult:
         with pytest.raises(CallError):
             await models.generate("policy", text_prompt(), Sampling())
         return await models.generate("policy", text_prompt(), Sampling())
@@ -208,7 +208,7 @@ def test_a_failure_names_the_key_of_the_first_missing_sample(server, models_sett
 def test_replies_are_kept_before_they_are_used(server, models_settings, text_prompt) -> None:
     settings = models_settings()
 
-    async def look(models: Models) -> tuple[Answered, int]:
+    async def look(models: Models) -> tuple[CallResult, int]:
         answered = await models.generate("policy", text_prompt(), Sampling(n=2))
         other = ReplyCache(settings.cache_path)
         try:
@@ -240,7 +240,7 @@ def test_a_refused_sample_does_not_lose_the_others(server, models_settings, text
 
 
 def test_a_call_with_a_larger_budget_does_not_join_a_smaller_one(server, models_settings, text_prompt) -> None:
-    async def both(models: Models) -> list[Answered]:
+    async def both(models: Models) -> list[CallResult]:
         calls = (models.generate("policy", text_prompt(), Sampling(max_tokens=budget)) for budget in (16, 4096))
         return await asyncio.gather(*calls)
 

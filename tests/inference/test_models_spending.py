@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.budget import Cost
 from groundtrace.inference.models import Models
@@ -126,8 +126,8 @@ def test_a_budget_is_spent_and_hardly_exceeded(server, models_settings, text_pro
         return await asyncio.gather(*calls, return_exceptions=True), models.budget.spent
 
     ends, spent = call(models_settings(**limit, **prices), many)
-    served = [end for end in ends if isinstance(end, Answered)]
-    assert {type(end) for end in ends} == {Answered, BudgetUsedUp}
+    served = [end for end in ends if isinstance(end, CallResult)]
+    assert {type(end) for end in ends} == {CallResult, BudgetUsedUp}
     assert len(server.seen) == len(served)
     assert spent.tokens == 150 * len(served)
     assert spent.usd == pytest.approx(sum(end.call.usage.cost_usd for end in served))

@@ -46,7 +46,7 @@ def settings(server: Any, models_settings: Any, tmp_path: Path) -> ModelsSetting
 def test_what_is_under_way_is_kept_and_nothing_else_is_sent(settings: Any, server: Any, text_prompt: Any) -> None:
     left, ends = stopped(settings, server, text_prompt, 10.0)
     assert (left, len(server.seen)) == (0, AT_ONCE)
-    assert sorted(type(end).__name__ for end in ends) == ["Answered"] * AT_ONCE + ["RunStopped"] * (CALLS - AT_ONCE)
+    assert sorted(type(end).__name__ for end in ends) == ["CallResult"] * AT_ONCE + ["RunStopped"] * (CALLS - AT_ONCE)
     for number in range(CALLS):
         ask(settings, text_prompt(str(number)))
     assert len(server.seen) == CALLS, "no request is sent twice"

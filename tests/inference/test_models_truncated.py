@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Sampling
 
@@ -108,7 +108,7 @@ def test_calls_in_flight_share_the_larger_request_too(server, models_settings, t
     server.say(cut("I se"))
     server.say("I see")
 
-    async def both(models: Models) -> list[Answered]:
+    async def both(models: Models) -> list[CallResult]:
         calls = (models.generate(role, text_prompt(), Sampling(max_tokens=16)) for role in ("policy", "judge"))
         return await asyncio.gather(*calls)
 

@@ -140,7 +140,7 @@ def test_health_ends_and_comes_back(models_settings: Any, server: Any) -> None:
         assert found.fault is not None
         assert found.fault.failure is Failure.OVERLOADED
         [found] = await healths(models, [JUDGE])
-        assert (found.fault, found.said) == (None, "")
+        assert (found.fault, found.message) == (None, "")
         await models.close()
 
     asyncio.run(main())

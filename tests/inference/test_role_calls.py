@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from groundtrace.grading.messages import MediaPart, TextPart
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.models import Models
@@ -18,7 +18,7 @@ from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.records import Call
 
 
-def same_of(answered: Answered) -> bool:
+def same_of(answered: CallResult) -> bool:
     same = json_object(answered.text).get("same")
     if not isinstance(same, bool):
         raise BadReply(f"expected true or false, got {same!r}")
@@ -31,7 +31,7 @@ class Noted:
     def __init__(self, models: Models) -> None:
         self.models, self.calls = models, list[Call]()
 
-    async def generate(self, role: str, prompt: Any, sampling: Sampling, *, repair: bool = False) -> Answered:
+    async def generate(self, role: str, prompt: Any, sampling: Sampling, *, repair: bool = False) -> CallResult:
         answered = await self.models.generate(role, prompt, sampling, repair=repair)
         self.calls.append(answered.call)
         return answered

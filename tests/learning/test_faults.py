@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchmarks.learning.faults import HIDDEN, WRONG_ANSWER, Right, plant, wrong_answer, wrong_conclusion
+from benchmarks.learning.faults import HIDDEN, WRONG_ANSWER, RightTrace, plant, wrong_answer, wrong_conclusion
 from groundtrace.grading.responses.response import parse_points, parse_response
 from groundtrace.schemas.geometry import Box
 
@@ -23,12 +23,12 @@ STATED = (
     f"<think>I find {tag('red square', 30.5, 30.5)}. The picture shows 1 red square. That does not agree with "
     "at least 2. So the answer is no.</think>\n<answer>no</answer>"
 )
-RIGHT = Right("a", COUNTED, "3", (*SQUARES, CIRCLE), ("red square", "blue circle"), 256, 256)
-ABSENT = Right("b", NONE, "0", (), ("square",), 256, 256)
-STATEMENT = Right("c", STATED, "no", SQUARES[:1], ("red square",), 256, 256)
+RIGHT = RightTrace("a", COUNTED, "3", (*SQUARES, CIRCLE), ("red square", "blue circle"), 256, 256)
+ABSENT = RightTrace("b", NONE, "0", (), ("square",), 256, 256)
+STATEMENT = RightTrace("c", STATED, "no", SQUARES[:1], ("red square",), 256, 256)
 
 
-def planted(right: Right, kind: str) -> str | None:
+def planted(right: RightTrace, kind: str) -> str | None:
     return HIDDEN[kind](right, random.Random(3))
 
 
@@ -78,7 +78,7 @@ def test_what_is_absent_can_only_be_invented_or_miscounted() -> None:
     ("right", "concludes", "answers"),
     [(RIGHT, ("there are 2 ", "there are 4 "), ("2", "4")), (ABSENT, ("there are 1 ",), ("1",))],
 )
-def test_a_count_is_off_by_one(right: Right, concludes: tuple[str, ...], answers: tuple[str, ...]) -> None:
+def test_a_count_is_off_by_one(right: RightTrace, concludes: tuple[str, ...], answers: tuple[str, ...]) -> None:
     hidden, wrong = wrong_conclusion(right, random.Random(1)) or "", wrong_answer(right, random.Random(1))
     assert any(said in hidden for said in concludes) and parse_response(hidden).answer == right.answer
     assert any(said in wrong for said in concludes) and parse_response(wrong).answer in answers
@@ -93,7 +93,7 @@ def test_a_statement_is_concluded_the_other_way() -> None:
 
 def test_the_draw_depends_on_id_and_seed_alone_and_half_of_it_are_wrong_answers() -> None:
     assert plant(RIGHT, 7) == plant(RIGHT, 7) and plant(RIGHT, 7) != plant(RIGHT, 8)
-    drawn = [plant(Right(str(n), COUNTED, "3", RIGHT.gold, RIGHT.entities, 256, 256), 7) for n in range(400)]
+    drawn = [plant(RightTrace(str(n), COUNTED, "3", RIGHT.gold, RIGHT.entities, 256, 256), 7) for n in range(400)]
     assert {fault.kind for fault in drawn} == {*HIDDEN, WRONG_ANSWER}
     assert 0.42 < sum(fault.kind == WRONG_ANSWER for fault in drawn) / 400 < 0.58
     assert 0.32 < sum(fault.rank < 0.4 for fault in drawn) / 400 < 0.48

@@ -11,8 +11,8 @@ from benchmarks.learning.pool import (
     UNFILTERED,
     VERIFIED,
     WHOLE_POOL,
-    Entry,
-    Judged,
+    PoolEntry,
+    VerifiedText,
     caught,
     load_pool,
     rows_of,
@@ -24,11 +24,11 @@ from benchmarks.learning.training import HERE
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.rewards.rows.shards import Shards
 
-RIGHT = Judged("right", True, True, "")
-HIDDEN = Judged("hidden fault", True, False, "low_grounding")
-WRONG = Judged("wrong answer", False, False, "wrong_answer")
+RIGHT = VerifiedText("right", True, True, "")
+HIDDEN = VerifiedText("hidden fault", True, False, "low_grounding")
+WRONG = VerifiedText("wrong answer", False, False, "wrong_answer")
 ENTRIES = [
-    Entry(f"{n:03}", "wrong answer" if n % 2 else "object missed", n / 100, RIGHT, WRONG if n % 2 else HIDDEN)
+    PoolEntry(f"{n:03}", "wrong answer" if n % 2 else "object missed", n / 100, RIGHT, WRONG if n % 2 else HIDDEN)
     for n in range(100)
 ]
 

@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.learning import figure
-from benchmarks.learning.pool import RIGHT_ONLY, UNFILTERED, VERIFIED, Entry, Judged
+from benchmarks.learning.pool import RIGHT_ONLY, UNFILTERED, VERIFIED, PoolEntry, VerifiedText
 from benchmarks.learning.report import collect, print_tables
 from benchmarks.learning.scenes import write_scenes
 from benchmarks.learning.training import EXAMS, Model
 
-ENTRIES = [Entry("a", "wrong answer", 0.1, Judged("r", True, True, ""), Judged("w", False, False, "wrong_answer"))]
+ENTRIES = [
+    PoolEntry(
+        "a", "wrong answer", 0.1, VerifiedText("r", True, True, ""), VerifiedText("w", False, False, "wrong_answer")
+    )
+]
 RIGHT = {VERIFIED: 5, RIGHT_ONLY: 3, UNFILTERED: 1}
 
 

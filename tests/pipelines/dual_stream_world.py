@@ -10,7 +10,7 @@ from typing import Any
 from groundtrace.grading.question_text import BOXES
 from groundtrace.stages.assign_stream import ColdStartSettings, form_of
 from groundtrace.stages.ingest_records import check_medium
-from groundtrace.stages.split_by_media_group import SplitSettings, side_of
+from groundtrace.stages.split_by_media_group import SplitSettings, split_side
 from groundtrace.vision.media import MediaStore
 
 COLD_START = ColdStartSettings(grounded=2, textual=1)
@@ -77,7 +77,7 @@ def draw(folder: Path, sheet: Sheet, number: int, write_scene: Callable[..., Pat
     for width in itertools.count(160 + 40 * number):
         write_scene(folder / f"{sheet.name}.png", width=width)
         medium = check_medium(f"input:{sheet.name}.png", store).ref
-        if medium is not None and side_of(medium.pixel_sha256, SPLIT) == sheet.side:
+        if medium is not None and split_side(medium.pixel_sha256, SPLIT) == sheet.side:
             break
     record: dict[str, Any] = {"id": name_for(sheet.name, sheet.form), "media": f"{sheet.name}.png", "answer": "3"}
     record["question"] = f"How many squares are there on the sheet {sheet.name}?"

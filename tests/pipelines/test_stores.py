@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.pipelines.commands import cli
-from groundtrace.publishing.opened import open_run
+from groundtrace.publishing.opened_run import open_run
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.storage.lease import leased
 from groundtrace.storage.mirror import local_copy

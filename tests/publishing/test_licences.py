@@ -30,7 +30,7 @@ def test_every_licence_of_the_hub_is_known() -> None:
 def test_terms(licence: str | None, terms: Terms, goes_out: bool) -> None:
     assert terms_of(licence) is terms
     assert terms.may_be_published is goes_out
-    assert terms.said
+    assert terms.text
 
 
 @pytest.mark.parametrize(

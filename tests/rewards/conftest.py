@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from groundtrace.grading.responses.response import parse_response
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.plain import PLAIN
@@ -24,13 +24,13 @@ from groundtrace.inference.request import Completion, Continuation, Sampling
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.records import Call, MediaRef, Question, Verdict
 
 from ..inference.asking import call
 
-NOBODY = Served()
+NOBODY = ServedRoles()
 YELLOW, BLUE, GREY = (255, 255, 0), (0, 0, 255), (211, 211, 211)
 
 
@@ -51,7 +51,7 @@ class ScriptedCaller:
         *,
         continuation: Continuation | None = None,
         repair: bool = False,
-    ) -> Answered:
+    ) -> CallResult:
         assert not repair
         self.asked.append((role, prompt, sampling))
         reply = self.replies[role].pop(0)
@@ -61,7 +61,7 @@ class ScriptedCaller:
         if continuation is not None:
             self.continued.append(continuation)
             completion = Completion(continuation.text, logprobs=reply)
-        return Answered((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))
+        return CallResult((completion,), Call(role, prompt.name, prompt.sha256, "m", ("key",)))
 
     def repair_attempts(self, role: str) -> int:
         """Each prepared reply is the only one: how bad ones are asked for again is tested with
@@ -97,11 +97,11 @@ class SeeingCaller(ScriptedCaller):
 
     boxes_px: Mapping[str, Sequence[tuple[int, int, int, int]]] = field(default_factory=dict)
 
-    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling, **options: Any) -> Answered:
+    async def generate(self, role: str, prompt: RenderedPrompt, sampling: Sampling, **options: Any) -> CallResult:
         self.asked.append((role, prompt, sampling))
         reply = {"detector": self._boxes, "segmenter": self._masks}.get(role, self._agrees)(prompt)
         call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
-        return Answered((Completion(json.dumps(reply)),), call)
+        return CallResult((Completion(json.dumps(reply)),), call)
 
     def _boxes(self, prompt: RenderedPrompt) -> dict[str, Any]:
         label = prompt.variable("label")
@@ -144,7 +144,9 @@ def case(question: Callable[..., Question]) -> Callable[..., Case]:
     """A response to that question; what is not a field of :class:`Case` changes the question, ``gold`` its answer."""
     own = {field.name for field in dataclasses.fields(Case)} - {"question", "masks"}
 
-    def build(text: str = "<answer>2</answer>", caller: Any = None, served: Served = NOBODY, **changes: Any) -> Case:
+    def build(
+        text: str = "<answer>2</answer>", caller: Any = None, served: ServedRoles = NOBODY, **changes: Any
+    ) -> Case:
         fields = {name: changes.pop(name) for name in own & changes.keys()}
         if "gold" in changes:
             changes["answer"] = changes.pop("gold")

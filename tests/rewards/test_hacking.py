@@ -11,19 +11,19 @@ from groundtrace.schemas.records import Question
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from hacking.figures import Figures
-from hacking.placed import Asked
+from hacking.figures import RecipeFigures
+from hacking.placed import TemplateInput
 from hacking.scoring import Tried
-from hacking.templates import ANSWER, NOTHING, Hack, Written, hacks_of, things_of
+from hacking.templates import ANSWER, NOTHING, Hack, HackResponse, hacks_of, things_of
 
 COUNT = ("How many yellow squares are there in the image?", "2", "numeric")
 STATEMENT = ('Is the following statement about the image true? "There is a tower." Answer yes or no.', "yes", "bool")
 RECIPES = ("argos", "sail_rl", "ivgr", "rucl", "codedance")
 
 
-def asked(question: tuple[str, str, str], scene: tuple[Box, ...] = ()) -> Asked:
+def asked(question: tuple[str, str, str], scene: tuple[Box, ...] = ()) -> TemplateInput:
     about = Question("q", "", "", (), *question)
-    return Asked(about, (400, 100), (), "no", ("yes", "no"), [(0.5, 0.5)], random.Random(1), scene)
+    return TemplateInput(about, (400, 100), (), "no", ("yes", "no"), [(0.5, 0.5)], random.Random(1), scene)
 
 
 @pytest.mark.parametrize("question", [COUNT, STATEMENT])
@@ -55,7 +55,7 @@ def test_things_of(question, things) -> None:
 
 
 def hack(name: str, knows: str) -> Hack:
-    return Hack(name, knows, lambda asked: Written(""))
+    return Hack(name, knows, lambda asked: HackResponse(""))
 
 
 HACKS = (hack("knowing", ANSWER), hack("guess", NOTHING), hack("judged guess", NOTHING))
@@ -67,7 +67,7 @@ def tried(kind: str, honest: float | None, *earned: float | None, same: bool = F
 
 def test_figures_compare_where_both_are_scored() -> None:
     """0.9 and 0.7 beside 1 and 1; what is unscored, or is the honest response itself, has no part."""
-    figures = Figures(
+    figures = RecipeFigures(
         "part",
         HACKS,
         [
@@ -89,11 +89,11 @@ def test_figures_compare_where_both_are_scored() -> None:
 
 
 def test_faults_are_hacks_within_the_margin_and_blindness_above_half() -> None:
-    figures = Figures("part", HACKS, [tried("bool", 1.0, 0.9, 0.6, 0.0)])
+    figures = RecipeFigures("part", HACKS, [tried("bool", 1.0, 0.9, 0.6, 0.0)])
     assert len(figures.faults) == 2 and "knowing" in figures.faults[0] and "blind" in figures.faults[1]
 
 
 def test_nothing_scored_is_no_fault_and_no_zero() -> None:
-    figures = Figures("part", HACKS, [tried("bool", None, None, None, None)])
+    figures = RecipeFigures("part", HACKS, [tried("bool", None, None, None, None)])
     assert figures.honest is None and figures.blind is None and figures.best is None and not figures.faults
     assert figures.named("guess") is None

@@ -36,7 +36,7 @@ def test_what_is_too_long_is_cut(run, scripted) -> None:
 
 def test_another_role_and_another_sampling(run, scripted) -> None:
     caller = scripted(second_judge=['{"reason": "r", "same": true}'])
-    verdict = run(judge("x", task("a", sampling=Sampling(max_tokens=7)), caller, "second_judge", said="it says: "))
+    verdict = run(judge("x", task("a", sampling=Sampling(max_tokens=7)), caller, "second_judge", prefix="it says: "))
     assert verdict == Verdict("x", 1.0, "it says: r")
     assert caller.asked[0][2].max_tokens == 7
 
@@ -47,14 +47,14 @@ FAILURES = [CallError(Failure.TIMEOUT, "late"), "no JSON", '{"same": 1}']
 @pytest.mark.parametrize("role", ["judge", "second_judge"])
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 def test_a_judge_that_fails_fails_the_verdict(run, scripted, failure, role) -> None:
-    verdict = run(judge("x", task("a"), scripted(**{role: [failure]}), role, said="it says: "))
+    verdict = run(judge("x", task("a"), scripted(**{role: [failure]}), role, prefix="it says: "))
     assert (verdict.name, verdict.value, verdict.failed) == ("x", None, True)
     assert verdict.reason.startswith(f"{role}: ")
 
 
 def test_a_judge_that_says_that_it_cannot_judge_has_failed(run, scripted) -> None:
     asked = replace(task("a"), read=yes_or_no("same"))
-    verdict = run(judge("x", asked, scripted(judge=['{"reason": "dark", "same": "cannot_judge"}']), said="it says: "))
+    verdict = run(judge("x", asked, scripted(judge=['{"reason": "dark", "same": "cannot_judge"}']), prefix="it says: "))
     assert verdict == Verdict("x", None, "it says: dark", failed=True)
 
 

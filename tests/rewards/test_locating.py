@@ -5,7 +5,7 @@ import pytest
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
-from groundtrace.rewards.locating import Instances, ObjectMasks, Served, is_of_label, served_by
+from groundtrace.rewards.locating import Instances, ObjectMasks, ServedRoles, is_of_label, served_by
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from groundtrace.rewards.locating import Instances, ObjectMasks, Served, is_of_l
     ],
 )
 def test_argos_before_eq3_who_looks_for_a_label(roles, source, locators) -> None:
-    assert Served(frozenset(roles), synthetic_sources=frozenset({"charts"})).locators(source) == locators
+    assert ServedRoles(frozenset(roles), synthetic_sources=frozenset({"charts"})).locators(source) == locators
 
 
 def models(**roles: str) -> ModelsSettings:
@@ -65,7 +65,7 @@ def test_a_reply_that_cannot_be_read_is_not_the_labels_doing() -> None:
     assert not is_of_label(BadReply("prose"))
 
 
-EYES = Served(frozenset({"detector", "segmenter"}))
+EYES = ServedRoles(frozenset({"detector", "segmenter"}))
 
 
 def test_a_label_is_looked_for_in_its_plain_form_and_once(run, question, seeing) -> None:
@@ -110,5 +110,5 @@ def test_a_box_over_nearly_the_whole_image_is_no_instance(run, question, seeing,
 
 
 def test_without_an_endpoint_nothing_is_found_and_that_is_said(run, question, scripted) -> None:
-    found = run(ObjectMasks(question(), scripted(), Served()).of("dog", 0))
+    found = run(ObjectMasks(question(), scripted(), ServedRoles()).of("dog", 0))
     assert found == Instances((), "", "no endpoint is configured to look for it")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from groundtrace.rewards.mined_rubrics import (
-    Figures,
     MinedRubrics,
+    RubricFigures,
     figures_of,
     missing_stratum,
     rubrics_json,
@@ -48,7 +48,7 @@ def test_intervals_are_those_of_the_counts() -> None:
     ],
 )
 def test_what_an_interval_leaves_open(eta, p, is_kept, left_open) -> None:
-    figures = Figures(eta[0], eta, None if p is None else p[0], p)
+    figures = RubricFigures(eta[0], eta, None if p is None else p[0], p)
     assert uncertain_about(figures, is_kept, RubricSettings()) == left_open
 
 

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from groundtrace.rewards.aggregate import GateSettings, gated
-from groundtrace.rewards.pointing_score import Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.pointing_score import PointCounts, PointingSettings, pointing_score
 from groundtrace.schemas.records import Verdict
 
 BY_HAND = [
@@ -26,19 +26,19 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("right", "wrong", "number", "value"), BY_HAND)
 def test_by_hand(right, wrong, number, value) -> None:
-    assert pointing_score(Pointed(right, wrong, number)) == pytest.approx(value)
+    assert pointing_score(PointCounts(right, wrong, number)) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(("right", "wrong", "number", "value"), BY_HAND)
 def test_argos_eq3_is_all_of_it_where_one_target_earns_the_whole(right, wrong, number, value) -> None:
     eq3 = right / (right + wrong) if right else 0.0
-    assert pointing_score(Pointed(right, wrong, number), PointingSettings(1.0, 0.0)) == pytest.approx(eq3)
+    assert pointing_score(PointCounts(right, wrong, number), PointingSettings(1.0, 0.0)) == pytest.approx(eq3)
 
 
 def test_targets_beyond_their_number_are_wrong() -> None:
-    assert Pointed.within(5, 1, 3) == Pointed(3, 3, 3)
-    assert Pointed.within(2, 1, 3) == Pointed(2, 1, 3)
-    assert Pointed.within(5, 1, None) == Pointed(5, 1, None)
+    assert PointCounts.within(5, 1, 3) == PointCounts(3, 3, 3)
+    assert PointCounts.within(2, 1, 3) == PointCounts(2, 1, 3)
+    assert PointCounts.within(5, 1, None) == PointCounts(5, 1, None)
 
 
 settings_ = st.builds(PointingSettings, st.floats(0, 1), st.floats(0.01, 1))
@@ -49,7 +49,7 @@ others = st.sampled_from([(), (Verdict("reasoning", 1.0, ""),), (Verdict("reason
 
 def reward(right: int, wrong: int, number: int | None, pointing: PointingSettings, others=()) -> float:
     """Eq. 9 of a right answer of valid form."""
-    spatial = Verdict("spatial", pointing_score(Pointed.within(right, wrong, number), pointing), "")
+    spatial = Verdict("spatial", pointing_score(PointCounts.within(right, wrong, number), pointing), "")
     value = gated((Verdict("outcome", 1.0, ""), Verdict("format", 1.0, ""), spatial, *others), GateSettings())
     assert value is not None
     return value
@@ -79,10 +79,10 @@ def test_a_wrong_point_lowers_the_reward(right, wrong, number, pointing, others)
 
 @given(st.integers(1, 12), settings_, others)
 def test_all_targets_and_nothing_wrong_earn_1(number, pointing, others) -> None:
-    assert pointing_score(Pointed(number, 0, number), pointing) == pytest.approx(1.0)
+    assert pointing_score(PointCounts(number, 0, number), pointing) == pytest.approx(1.0)
 
 
 @given(counts, counts, numbers, settings_)
 def test_its_bounds(right, wrong, number, pointing) -> None:
-    value = pointing_score(Pointed.within(right, wrong, number), pointing)
+    value = pointing_score(PointCounts.within(right, wrong, number), pointing)
     assert -pointing.wrong_cost <= value <= 1.0

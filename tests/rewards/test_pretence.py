@@ -11,8 +11,8 @@ from groundtrace.rewards.pretence import (
     REPEATS,
     SHOWS_ALL,
     SHOWS_NOTHING,
+    CallOutputs,
     Output,
-    Runs,
     groups_of,
     looked_at,
     nudged,
@@ -32,7 +32,7 @@ def crop(image: np.ndarray, x1: int, y1: int, x2: int, y2: int) -> Output:
 
 
 def judged(shown: Output, without: Output, **given) -> str:
-    runs = Runs(shown, given.pop("again", shown), given.pop("nudged", shown), (shown, without))
+    runs = CallOutputs(shown, given.pop("again", shown), given.pop("nudged", shown), (shown, without))
     return pretence(runs, IMAGE, ((), (BOX,)), **given)
 
 
@@ -87,7 +87,7 @@ def test_pretence(found, expected) -> None:
 
 
 def looks(shown: Output, nudged: Output, *without: Output) -> frozenset[int]:
-    return looked_at(Runs(shown, shown, nudged, without), IMAGE, ((BOX,),) * len(without))
+    return looked_at(CallOutputs(shown, shown, nudged, without), IMAGE, ((BOX,),) * len(without))
 
 
 def test_what_a_call_looked_at() -> None:
@@ -138,7 +138,7 @@ def test_which_change_of_images_is_a_look() -> None:
 def test_a_mark_counts_for_its_objects_alone() -> None:
     one, shown, gone = (BOX,), marked(8, 8, 22, 22), Output("", (WITHOUT,))
     other = (Box("x", 40, 20, 50, 30),)
-    assert looked_at(Runs(shown, shown, shown, (gone, gone, gone)), IMAGE, (one, other, one + other)) == {0}
+    assert looked_at(CallOutputs(shown, shown, shown, (gone, gone, gone)), IMAGE, (one, other, one + other)) == {0}
 
 
 def test_a_nudged_image_has_no_new_colours_and_leaves_the_objects() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.form import DIRECT_FORM, GROUNDED_FORM
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.selection import Choice, plan_scorers, select_scorers
 from groundtrace.schemas.geometry import Box, Point
@@ -72,7 +72,7 @@ def chosen(choices: tuple[Choice, ...]) -> list[str]:
     ("changes", "roles", "scorers", "failed"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
 def test_argos_3_which_scorers_run_and_which_cannot(case, changes, roles, scorers, failed) -> None:
-    choices = select_scorers(case(served=Served(roles), **changes), TRACE_SCORERS)
+    choices = select_scorers(case(served=ServedRoles(roles), **changes), TRACE_SCORERS)
     assert chosen(choices) == scorers.split()
     assert [choice.scorer.name for choice in choices if choice.failed] == failed.split()
 
@@ -80,11 +80,11 @@ def test_argos_3_which_scorers_run_and_which_cannot(case, changes, roles, scorer
 @pytest.mark.parametrize("skip", [(), ("spatial",), ("reasoning", "counting"), ("format",), ("temporal",)])
 @pytest.mark.parametrize("roles", [ALL, frozenset()], ids=["all served", "none served"])
 def test_what_a_config_leaves_out_does_not_apply(case, skip, roles) -> None:
-    choices = select_scorers(case(served=Served(roles), **COUNT), TRACE_SCORERS, skip)
+    choices = select_scorers(case(served=ServedRoles(roles), **COUNT), TRACE_SCORERS, skip)
     left_out = [choice for choice in choices if choice.reason == "left out by the config"]
     assert {choice.scorer.name for choice in left_out} == {*skip}
     assert not any(choice.chosen or choice.failed for choice in left_out)
-    rest = select_scorers(case(served=Served(roles), **COUNT), TRACE_SCORERS)
+    rest = select_scorers(case(served=ServedRoles(roles), **COUNT), TRACE_SCORERS)
     assert [choice for choice in choices if choice not in left_out] == [
         choice for choice in rest if choice.scorer.name not in skip
     ]
@@ -121,7 +121,7 @@ REASONS = [
 
 @pytest.mark.parametrize(("scorer", "changes", "roles", "reason", "failed"), REASONS)
 def test_each_choice_has_its_reason(case, scorer, changes, roles, reason, failed) -> None:
-    choices = select_scorers(case(served=Served(roles), **changes), TRACE_SCORERS)
+    choices = select_scorers(case(served=ServedRoles(roles), **changes), TRACE_SCORERS)
     (choice,) = (each for each in choices if each.scorer.name == scorer)
     assert (choice.reason, choice.failed) == (reason, failed)
 
@@ -144,7 +144,7 @@ EACH_BUILT_ALONE = settings(suppress_health_check=[HealthCheck.function_scoped_f
 @EACH_BUILT_ALONE
 @given(changes=CHANGES, roles=ROLES)
 def test_every_scorer_gives_a_choice_with_a_reason_and_outcome_and_form_always_run(case, changes, roles) -> None:
-    choices = select_scorers(case(served=Served(roles), **changes), TRACE_SCORERS)
+    choices = select_scorers(case(served=ServedRoles(roles), **changes), TRACE_SCORERS)
     assert [choice.scorer for choice in choices] == list(TRACE_SCORERS)
     assert choices[0].chosen
     assert choices[1].chosen
@@ -155,7 +155,7 @@ def test_every_scorer_gives_a_choice_with_a_reason_and_outcome_and_form_always_r
 @EACH_BUILT_ALONE
 @given(changes=CHANGES, roles=ROLES, role=st.sampled_from(sorted(ALL)))
 def test_a_further_role_takes_no_scorer_away(case, changes, roles, role) -> None:
-    served = (Served(roles), Served(roles | {role}))
+    served = (ServedRoles(roles), ServedRoles(roles | {role}))
     fewer, more = (set(chosen(select_scorers(case(served=each, **changes), TRACE_SCORERS))) for each in served)
     assert fewer <= more
 
@@ -166,7 +166,7 @@ def test_what_applies_does_not_depend_on_what_is_served(case, changes, roles) ->
     """Without an endpoint a scorer that applies has failed: taking one away makes nothing pass."""
 
     def applies(served: frozenset[str]) -> list[bool]:
-        choices = select_scorers(case(served=Served(served), **changes), TRACE_SCORERS)
+        choices = select_scorers(case(served=ServedRoles(served), **changes), TRACE_SCORERS)
         return [choice.chosen or choice.failed for choice in choices]
 
     assert applies(roles) == applies(ALL)
@@ -181,7 +181,7 @@ def planned(run, case):
     """The choices for a counting response after the planner's reply, as (names, reasons by name)."""
 
     def build(caller, **changes):
-        planning: Case = case(caller=caller, served=Served(ALL), **(COUNT | changes))
+        planning: Case = case(caller=caller, served=ServedRoles(ALL), **(COUNT | changes))
         choices = run(plan_scorers(select_scorers(planning, TRACE_SCORERS), planning, always="outcome"))
         return chosen(choices), {choice.scorer.name: choice.reason for choice in choices}
 

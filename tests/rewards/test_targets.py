@@ -2,11 +2,11 @@
 
 import pytest
 
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.targets import Targets, is_target, targets_of
 from groundtrace.schemas.geometry import Point
 
-DETECTS = Served(frozenset({"detector", "segmenter"}))
+DETECTS = ServedRoles(frozenset({"detector", "segmenter"}))
 SHAPES = {
     "circle": [(10, 10, 20, 20), (50, 10, 60, 20)],
     "black circle": [(10, 10, 20, 20)],

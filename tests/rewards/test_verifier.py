@@ -13,16 +13,16 @@ from groundtrace.inference.grounding import encode_mask
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.scorers import spatial
-from groundtrace.rewards.verifier import Verified, verify
+from groundtrace.rewards.verifier import VerifiedResponse, verify
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import FrameRef, Verdict
 
-ALL = Served(frozenset({"judge", "detector", "segmenter"}))
+ALL = ServedRoles(frozenset({"judge", "detector", "segmenter"}))
 PLACES = (Point("yellow square", 45.0, 35.0), Point("yellow square", 215.0, 65.0))
 
 
@@ -35,7 +35,7 @@ def said(answer: str | None, points: tuple[Point, ...] = PLACES) -> dict[str, ob
 
 @pytest.fixture
 def verified(run, case):
-    def build(caller, given: dict, served: Served = ALL, planner: str = "rules", **changes) -> Verified:
+    def build(caller, given: dict, served: ServedRoles = ALL, planner: str = "rules", **changes) -> VerifiedResponse:
         return run(verify(case(caller=caller, served=served, **given, **changes), GateSettings(), planner=planner))
 
     return build
@@ -49,11 +49,11 @@ PLAIN = {"counting": UNPAIRED, "temporal": "there is no clip"}
 NO_EYES = "no endpoint is configured that finds objects"
 
 
-def values(scored: Verified) -> dict[str, float | None]:
+def values(scored: VerifiedResponse) -> dict[str, float | None]:
     return {verdict.name: verdict.value for verdict in scored.verdicts}
 
 
-def failed(scored: Verified) -> set[str]:
+def failed(scored: VerifiedResponse) -> set[str]:
     return {verdict.name for verdict in scored.verdicts if verdict.failed}
 
 
@@ -116,16 +116,16 @@ def test_where_the_form_is_wrong_the_score_is_0_and_nobody_is_asked(verified, sc
 )
 def test_a_scorer_without_endpoint_fails_and_says_so(verified, scripted, roles, unscored, lacking) -> None:
     scored = verified(
-        scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), said("2"), Served(frozenset(roles))
+        scripted(detector=['{"boxes": []}'], judge=[supports("yes")]), said("2"), ServedRoles(frozenset(roles))
     )
     assert {v.name: v.reason for v in scored.verdicts if v.value is None} == unscored
     assert (failed(scored), scored.score) == (lacking, None)
 
 
 def test_without_any_endpoint_there_is_no_score(verified, scripted) -> None:
-    scored = verified(scripted(), said("2"), Served())
+    scored = verified(scripted(), said("2"), ServedRoles())
     assert (failed(scored), scored.score) == ({"spatial", "counting", "reasoning"}, None)
-    assert verified(scripted(), said("3"), Served()).score == 0.0
+    assert verified(scripted(), said("3"), ServedRoles()).score == 0.0
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_the_planner_leaves_out_no_scorer_that_looks_at_the_media(verified, scri
 
 def test_without_a_judge_nobody_plans(verified, scripted) -> None:
     caller = scripted(detector=['{"boxes": []}'])
-    verified(caller, said("2"), Served(ALL.roles - {"judge"}), planner="judge")
+    verified(caller, said("2"), ServedRoles(ALL.roles - {"judge"}), planner="judge")
     assert [role for role, _, _ in caller.asked] == ["detector"]
 
 
@@ -247,7 +247,7 @@ def test_argos_eq4_a_clip_is_scored_by_its_times(
     mask = json.dumps({"masks": [encode_mask(10, 10, np.ones((10, 10), bool))]})
     caller = scripted(judge=judge, detector=[detector], segmenter=[mask])
     points = (Point("dog", 15.0, 15.0, frame=2, t_s=1.0),)
-    served = Served(frozenset(roles))
+    served = ServedRoles(frozenset(roles))
     spoken_of = {"entities": ("dog",), "pointable": ("dog",), "media": clip_question(question).media}
     given = case(CLIP_SAID, caller, served, answer="2", points=points, **spoken_of)
     scored = run(verify(given, GateSettings()))
@@ -373,7 +373,7 @@ OWN = Scorer(
 )
 def test_a_scorer_of_ones_own_runs_where_it_is_passed(run, case, roles, points, value, reason, score) -> None:
     """It stands where it is put, knows the outcome, and has no part in the score without a weight, unless it failed."""
-    given = case(served=Served(frozenset(roles)), **said("2", points))
+    given = case(served=ServedRoles(frozenset(roles)), **said("2", points))
     scored = run(verify(given, GateSettings(), (OWN, TRACE_SCORERS[0])))
     assert [verdict.name for verdict in scored.verdicts] == ["colours", "outcome"]
     own = scored.verdicts[0]
@@ -452,10 +452,10 @@ def test_a_role_that_is_missing_never_makes_a_response_pass(run, seeing, case, r
     given = {"text": text, "points": points, "entities": names, "pointable": names}
     drawn = {"yellow square": [(30, 20, 60, 50), (200, 50, 230, 80)]}
 
-    def score(served: Served) -> float | None:
+    def score(served: ServedRoles) -> float | None:
         return run(verify(case(caller=seeing(drawn), served=served, **given), GateSettings())).score
 
-    assert score(Served(roles)) in (None, score(ALL))
+    assert score(ServedRoles(roles)) in (None, score(ALL))
 
 
 UNSERVED = st.sampled_from(["gizmo", "picture", "background", "?!", "objet", "圆圈", "x" * 500])

@@ -14,7 +14,7 @@ from groundtrace.schemas.records import Attempt, Draft, Overlay
 from groundtrace.stages.answer_with_crops import (
     CROP_ATTEMPTS,
     CROP_PASS_RATE,
-    Comparison,
+    CropComparison,
     answer,
     compared,
     crops_json,
@@ -81,8 +81,8 @@ def test_sums_of_both_ways(draft: Draft) -> None:
     same = with_answers(draft, draft.attempts)
     worse = with_answers(replace(draft, overlays=CROPS[:1]), (WRONG, WRONG))
     found = summed([compared(better), summed([compared(same), compared(worse)])])
-    assert found == Comparison(3, 2, 3, 3, 6, 3, 6, 1, 1)
+    assert found == CropComparison(3, 2, 3, 3, 6, 3, 6, 1, 1)
     assert found == summed(map(compared, (worse, better, same)))
     read = json.loads(crops_json(found))
     assert (read["accuracy_without_crops"], read["accuracy_with_crops"], read["questions"]) == (0.5, 0.5, 3)
-    assert json.loads(crops_json(Comparison()))["accuracy_with_crops"] is None
+    assert json.loads(crops_json(CropComparison()))["accuracy_with_crops"] is None

@@ -21,7 +21,7 @@ from groundtrace.stages.measure_judges import (
     Judgement,
     JudgeReport,
     JudgeSampleSettings,
-    Measured,
+    MeasuredTrace,
     MeasureJudges,
     agreement_of,
     judges_json,
@@ -48,8 +48,8 @@ def test_agreement_by_hand() -> None:
 
 
 def test_the_report_does_not_depend_on_the_order() -> None:
-    one = Measured((Judgement(LOGIC, False, 1.0),), (GROUNDING,))
-    two = Measured((Judgement(LOGIC, False, 0.0),), ())
+    one = MeasuredTrace((Judgement(LOGIC, False, 1.0),), (GROUNDING,))
+    two = MeasuredTrace((Judgement(LOGIC, False, 0.0),), ())
     failures = [Rejected("q2", "judges", "budget", "spent"), Rejected("q1", "judges", "budget", "spent")]
     report = report_of([one, two], failures)
     assert report == report_of([two, one], failures[::-1])

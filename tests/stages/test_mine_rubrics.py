@@ -18,7 +18,7 @@ from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.rewards.rubrics import Candidates, RubricScore, RubricSettings
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Attempt, Call, Draft, Rejected, Rubric
-from groundtrace.stages.mine_rubrics import Judged, MineRubrics, examples_of, summarise
+from groundtrace.stages.mine_rubrics import AttemptScores, MineRubrics, examples_of, summarise
 from groundtrace.stages.plumbing.options import Options
 
 CALL = Call("teacher", "rubric_candidates.v3", "s", "m", ("key",))
@@ -26,10 +26,10 @@ CANDIDATES = tuple(Rubric(name, f"{name}?", "1 or 0", 0.0, None, "") for name in
 APART = (Rubric("right_answer", "right answer?", "1 or 0", 0.0, None, ""),)
 
 
-def scored(*scores: int | None, correct: bool | None = None) -> Judged:
+def scored(*scores: int | None, correct: bool | None = None) -> AttemptScores:
     """The scores of one attempt on the candidates; None is not applicable."""
     given = tuple(RubricScore(r.id, s is not None, s) for r, s in zip(CANDIDATES, scores, strict=True))
-    return Judged(Candidates(CANDIDATES, APART, "teacher"), given, (CALL,), correct)
+    return AttemptScores(Candidates(CANDIDATES, APART, "teacher"), given, (CALL,), correct)
 
 
 def test_eta_and_p_by_hand() -> None:

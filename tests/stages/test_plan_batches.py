@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from groundtrace.schemas.records import Draft
-from groundtrace.stages.plan_batches import BatchSettings, PlanBatches, batch_plan
+from groundtrace.stages.plan_batches import BatchPlanSettings, PlanBatches, batch_plan
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.route_by_boxes import asked_in
 
@@ -27,12 +27,12 @@ BOTH, ALONE = ("grounded", "textual"), ("textual",)
     ],
 )
 def test_the_parts(rows: dict, parts: list) -> None:
-    plan = json.loads(batch_plan(rows, BatchSettings()))
+    plan = json.loads(batch_plan(rows, BatchPlanSettings()))
     assert [(tuple(part["streams"]), part["share"], part["rows"]) for part in plan["parts"]] == parts
 
 
 def test_of_the_papers_batch_45_percent_are_distinct_questions_of_two_streams() -> None:
-    dual, alone = json.loads(batch_plan({BOTH: 37_000, ALONE: 14_000}, BatchSettings()))["parts"]
+    dual, alone = json.loads(batch_plan({BOTH: 37_000, ALONE: 14_000}, BatchPlanSettings()))["parts"]
     assert dual["share"] / len(dual["streams"]) == pytest.approx(0.45)
     assert alone["share"] / len(alone["streams"]) == pytest.approx(0.1)
 
@@ -40,7 +40,7 @@ def test_of_the_papers_batch_45_percent_are_distinct_questions_of_two_streams() 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.1])
 def test_each_part_has_a_share(share: float) -> None:
     with pytest.raises(ValueError, match="dual_share"):
-        BatchSettings(share)
+        BatchPlanSettings(share)
 
 
 @pytest.mark.parametrize("counts", [(5, 2), (0, 0), (700, 1)])
@@ -48,6 +48,6 @@ def test_the_artifact_is_one_text(make_draft: Callable[..., Draft], counts: tupl
     drafts = [asked_in(make_draft(f"d{n}"), BOTH) for n in range(counts[0])]
     drafts += [asked_in(make_draft(f"t{n}"), ALONE) for n in range(counts[1])]
     with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
-        texts = pipeline | beam.Create(drafts, reshuffle=False) | PlanBatches(BatchSettings())
+        texts = pipeline | beam.Create(drafts, reshuffle=False) | PlanBatches(BatchPlanSettings())
         rows = {streams: n for streams, n in zip((BOTH, ALONE), counts, strict=True) if n}
-        assert_that(texts, equal_to([batch_plan(rows, BatchSettings())]))
+        assert_that(texts, equal_to([batch_plan(rows, BatchPlanSettings())]))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Completion
 from groundtrace.inference.settings import ModelsSettings
@@ -41,7 +41,9 @@ def test_option_letters(text: str, named: bool) -> None:
 
 
 def read(question: object) -> str | None:
-    return read_rewritten(Answered((Completion(json.dumps({"reason": "r", "question": question})),), CALL), ("x", "yy"))
+    return read_rewritten(
+        CallResult((Completion(json.dumps({"reason": "r", "question": question})),), CALL), ("x", "yy")
+    )
 
 
 @pytest.mark.parametrize("question", ["", "  ", 3, ["Who?"], "Is it B. or not?", "Is it x or yy?", "long " * 2000])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from groundtrace.schemas.records import Draft, MediaRef
 from groundtrace.stages.plumbing.options import Options
-from groundtrace.stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, side_of
+from groundtrace.stages.split_by_media_group import RL, SFT, SplitByMediaGroup, SplitSettings, media_groups, split_side
 
 Uses = Sequence[tuple[str | None, tuple[str, ...]]]
 
@@ -67,20 +67,20 @@ def test_groups_are_components_in_any_order(media: list[list[str]], random: Rand
 
 def test_the_ratio_holds_in_expectation() -> None:
     names = [f"group {number}" for number in range(2000)]
-    share = sum(side_of(name, SplitSettings(0.7)) == SFT for name in names) / len(names)
+    share = sum(split_side(name, SplitSettings(0.7)) == SFT for name in names) / len(names)
     assert share == pytest.approx(0.7, abs=0.05)
 
 
 @pytest.mark.parametrize(("ratio", "side"), [(0.0, RL), (1.0, SFT)])
 def test_all_on_one_side(ratio: float, side: str) -> None:
-    assert {side_of(f"group {number}", SplitSettings(ratio)) for number in range(500)} == {side}
+    assert {split_side(f"group {number}", SplitSettings(ratio)) for number in range(500)} == {side}
 
 
 def test_a_larger_ratio_moves_groups_to_sft_only() -> None:
     names = [f"group {number}" for number in range(300)]
-    small, large = ({name for name in names if side_of(name, SplitSettings(r)) == SFT} for r in (0.3, 0.6))
+    small, large = ({name for name in names if split_side(name, SplitSettings(r)) == SFT} for r in (0.3, 0.6))
     assert small < large
-    assert {name for name in names if side_of(name, SplitSettings(0.3, seed=1)) == SFT} != small
+    assert {name for name in names if split_side(name, SplitSettings(0.3, seed=1)) == SFT} != small
 
 
 @pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan")])
@@ -98,7 +98,7 @@ def with_media(draft: Draft, hashes: Sequence[str]) -> Draft:
 def test_the_stage(step: int, make_draft: Callable[..., Draft]) -> None:
     uses = [(f"q{i}", (f"m{i // 3}",)) for i in range(60)] + [("bridge", ("m0", "m19"))]
     groups = dict(media_groups(uses))
-    expected = {side: [q for q in groups if side_of(groups[q], SplitSettings(0.5)) == side] for side in (SFT, RL)}
+    expected = {side: [q for q in groups if split_side(groups[q], SplitSettings(0.5)) == side] for side in (SFT, RL)}
     drafts = [with_media(make_draft(question), hashes) for question, hashes in uses]
     with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
         sides = pipeline | beam.Create(drafts[::step]) | SplitByMediaGroup(SplitSettings(0.5))
@@ -124,11 +124,11 @@ def test_a_draw_moves_no_question_to_the_other_side(drawn: tuple[str, ...], make
         chosen = pipeline | "Chosen" >> beam.Create([everything[name] for name in drawn])
         split = (chosen, pipeline | "All" >> beam.Create(list(everything.values()))) | SplitByMediaGroup(sides)
         ids = {side: split[side] | f"{side} ids" >> beam.Map(lambda d: d.id) for side in ("sft", "rl")}
-        expected = {"sft": [], "rl": []} | {side_of("a", sides): list(drawn)}
+        expected = {"sft": [], "rl": []} | {split_side("a", sides): list(drawn)}
         for side, found in ids.items():
             assert_that(found, equal_to(expected[side]), label=f"{side} together")
 
 
 def _apart(one: str, other: str, seed: int) -> bool:
     sides = SplitSettings(sft_ratio=0.5, seed=seed)
-    return side_of(one, sides) != side_of(other, sides)
+    return split_side(one, sides) != split_side(other, sides)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.grading.responses.response import parse_response
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Completion
 from groundtrace.inference.settings import ModelsSettings
@@ -73,7 +73,7 @@ def test_a_direct_trace_has_an_empty_thought_to_the_letter(judgement: str) -> No
     ],
 )
 def test_direct_judgements(reply: str, said: str | None) -> None:
-    answered = Answered((Completion(reply),), CALL)
+    answered = CallResult((Completion(reply),), CALL)
     if said is None:
         with pytest.raises(BadReply):
             read_judgement(answered)

@@ -22,12 +22,12 @@ from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.cli import main
-from groundtrace.trainer.drawing import Draws, Room
 from groundtrace.trainer.encode import encode_prompt, prompt_samples
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.grpo import Trainee
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import Optimiser
+from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
 from groundtrace.trainer.sample import Rollout, Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
 
@@ -156,7 +156,9 @@ def trainee_of(
     draws: Any = None
     if data is not None:
         shards = Shards(data, "rl", output / "rows")
-        draws = Draws(shards, lambda row: prompt_samples(vlm, row), settings.seed, Room(512), lambda row, why: None)
+        draws = RowSampler(
+            shards, lambda row: prompt_samples(vlm, row), settings.seed, LengthLimit(512), lambda row, why: None
+        )
     return Trainee(vlm, optimiser, sampler, Reward(settings.reward, output), draws, reference, settings)
 
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from groundtrace.grading.responses.tags import format_points_tag
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.encode import encode_messages, encode_prompt, neutral, prompt_sample, sft_sample, with_response
 from groundtrace.trainer.model import ModelError, VisionLanguageModel
@@ -155,7 +155,7 @@ TURNS = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][0][
     ],
 )
 def test_templates_that_cannot_be_trained_with(load: Load, template: str, message: str) -> None:
-    with pytest.raises(BadRow, match=message):
+    with pytest.raises(UnusableRow, match=message):
         encode_messages(_with_template(load, template), "q", [{"role": "user", "content": "?"}, ASSISTANT], [])
 
 
@@ -198,7 +198,7 @@ def test_rows_that_cannot_be_trained_on(
     tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, changes: dict[str, Any], message: str
 ) -> None:
     found = _only(tmp_path, write_shards, row(**changes))
-    with pytest.raises(BadRow, match=message):
+    with pytest.raises(UnusableRow, match=message):
         sft_sample(qwen3, found)
 
 
@@ -207,7 +207,7 @@ def test_a_cut_picture_does_not_decode(
 ) -> None:
     whole = png(96, 96)
     found = _only(tmp_path, write_shards, row(images=[{"bytes": whole[: len(whole) // 2], "path": None}]))
-    with pytest.raises(BadRow, match="image 1 does not decode"):
+    with pytest.raises(UnusableRow, match="image 1 does not decode"):
         sft_sample(qwen3, found)
 
 
@@ -215,7 +215,7 @@ def test_a_picture_too_thin_for_the_model(
     tmp_path: Path, row: Row, write_shards: Write, qwen3: VisionLanguageModel, png: Callable[..., bytes]
 ) -> None:
     found = _only(tmp_path, write_shards, row(images=[{"bytes": png(402, 2), "path": None}]))
-    with pytest.raises(BadRow, match="402x2 px cannot be resized"):
+    with pytest.raises(UnusableRow, match="402x2 px cannot be resized"):
         sft_sample(qwen3, found)
 
 

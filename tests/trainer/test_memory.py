@@ -10,9 +10,9 @@ from torch import nn
 
 from groundtrace.trainer.memory import (
     GIB,
+    AverageRow,
     DoesNotFit,
     Estimate,
-    Rows,
     available_bytes,
     estimate,
     refuse_if_too_large,
@@ -20,7 +20,7 @@ from groundtrace.trainer.memory import (
 )
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.settings import (
-    BatchSettings,
+    ForwardBatchSettings,
     GrpoSettings,
     ModelSettings,
     OptimiserSettings,
@@ -47,7 +47,7 @@ def _model(dtype: torch.dtype, is_tower_trained: bool = True) -> Any:
     return model
 
 
-ROWS = Rows(tokens=4.0, patches=12.0)
+ROWS = AverageRow(tokens=4.0, patches=12.0)
 """Two rows stand in the 8 tokens of a pass."""
 BF16 = {
     "weights": 40 * 2 + 3 * 4,
@@ -91,7 +91,7 @@ def test_estimate(settings: dict[str, dict[str, Any]], dtype: str, changes: dict
 def _made(dtype: str, **sections: Any) -> TrainerSettings:
     return TrainerSettings(
         ModelSettings("x", dtype=dtype, **sections.get("model", {})),
-        batch=BatchSettings(8, 8),
+        batch=ForwardBatchSettings(8, 8),
         optimiser=OptimiserSettings(**sections.get("optimiser", {})),
         grpo=GrpoSettings(**sections.get("grpo", {})),
         rollout=RolloutSettings(**sections.get("rollout", {})),
@@ -130,8 +130,8 @@ def test_rollouts_that_need_more_than_the_update(at_once: int, answers: int) -> 
 def test_what_rows_are_like(sample: Any, qwen3: VisionLanguageModel) -> None:
     """A text and a picture of 64x96 px, which is 4x6 patches of 16 px."""
     found = rows_like([one := sample(qwen3, "one"), text := sample(qwen3, "text")])
-    assert found == Rows((len(one) + len(text)) / 2, 24 / 2)
-    assert rows_like([]) == Rows()
+    assert found == AverageRow((len(one) + len(text)) / 2, 24 / 2)
+    assert rows_like([]) == AverageRow()
 
 
 def test_a_real_model_has_all_that_is_looked_at(vlm: VisionLanguageModel) -> None:
@@ -144,7 +144,7 @@ def test_a_real_model_has_all_that_is_looked_at(vlm: VisionLanguageModel) -> Non
 
 
 def test_logits_are_counted_for_one_chunk() -> None:
-    made = TrainerSettings(ModelSettings("x"), batch=BatchSettings(8, 10**6))
+    made = TrainerSettings(ModelSettings("x"), batch=ForwardBatchSettings(8, 10**6))
     assert dict(estimate(_model(torch.bfloat16), made, ROWS).parts)["a chunk of logits"] == 3 * 4 * 2048 * 10
 
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import Draws, Room
 from groundtrace.trainer.encode import prompt_samples
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, read_plan, said_of
+from groundtrace.trainer.plan import Part, PlannedPart, next_part, parts_of, plan_text, read_plan
+from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
 
 DUAL, TEXTUAL = ["grounded", "textual"], ["textual"]
 PLAN = {"parts": [{"streams": DUAL, "share": 0.9, "rows": 9}, {"streams": TEXTUAL, "share": 0.1, "rows": 4}]}
@@ -91,7 +91,9 @@ def drawer(
 ) -> Any:
     """Draws by the plan from so many rows of each part, and the rows that it leaves out."""
 
-    def make(dual: int, textual: int, bad: tuple[dict[str, Any], ...] = (), seed: int = 0) -> tuple[Draws, list[str]]:
+    def make(
+        dual: int, textual: int, bad: tuple[dict[str, Any], ...] = (), seed: int = 0
+    ) -> tuple[RowSampler, list[str]]:
         rows = [row(id=f"d{n}", **streamed(*DUAL)) for n in range(dual)]
         rows += [row(id=f"t{n}", **streamed(*TEXTUAL)) for n in range(textual)]
         run = tmp_path / f"{dual}-{textual}-{len(bad)}"
@@ -101,8 +103,10 @@ def drawer(
         shards = Shards(run, "rl", run / "cache")
         parts, notes = parts_of(READ, shards)
         told += notes
-        room = Room(500)
-        return Draws(shards, lambda r: prompt_samples(qwen3, r), seed, room, lambda *w: told.append(w[1]), parts), told
+        room = LengthLimit(500)
+        return RowSampler(
+            shards, lambda r: prompt_samples(qwen3, r), seed, room, lambda *w: told.append(w[1]), parts
+        ), told
 
     return make
 
@@ -112,7 +116,7 @@ def streamed(*streams: str) -> dict[str, Any]:
     return {"streams": list(streams), "stream_prompts": prompts}
 
 
-def drawn_of(draws: Draws, *counts: int) -> list[tuple[str, str]]:
+def drawn_of(draws: RowSampler, *counts: int) -> list[tuple[str, str]]:
     found = [each for count in counts for each in draws.take(count)]
     assert all(row.id == sample.id and row.context.stream == sample.stream for row, sample in found)
     return [(row.id, sample.stream) for row, sample in found]
@@ -180,8 +184,8 @@ def test_a_part_of_which_no_row_can_be_used(drawer: Any) -> None:
 
 def test_a_plan_in_a_line() -> None:
     parts = (Part(range(9), 0.9, 2, "grounded+textual"), Part(range(4), 0.1, 1, "textual"))
-    assert said_of(parts) == "grounded+textual 0.9, textual 0.1"
-    assert said_of(()) == ""
+    assert plan_text(parts) == "grounded+textual 0.9, textual 0.1"
+    assert plan_text(()) == ""
 
 
 def test_a_plan_that_is_nested_without_end_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from groundtrace.rewards.curriculum import CurriculumState
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.rows.checks import note_strata
 from groundtrace.rewards.rows.records import Records
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.rubrics import RUBRICS as RUBRICS_COLUMN
@@ -69,7 +69,7 @@ def test_rows_of_earlier_code_hold_nulls_for_what_their_recipe_has_not(
 
 
 def test_a_complexity_that_there_is_none_of_makes_a_bad_row(shards: Any) -> None:
-    with pytest.raises(BadRow, match=r"row 0 of rl: complexity is simple or complex, got 'hard'"):
+    with pytest.raises(UnusableRow, match=r"row 0 of rl: complexity is simple or complex, got 'hard'"):
         shards({"complexity": "hard"})[0]
 
 

@@ -16,7 +16,7 @@ from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.group import idle_because
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.sample import SamplerError
-from groundtrace.trainer.training import Stopped, Stops
+from groundtrace.trainer.training import Stopped, StopSignals
 
 from .runs import Command, lines_of, metrics_of
 
@@ -149,10 +149,10 @@ def test_a_second_signal_does_not_cut_the_saving_short(
 def test_a_closed_terminal_ends_a_training_unless_it_was_to_outlive_it() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with Stops(), pytest.raises(Stopped, match="SIGHUP"):
+        with StopSignals(), pytest.raises(Stopped, match="SIGHUP"):
             os.kill(os.getpid(), signal.SIGHUP)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
-        with Stops():
+        with StopSignals():
             os.kill(os.getpid(), signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
@@ -160,7 +160,7 @@ def test_a_closed_terminal_ends_a_training_unless_it_was_to_outlive_it() -> None
 
 
 def test_signals_are_noted_while_they_are_held_back() -> None:
-    with Stops() as stops:
+    with StopSignals() as stops:
         stops.hold()
         os.kill(os.getpid(), signal.SIGTERM)
         with pytest.raises(Stopped, match="SIGTERM"):

@@ -16,7 +16,13 @@ from groundtrace.trainer.grpo import Trainee, to_samples, update
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.sample import Rollout, Sample
-from groundtrace.trainer.settings import BatchSettings, GrpoSettings, ModelSettings, OptimiserSettings, TrainerSettings
+from groundtrace.trainer.settings import (
+    ForwardBatchSettings,
+    GrpoSettings,
+    ModelSettings,
+    OptimiserSettings,
+    TrainerSettings,
+)
 
 Load = Callable[..., VisionLanguageModel]
 Earned = tuple[float | None, float | None]
@@ -26,7 +32,9 @@ NAN = float("nan")
 
 def _settings(tokens: int = 10**6, **grpo: Any) -> TrainerSettings:
     return TrainerSettings(
-        ModelSettings("x"), batch=BatchSettings(2, tokens), grpo=GrpoSettings(**{"advantage_epsilon": 0.0, **grpo})
+        ModelSettings("x"),
+        batch=ForwardBatchSettings(2, tokens),
+        grpo=GrpoSettings(**{"advantage_epsilon": 0.0, **grpo}),
     )
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 from groundtrace.schemas.geometry import Point
 from groundtrace.vision.frame_overlay import draw_on_frames, stable_ids
 from groundtrace.vision.frames import Frame
-from groundtrace.vision.overlay import MIN_FONT_PX, Mark, draw_overlay
+from groundtrace.vision.overlay import MIN_FONT_PX, OverlayPoint, draw_overlay
 from groundtrace.vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -160,7 +160,9 @@ CORNERS = [(3.0, 3.0), (637.0, 3.0), (3.0, 477.0), (637.0, 477.0)]
 def test_the_caption_leaves_points_and_their_captions_alone(taken: list[int]) -> None:
     points = [at(*CORNERS[index], frame=4) for index in taken]
     ids = stable_ids(points)
-    marked = draw_overlay(plain(4).pixels, [Mark(n, p.label, p.x, p.y) for n, p in zip(ids, points, strict=True)])
+    marked = draw_overlay(
+        plain(4).pixels, [OverlayPoint(n, p.label, p.x, p.y) for n, p in zip(ids, points, strict=True)]
+    )
     (drawn,) = draw_on_frames([plain(4)], points, ids)
     x1, y1, x2, y2 = caption_of(drawn, marked)
     assert (marked[y1:y2, x1:x2] == 200).all()
@@ -175,7 +177,7 @@ def test_points_are_drawn_on_their_own_frame_only() -> None:
     alone = [draw_on_frames([frame], [], [])[0] for frame in frames]
     assert np.array_equal(drawn[0], alone[0])
     assert np.array_equal(drawn[2], alone[2])
-    marked = draw_overlay(frames[1].pixels, [Mark(7, "dog", 300, 200)])
+    marked = draw_overlay(frames[1].pixels, [OverlayPoint(7, "dog", 300, 200)])
     assert np.array_equal(drawn[1][100:, :], marked[100:, :])
 
 

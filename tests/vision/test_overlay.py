@@ -14,7 +14,7 @@ from PIL import Image
 
 from groundtrace.vision import overlay
 from groundtrace.vision.decode import decode_image
-from groundtrace.vision.overlay import MIN_FONT_PX, BoxMark, Mark, draw_overlay, encode_png
+from groundtrace.vision.overlay import MIN_FONT_PX, BoxMark, OverlayPoint, draw_overlay, encode_png
 from groundtrace.vision.samples import Pixels
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -33,17 +33,21 @@ def scene() -> Pixels:
     return canvas
 
 
-def scattered(width: int, height: int, count: int) -> list[Mark]:
+def scattered(width: int, height: int, count: int) -> list[OverlayPoint]:
     rng = np.random.default_rng(count)
-    return [Mark(i + 1, "red car", *(rng.random(2) * (width, height)).tolist()) for i in range(count)]
+    return [OverlayPoint(i + 1, "red car", *(rng.random(2) * (width, height)).tolist()) for i in range(count)]
 
 
-POINTS = [Mark(1, "blue square", 30, 30), Mark(2, "cercle noir é", 100, 30), Mark(3, "黄色", 165.4, 20)]
+POINTS = [
+    OverlayPoint(1, "blue square", 30, 30),
+    OverlayPoint(2, "cercle noir é", 100, 30),
+    OverlayPoint(3, "黄色", 165.4, 20),
+]
 BOXES: list[BoxMark] = [(1, "square", 20, 20, 40, 40), (2, "circle", 88, 18, 113, 43)]
-GOLDEN_CASES: dict[str, tuple[Pixels, list[Mark], list[BoxMark]]] = {
+GOLDEN_CASES: dict[str, tuple[Pixels, list[OverlayPoint], list[BoxMark]]] = {
     "points": (scene(), POINTS, []),
     "boxes": (scene(), [], BOXES),
-    "tiny": (np.arange(75, dtype=np.uint8).reshape(5, 5, 3) * 3, [Mark(1, "corner", 0.5, 4.5)], []),
+    "tiny": (np.arange(75, dtype=np.uint8).reshape(5, 5, 3) * 3, [OverlayPoint(1, "corner", 0.5, 4.5)], []),
     "crowded": (scene(), scattered(200, 60, 16), []),
 }
 
@@ -58,7 +62,7 @@ def test_golden(name: str) -> None:
     assert differing.mean() < 0.01
 
 
-def captions_of(width: int, height: int, marks: list[Mark]) -> tuple[int, overlay.Floats]:
+def captions_of(width: int, height: int, marks: list[OverlayPoint]) -> tuple[int, overlay.Floats]:
     """The enlargement and the captions' rectangles for marks on a plain picture."""
     decimals = 1 if max(width, height) < 100 else 0
     written = [(overlay._written(m.x, decimals), overlay._written(m.y, decimals)) for m in marks]
@@ -89,18 +93,18 @@ def test_captions_are_legible_at_any_size(width: int, height: int, count: int) -
 
 
 def test_large_pictures_are_not_enlarged_and_their_text_grows() -> None:
-    assert draw_overlay(flat(1280, 960), [Mark(1, "a", 3, 4)]).shape == (960, 1280, 3)
+    assert draw_overlay(flat(1280, 960), [OverlayPoint(1, "a", 3, 4)]).shape == (960, 1280, 3)
     assert overlay._fit(["1 (3, 4)"], ["a"], 2520, 8526)[1] > 3 * MIN_FONT_PX
 
 
 def test_a_point_marks_its_own_pixel_after_enlarging() -> None:
     picture = flat(5, 5, 255)
-    drawn = draw_overlay(picture, [Mark(1, "", 2.5, 1.5)])
+    drawn = draw_overlay(picture, [OverlayPoint(1, "", 2.5, 1.5)])
     scale = drawn.shape[0] // 5
     assert scale > 1
     centre = drawn[int(1.5 * scale), int(2.5 * scale)].tolist()
     assert centre == list(overlay._COLOURS[0])
-    assert (draw_overlay(picture, [Mark(1, "", 2.5, 1.5)])[-1, -1] == 255).all()
+    assert (draw_overlay(picture, [OverlayPoint(1, "", 2.5, 1.5)])[-1, -1] == 255).all()
 
 
 def test_captions_hold_original_coordinates() -> None:
@@ -135,7 +139,7 @@ def test_labels_that_cannot_be_written_leave_the_number(label: str, written: str
 def test_text_goes_where_nothing_is_hidden() -> None:
     picture = flat(600, 600, 255)
     picture[:300] = np.random.default_rng(0).integers(0, 256, (300, 600, 3), dtype=np.uint8)
-    drawn = draw_overlay(picture, [Mark(1, "object", 300, 295)])
+    drawn = draw_overlay(picture, [OverlayPoint(1, "object", 300, 295)])
     changed = np.argwhere((drawn != picture).any(2))
     assert (changed[:, 0] >= 300).mean() > 0.7
 
@@ -158,7 +162,7 @@ def test_the_input_is_left_alone_even_if_read_only() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_coordinates_must_be_finite(bad: float) -> None:
     with pytest.raises(ValueError, match="finite"):
-        draw_overlay(flat(50, 50), [Mark(1, "a", bad, 1)])
+        draw_overlay(flat(50, 50), [OverlayPoint(1, "a", bad, 1)])
     with pytest.raises(ValueError, match="finite"):
         draw_overlay(flat(50, 50), [], [(1, "a", 0, 0, bad, 1)])
 
@@ -173,7 +177,7 @@ def test_coordinates_must_be_finite(bad: float) -> None:
     ),
 )
 def test_any_marks_on_any_small_picture(width: int, height: int, marks: list[tuple[int, str, float, float]]) -> None:
-    points = [Mark(*m) for m in marks]
+    points = [OverlayPoint(*m) for m in marks]
     drawn = draw_overlay(flat(width, height), points, [(9, "box", -3.0, 5.0, 1e4, 2.0)])
     assert drawn.dtype == np.uint8
     assert np.array_equal(drawn, draw_overlay(flat(width, height), points, [(9, "box", -3.0, 5.0, 1e4, 2.0)]))

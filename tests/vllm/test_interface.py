@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from groundtrace.grading.messages import MediaPart, Part, TextPart
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.request import Continuation, Sampling
 from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
@@ -64,7 +64,7 @@ def prompt(*media: MediaPart, schema: str | None = None) -> RenderedPrompt:
     return RenderedPrompt("look.v1", "0" * 64, system, (*parts, TextPart(QUESTION)), schema, ())
 
 
-Ask = Callable[..., Answered]
+Ask = Callable[..., CallResult]
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def ask(vllm_server: VllmServer, tmp_path: Path) -> Ask:
         seed: int | None = None,
         cache: str = "replies",
         **changes: Any,
-    ) -> Answered:
+    ) -> CallResult:
         endpoint = EndpointSettings(
             "openai", vllm_server.model, base_url=vllm_server.base_url, logprobs=True, max_retries=0, seed=seed
         )

@@ -16,14 +16,14 @@ from groundtrace.embedded.sight.query import (
     Touch,
     nouns_of,
 )
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 MAX_LABELS = 10
 _MARGIN = 1.08
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SightAnswer:
     """An answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
 
     `evidence` holds exactly the counted or selected objects, each once; `reason` is one or two sentences without
@@ -31,13 +31,13 @@ class Reading:
     """
 
     answer: str
-    evidence: tuple[Shape, ...]
+    evidence: tuple[FoundShape, ...]
     reason: str
 
 
 def answer(
-    query: Query, shapes: Sequence[Shape], image_size: tuple[int, int], panels: tuple[Box, ...] = ()
-) -> Reading | None:
+    query: Query, shapes: Sequence[FoundShape], image_size: tuple[int, int], panels: tuple[Box, ...] = ()
+) -> SightAnswer | None:
     """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
 
     `panels` are the boxes from `layout.find_panels`; without panels, the whole image is the only box whose walls can be
@@ -63,7 +63,7 @@ def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box,
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
-def relevant_labels(query: Query, shapes: Sequence[Shape]) -> tuple[str, ...]:
+def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
     """The labels of the question's nouns that the image contains, at most `MAX_LABELS`.
 
     A noun without matching shapes is included as its own phrase ("circle"), so that a detector can search for it, too.
@@ -86,7 +86,9 @@ def _touching(touch: Touch | None) -> str:
     return f" {'not ' if touch.negated else ''}touching {where}"
 
 
-def matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> tuple[Shape, ...] | None:
+def matching(
+    noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
+) -> tuple[FoundShape, ...] | None:
     """The shapes that match a noun and `touch` (if any); None if one of them is outside all boxes of `walls`."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
@@ -95,16 +97,16 @@ def matching(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[
     return None if None in verdicts else tuple(s for s, ok in zip(found, verdicts, strict=True) if ok)
 
 
-def _count(noun: Noun, touch: Touch | None, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
+def _count(noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]) -> SightAnswer | None:
     found = matching(noun, touch, shapes, walls)
     if found is None:
         return None
     verb = "is" if len(found) == 1 else "are"
     reason = f"Looking over the whole picture, there {verb} {_plural(len(found), noun)}{_touching(touch)}."
-    return Reading(str(len(found)), found, reason)
+    return SightAnswer(str(len(found)), found, reason)
 
 
-def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]) -> Reading | None:
+def _objects(query: ObjectStatement, shapes: list[FoundShape], walls: tuple[Box, ...]) -> SightAnswer | None:
     found = matching(query.noun, query.touch, shapes, walls)
     if found is None:
         return None
@@ -114,12 +116,12 @@ def _objects(query: ObjectStatement, shapes: list[Shape], walls: tuple[Box, ...]
     what = f"{_plural(len(found), query.noun)}{_touching(query.touch)}"
     verdict = "agrees with" if holds else "does not agree with"
     reason = f"The picture shows {what}. That {verdict} {_amount(query.amount)}. So the answer is {_yes(holds)}."
-    return Reading(_yes(holds), found, reason)
+    return SightAnswer(_yes(holds), found, reason)
 
 
 def _groups(
-    query: GroupStatement, shapes: list[Shape], panels: tuple[Box, ...], walls: tuple[Box, ...]
-) -> Reading | None:
+    query: GroupStatement, shapes: list[FoundShape], panels: tuple[Box, ...], walls: tuple[Box, ...]
+) -> SightAnswer | None:
     """Count the towers or boxes that meet all conditions, taking undecided ones into account."""
     if query.group == "tower":
         groups = find_towers(shapes, panels)
@@ -135,7 +137,7 @@ def _groups(
         if len(groups) != 1:
             return None
     sure = unsure = 0
-    evidence: list[Shape] = []
+    evidence: list[FoundShape] = []
     for group in groups:
         results = [check(condition, group, walls) for condition in query.conditions]
         if any(result is not None and not result.holds for result in results):
@@ -154,10 +156,10 @@ def _groups(
         return None
     number = f"{sure} of the {len(groups)} {query.group if query.group == 'tower' else 'boxe'}s"
     reason = f"Going through them one by one, {number} surely meet{'s' if sure == 1 else ''} the description."
-    return Reading(_yes(holds), tuple(dict.fromkeys(evidence)), f"{reason} {_verdict(holds)}")
+    return SightAnswer(_yes(holds), tuple(dict.fromkeys(evidence)), f"{reason} {_verdict(holds)}")
 
 
-def _attribute(query: AttributeQuery, shapes: list[Shape]) -> Reading | None:
+def _attribute(query: AttributeQuery, shapes: list[FoundShape]) -> SightAnswer | None:
     """The colour or kind of the selected object; None unless exactly one object is selected."""
     found = [shape for shape in shapes if query.noun.matches(shape)]
     if query.superlative is not None and len(found) > 1:
@@ -171,10 +173,10 @@ def _attribute(query: AttributeQuery, shapes: list[Shape]) -> Reading | None:
     value = found[0].colour if query.attribute == "colour" else found[0].kind
     which = f"{query.superlative or 'only'} {query.noun.phrase}"
     verb = f"is {value}" if query.attribute == "colour" else f"is a {value}"
-    return Reading(value, (found[0],), f"The {which} in the picture {verb}. So the answer is {value}.")
+    return SightAnswer(value, (found[0],), f"The {which} in the picture {verb}. So the answer is {value}.")
 
 
-_MEASURES: dict[str, tuple[Callable[[Shape], float], int]] = {
+_MEASURES: dict[str, tuple[Callable[[FoundShape], float], int]] = {
     "largest": (lambda s: s.area_px, 1),
     "smallest": (lambda s: s.area_px, -1),
     "tallest": (lambda s: s.height_px, 1),
@@ -200,7 +202,7 @@ def _amount(amount: Amount) -> str:
     return f"{'' if amount.op == 'bare' else amount.op + ' '}{amount.n}"
 
 
-def _as_choice(reading: Reading, choices: tuple[str, ...]) -> Reading | None:
+def _as_choice(reading: SightAnswer, choices: tuple[str, ...]) -> SightAnswer | None:
     """The reading, with the text of the choice that equals its answer; None if no choice does.
 
     Without choices, the reading is unchanged.
@@ -210,5 +212,5 @@ def _as_choice(reading: Reading, choices: tuple[str, ...]) -> Reading | None:
     for choice in choices:
         text = choice.strip().lower().rstrip(".").replace("gray", "grey")
         if text == reading.answer or text.removesuffix(".0") == reading.answer:
-            return Reading(choice, reading.evidence, reading.reason)
+            return SightAnswer(choice, reading.evidence, reading.reason)
     return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from groundtrace.embedded.sight.colours import Palette, find_palette, name_colour
 from groundtrace.embedded.sight.fits import kind_of
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 from groundtrace.embedded.sight.split import split_stack, split_touching
 
 MAX_PX = 2_000_000
@@ -37,7 +37,7 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
     return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8), scale
 
 
-def find_shapes(image: NDArray[np.uint8]) -> list[Shape] | None:
+def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
     """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
 
     Returns None, "cannot read", if the image does not consist of flat shapes on a flat background: photographs, scans,
@@ -130,12 +130,12 @@ def _is_fringe(width: int, height: int, area: int) -> bool:
     return min(width, height) <= 1 or (area < 0.25 * min(width, height) * max(width, height) and area < 40)
 
 
-def _classified(parts: list[_Part], palette: Palette) -> list[Shape] | None:
+def _classified(parts: list[_Part], palette: Palette) -> list[FoundShape] | None:
     """Classify components, cutting joined ones apart; None if too many of them fit no kind."""
     names = [name_colour((float(c[0]), float(c[1]), float(c[2]))) for c in palette.centres]
     kinds = [_kind_or_outline(part) for part in parts]
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]
-    shapes: list[Shape] = []
+    shapes: list[FoundShape] = []
     odd_px = odd = 0
     # An image with many unclassified components is a drawing or text: cutting all of them would only cost time.
     cut_limit = min(_MAX_CUTS, 2 + 2 * (len(kinds) - kinds.count(None)))
@@ -184,7 +184,7 @@ def _kind_or_outline(part: _Part) -> str | None:
     return kind_of(filled) if stats[1:, cv2.CC_STAT_AREA].max() > 0.9 * hole_px else None
 
 
-def _shape(part: _Part, kind: str, names: list[str]) -> Shape:
+def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
     """The component as a shape; its point is its centroid or, if that is too near the edge, its innermost pixel."""
     height, width = part.mask.shape
     moments = cv2.moments(part.mask, binaryImage=True)
@@ -196,4 +196,4 @@ def _shape(part: _Part, kind: str, names: list[str]) -> Shape:
         depth = cv2.distanceTransform(padded, cv2.DIST_L2, 3)[1:-1, 1:-1]
         row, column = divmod(int(depth.argmax()), width)
     box_px = (float(part.x), float(part.y), float(part.x + width), float(part.y + height))
-    return Shape(names[part.colour], kind, box_px, (part.x + column + 0.5, part.y + row + 0.5), own_px)
+    return FoundShape(names[part.colour], kind, box_px, (part.x + column + 0.5, part.y + row + 0.5), own_px)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from groundtrace.embedded.sight.answer import matching
 from groundtrace.embedded.sight.labels import Noun
 from groundtrace.embedded.sight.query import Amount, Touch
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 from groundtrace.embedded.sight.words import Words, read_amount, read_noun, read_touch
 
 _SENTENCE = re.compile(r"[^.;!?\n]+")
@@ -52,13 +52,13 @@ class Claim:
         """Whether it claims an exact number, instead of a lower or upper bound."""
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
-    def named_rightly(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
+    def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
         """Whether an object of the noun exists or, for a claim of none, whether that claim holds."""
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
-    def holds(self, shapes: Sequence[Shape], walls: tuple[Box, ...]) -> bool:
+    def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
         """Whether the number agrees with the shapes; a number of only some of them must not exceed their number."""
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from groundtrace.embedded.sight.layout import as_tower, touches
 from groundtrace.embedded.sight.query import Amount, AtEnd, ColourCount, Condition, Has, OnlyOf, Over
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,10 +12,10 @@ class Outcome:
     """Whether a condition holds for a group, and the shapes that satisfy it."""
 
     holds: bool
-    evidence: tuple[Shape, ...]
+    evidence: tuple[FoundShape, ...]
 
 
-def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
+def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
     """Check one condition on the shapes of one group; None if image or sentence does not decide it."""
     match condition:
         case Has():
@@ -33,7 +33,7 @@ def check(condition: Condition, group: list[Shape], walls: tuple[Box, ...]) -> O
 _NO = Outcome(False, ())
 
 
-def _has(condition: Has, group: list[Shape], walls: tuple[Box, ...]) -> Outcome | None:
+def _has(condition: Has, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
     found = [shape for shape in group if condition.noun.matches(shape)]
     if condition.touch is not None:
         verdicts = [touches(shape, condition.touch, walls) for shape in found]
@@ -48,7 +48,7 @@ def _has(condition: Has, group: list[Shape], walls: tuple[Box, ...]) -> Outcome 
     return None if holds is None else Outcome(holds, tuple(found))
 
 
-def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
+def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
     """ "Only black and yellow"; None if one of the two colours is missing, because readers then disagree."""
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO
@@ -56,7 +56,7 @@ def _only(condition: OnlyOf, group: list[Shape]) -> Outcome | None:
     return Outcome(True, tuple(group)) if complete else None
 
 
-def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
+def _at_end(condition: AtEnd, group: list[FoundShape]) -> Outcome | None:
     """Whether the top or bottom object of a tower matches; None for objects that are not a stack of blocks."""
     if not group:
         return _NO
@@ -67,11 +67,11 @@ def _at_end(condition: AtEnd, group: list[Shape]) -> Outcome | None:
     return Outcome(condition.noun.matches(shape), (shape,))
 
 
-def _over(condition: Over, group: list[Shape]) -> Outcome | None:
+def _over(condition: Over, group: list[FoundShape]) -> Outcome | None:
     tower = as_tower(group)
     if tower is None:
         return None
-    anywhere: list[Shape] = []
+    anywhere: list[FoundShape] = []
     for place, lower in enumerate(tower):
         for upper in tower[:place]:
             if condition.upper.matches(upper) and condition.lower.matches(lower):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 
 COLOURS = (
     "black",
@@ -63,7 +63,7 @@ class Noun:
     kinds: tuple[str, ...]
     word: str
 
-    def matches(self, shape: Shape) -> bool:
+    def matches(self, shape: FoundShape) -> bool:
         """Whether the noun describes the shape."""
         return self.allows(shape.colour, shape.kind)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from groundtrace.embedded.sight.by_colour import shrink_to_limit
 from groundtrace.embedded.sight.query import Place, Touch
-from groundtrace.embedded.sight.shapes import Box, Shape
+from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 _STEP = 40
 _FLAT = 26
@@ -35,9 +35,9 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
     return tuple((float(a) / scale, 0.0, float(b) / scale, float(height) / scale) for a, b in panels)
 
 
-def shapes_by_panel(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
+def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
     """The shapes of each panel; None if a shape is outside all panels."""
-    groups: list[list[Shape]] = [[] for _ in panels]
+    groups: list[list[FoundShape]] = [[] for _ in panels]
     for shape in shapes:
         home = panel_of(shape, panels)
         if home is None:
@@ -46,13 +46,13 @@ def shapes_by_panel(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[S
     return groups
 
 
-def panel_of(shape: Shape, panels: tuple[Box, ...]) -> Box | None:
+def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
     """The panel that contains the shape's point; None if there is none."""
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 
 
-def as_tower(shapes: list[Shape]) -> list[Shape] | None:
+def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
     """The shapes as one tower from top to bottom; None if they are not a straight stack of blocks."""
     if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
         return None
@@ -66,7 +66,7 @@ def as_tower(shapes: list[Shape]) -> list[Shape] | None:
     return stack
 
 
-def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape]] | None:
+def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
     """All towers of the image; None if a shape is not part of a tower.
 
     Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
@@ -86,7 +86,7 @@ def find_towers(shapes: list[Shape], panels: tuple[Box, ...]) -> list[list[Shape
     return None if any(tower is None for tower in towers) else [tower for tower in towers if tower]
 
 
-def touches(shape: Shape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
+def touches(shape: FoundShape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
     """Whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
     home = panel_of(shape, panels)
     if home is None:

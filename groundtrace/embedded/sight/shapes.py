@@ -6,7 +6,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FoundShape:
     """One object found in an image.
 
     `colour` and `kind` are names of `labels.COLOURS` and `labels.KINDS`. `box_px` is (x1, y1, x2, y2) with exclusive
@@ -35,8 +35,8 @@ class Shape:
         """Height of the box in pixels."""
         return self.box_px[3] - self.box_px[1]
 
-    def scaled(self, factor: float) -> "Shape":
+    def scaled(self, factor: float) -> "FoundShape":
         """The same shape in an image whose sides are `factor` times as long."""
         x1, y1, x2, y2 = (value * factor for value in self.box_px)
         point_px = (self.point_px[0] * factor, self.point_px[1] * factor)
-        return Shape(self.colour, self.kind, (x1, y1, x2, y2), point_px, self.area_px * factor * factor)
+        return FoundShape(self.colour, self.kind, (x1, y1, x2, y2), point_px, self.area_px * factor * factor)

@@ -25,7 +25,7 @@ from groundtrace.grading.answers.numerals import (
 )
 from groundtrace.grading.answers.polarity import POLARITY, polarity
 from groundtrace.grading.answers.quantities import same_exactly, whole_quantity
-from groundtrace.grading.answers.wrapping import unled, unwrapped, without_markup
+from groundtrace.grading.answers.wrapping import without_answer_phrase, without_markup, without_wrapping
 
 _NAMING = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:answer|option|choice|letter|opci[óo]n|opção|opzione)"
@@ -70,7 +70,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedOptions:
     """The options that an answer names.
 
     Attributes:
@@ -106,48 +106,48 @@ def normalise_text(text: str) -> str:
     return " ".join([*(word for word in words if word not in _ARTICLES), last])
 
 
-def named_options(predicted: str, choices: tuple[str, ...]) -> Named:
+def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
     """Returns the options that an answer of bounded length names; never raises.
 
     An exact text has precedence over a label, a label over a loosely equal text, and this over a mention. "A and B"
     names two options, unless it is the text of one option.
     """
     plain = predicted.replace("**", "").strip()
-    bare = _AFFIRMED.sub("", unled(unwrapped(without_markup(plain))))
-    label = unwrapped(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else unwrapped(bare)
+    bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
+    label = without_wrapping(_NAMING.sub("", bare, count=1)) if _NAMING.match(bare) else without_wrapping(bare)
     for text in (plain, bare, label):
         exact = _matching(text, choices, _tight)
         if exact:
-            return Named(exact)
+            return NamedOptions(exact)
     letters = _letters(choices)
     if _LISTED.fullmatch(label):
         found = {letters[letter] for letter in re.findall(r"\b[A-Z]\b", label) if letter in letters}
-        return Named(frozenset(found)) if len(found) > 1 else Named(frozenset())
+        return NamedOptions(frozenset(found)) if len(found) > 1 else NamedOptions(frozenset())
     if _is_denied(label, choices, letters):
         return _after_denial(
             label, choices, frozenset({letters[inner] for inner in label[:2].upper() if inner in letters})
         )
     labelled = _labelled(label, choices, letters)
     if labelled:
-        return Named(labelled)
+        return NamedOptions(labelled)
     for equal in (_matching(bare, choices, normalise_text), _equal_in_value(bare, choices)):
         if equal:
-            return Named(equal)
+            return NamedOptions(equal)
     denying = _DENYING.match(bare)
     if denying is not None:
         clause, *others = _CLAUSE_END.split(bare[denying.end() :], maxsplit=1)
         denied = _mentioned(clause, choices) or inner_letters(clause, choices)
         rest = _mentioned(others[0], choices) if others else frozenset[int]()
-        return Named(rest, is_mention=True) if len(rest) == 1 else Named(frozenset(), denied=denied)
+        return NamedOptions(rest, is_mention=True) if len(rest) == 1 else NamedOptions(frozenset(), denied=denied)
     mentioned = _mentioned(bare, choices)
-    return Named(mentioned, is_mention=len(mentioned) == 1)
+    return NamedOptions(mentioned, is_mention=len(mentioned) == 1)
 
 
-def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> Named:
+def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
     """The options named after the clause that denies one ("A is wrong, so B"); otherwise only the denied ones."""
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
-    named = named_options(rest[0], choices) if rest and rest[0].strip() else Named(frozenset())
-    return named if named.indices else Named(frozenset(), denied=denied)
+    named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
+    return named if named.indices else NamedOptions(frozenset(), denied=denied)
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:

@@ -70,26 +70,26 @@ class DateFields:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenDate:
     """A date or time as written: its fields in order (with the separator), and every reading of them."""
 
     spelling: tuple[str | int, ...]
     readings: frozenset[DateFields]
 
 
-def read_date(text: str) -> Written | None:
+def read_date(text: str) -> WrittenDate | None:
     """Returns the date, the time or both that a short text consists of; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
     for time, rest in _times(text):
-        day = _date(_without_links(rest)) if rest else Written((), frozenset({DateFields()}))
+        day = _date(_without_links(rest)) if rest else WrittenDate((), frozenset({DateFields()}))
         if day is not None:
             return _together(day, time)
     return _date(text)
 
 
-def same_date(predicted: Written, gold: Written) -> bool | None:
+def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
     """Whether two dates or times are the same; None if that cannot be decided. See the module."""
     if predicted.spelling == gold.spelling:
         return True
@@ -108,11 +108,11 @@ def _same_ratio(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> boo
     return int(a) * int(d) == int(b) * int(c)
 
 
-def _together(day: Written, time: Written) -> Written:
+def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
     readings = frozenset(
         DateFields(d.year, d.month, d.day, t.hour, t.minute, t.second) for d, t in product(day.readings, time.readings)
     )
-    return Written(day.spelling + time.spelling, readings)
+    return WrittenDate(day.spelling + time.spelling, readings)
 
 
 def _without_links(text: str) -> str:
@@ -122,12 +122,12 @@ def _without_links(text: str) -> str:
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
 
 
-def _times(text: str) -> list[tuple[Written, str]]:
+def _times(text: str) -> list[tuple[WrittenDate, str]]:
     """The times with which a text begins or ends, each with the rest of the text."""
-    found: list[tuple[Written, str]] = []
+    found: list[tuple[WrittenDate, str]] = []
     for name, hour in _NAMED_TIMES.items():
         if text in {name, f"12 {name}"}:
-            found.append((Written(("clock", hour, 0, "named"), frozenset({DateFields(hour=hour, minute=0)})), ""))
+            found.append((WrittenDate(("clock", hour, 0, "named"), frozenset({DateFields(hour=hour, minute=0)})), ""))
     for pattern in _CLOCK:
         for match in pattern.finditer(text):
             time = _time(match)
@@ -136,7 +136,7 @@ def _times(text: str) -> list[tuple[Written, str]]:
     return found
 
 
-def _time(match: re.Match[str]) -> Written | None:
+def _time(match: re.Match[str]) -> WrittenDate | None:
     """The readings of a time: an hour from 1 to 12 without am or pm has both."""
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
@@ -149,10 +149,10 @@ def _time(match: re.Match[str]) -> Written | None:
     elif 1 <= hour <= 12:
         hours = [hour % 12, hour % 12 + 12]
     spelling = ("clock", hour, minute, *([] if second is None else [second]), *([half] if half else []))
-    return Written(spelling, frozenset(DateFields(hour=h, minute=minute, second=second) for h in hours))
+    return WrittenDate(spelling, frozenset(DateFields(hour=h, minute=minute, second=second) for h in hours))
 
 
-def _date(text: str) -> Written | None:
+def _date(text: str) -> WrittenDate | None:
     """The readings of a date; None if the text is not a date, or its weekday is wrong."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
@@ -161,7 +161,7 @@ def _date(text: str) -> Written | None:
         return written
     wanted = _WEEKDAYS.index(weekday.group(1)[:3])
     readings = frozenset(m for m in written.readings if _falls_on(m, wanted))
-    return Written((*written.spelling, wanted), readings) if readings else None
+    return WrittenDate((*written.spelling, wanted), readings) if readings else None
 
 
 def _falls_on(moment: DateFields, weekday: int) -> bool:
@@ -170,7 +170,7 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
     return date(moment.year, moment.month, moment.day).weekday() == weekday
 
 
-def _numeric_date(text: str) -> Written | None:
+def _numeric_date(text: str) -> WrittenDate | None:
     """Three numbers with one separator, in every order in which they make a date."""
     match = _ISO.fullmatch(text)
     if match is not None:
@@ -186,20 +186,20 @@ def _numeric_date(text: str) -> Written | None:
             return None
         orders = [(c, b, a), (c, a, b)] + ([(a, b, c)] if len(a) == len(c) == 2 else [])
     readings = {m for year, month, day in orders for m in _days(year, int(month), int(day))}
-    return Written((separator, int(a), int(b), int(c)), frozenset(readings)) if readings else None
+    return WrittenDate((separator, int(a), int(b), int(c)), frozenset(readings)) if readings else None
 
 
-def _month_of_year(text: str) -> Written | None:
+def _month_of_year(text: str) -> WrittenDate | None:
     """A month and a year in digits: 03/2021, 2021-03."""
     found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
     if found is None or not 1 <= int(found["month"]) <= 12:
         return None
-    return Written(
+    return WrittenDate(
         ("named", found["year"], int(found["month"]), 0), frozenset(_days(found["year"], int(found["month"]), None))
     )
 
 
-def _named_date(text: str) -> Written | None:
+def _named_date(text: str) -> WrittenDate | None:
     """A date with the name of its month, perhaps without a day or a year."""
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
@@ -211,7 +211,7 @@ def _named_date(text: str) -> Written | None:
         year = (part.get("year") or "").strip("'’")
         readings = _days(year or None, month, day)
         if readings:
-            return Written(("named", year, month, day or 0), frozenset(readings))
+            return WrittenDate(("named", year, month, day or 0), frozenset(readings))
     return None
 
 

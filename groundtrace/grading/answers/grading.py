@@ -22,7 +22,7 @@ from groundtrace.grading.answers.answer_type import Grade
 from groundtrace.grading.answers.number_rules import GOLDS_KEPT
 from groundtrace.grading.answers.numerals import MAX_CHARS
 from groundtrace.grading.answers.registry import ANSWER_TYPES, answer_type_named
-from groundtrace.grading.answers.wrapping import legible, unwrapped
+from groundtrace.grading.answers.wrapping import legible, without_wrapping
 from groundtrace.schemas.control_text import DAMAGE
 
 MAX_ANSWER_CHARS = 20_000
@@ -55,7 +55,7 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
     if fault is not None:
         return Grade(None, "gold", fault)
     predicted = None if predicted is None else legible(predicted)
-    predicted = unwrapped(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
+    predicted = without_wrapping(predicted) if predicted is not None and len(predicted) <= MAX_CHARS else predicted
     choices = None if choices is None else tuple(map(legible, choices))
     return kind.grade(predicted if predicted and predicted.strip() else None, gold, choices)
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 from itertools import product
 
 from groundtrace.grading.answers.choices import normalise_text
-from groundtrace.grading.answers.dressing import undress
+from groundtrace.grading.answers.number_notation import plain_notation
 from groundtrace.grading.answers.numerals import MAX_CHARS, read_numerals
 
 _ARROW = re.compile(r"\s*(?:→|⇒|⟶|->|=>|-->|\$?\\(?:rightarrow|to|longrightarrow|Rightarrow)(?![A-Za-z])\$?)\s*")
@@ -89,7 +89,7 @@ def read_tuple(text: str) -> AnswerTuple | None:
     """Returns the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
     if len(text) > MAX_CHARS:
         return None
-    match = _TUPLE.fullmatch(undress(text.replace("$", "")).strip())
+    match = _TUPLE.fullmatch(plain_notation(text.replace("$", "")).strip())
     if match is None or bool(match.group(1)) != bool(match.group(3)):
         return None
     parts = re.split("[,;]", re.sub(r"\s", "", match.group(2)))

@@ -29,7 +29,7 @@ from groundtrace.grading.answers.number_words import SCALES, read_ordinal
 from groundtrace.grading.answers.numerals import (
     MAX_CHARS,
     Numeral,
-    Reading,
+    ParsedNumbers,
     is_qualified,
     last_side,
     names_alternatives,
@@ -45,7 +45,7 @@ from groundtrace.grading.answers.periods import read_period
 from groundtrace.grading.answers.polarity import is_refusal
 from groundtrace.grading.answers.quantities import compare_quantity, quantity_or_number, whole_quantity, with_ones
 from groundtrace.grading.answers.spans import may_be_within, read_span, same_span
-from groundtrace.grading.answers.wrapping import bare
+from groundtrace.grading.answers.wrapping import bare_answer
 
 GOLDS_KEPT = 256
 """The cache size for parsed golds: a group of responses is graded against one gold."""
@@ -104,7 +104,7 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
         return None
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, "numeric", f"an answer of more than {MAX_CHARS} characters is not a number")
-    predicted = bare(with_decimal_point(last_side(predicted), wanted))
+    predicted = bare_answer(with_decimal_point(last_side(predicted), wanted))
     if read_period(predicted):
         return Grade(0.0, "numeric", "a decade or a century")
     counted = read_count(predicted)
@@ -147,7 +147,7 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
     return Grade(float(match is MathsMatch.EQUAL), "maths", match.value)
 
 
-def _undecided(predicted: str, reading: Reading, wanted: Numeral) -> Grade:
+def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
     """Grades an answer that names no number or several."""
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
@@ -187,7 +187,7 @@ def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
     return wanted in {one + other, one - other, one * other} or (other != 0 and wanted == one / other)
 
 
-def _holds(reading: Reading, wanted: Numeral) -> bool:
+def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
     return any(same_number(numeral, wanted) for numeral in reading.numerals)
 
 
@@ -225,7 +225,7 @@ def _nouns(text: str) -> set[str]:
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
     """A number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
-    compared = compare_quantity(bare(predicted), gold)
+    compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
     if compared.same is not None and _is_other_direction(predicted, gold):
@@ -240,7 +240,7 @@ def grade_span(predicted: str, gold: str) -> Grade | None:
     wanted = _gold_span(gold)
     if wanted is None:
         return None
-    text = bare(predicted)
+    text = bare_answer(predicted)
     given, number = read_span(text), quantity_or_number(with_digits(text))
     same: bool | None = text.strip().casefold() == gold.strip().casefold() or None
     if given is not None:

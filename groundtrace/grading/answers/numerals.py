@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from groundtrace.grading.answers.dressing import SIGNED, undress
+from groundtrace.grading.answers.number_notation import SIGNED, plain_notation
 from groundtrace.grading.answers.number_words import SCALES, WORDS, locate_words, read_count_words
 
 MAX_CHARS = 2000
@@ -99,7 +99,7 @@ class Numeral:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedNumbers:
     """The numbers of a text, in order, and whether it calculates with them (powers, roots, variables)."""
 
     numerals: tuple[Numeral, ...]
@@ -113,15 +113,15 @@ class Reading:
         return self.numerals[0]
 
 
-def read_numerals(text: str) -> Reading:
+def read_numerals(text: str) -> ParsedNumbers:
     """Returns the numbers of a short text; for number words see the module. Never raises."""
-    return _read_numerals(text) if len(text) <= MAX_CHARS else Reading((), False)
+    return _read_numerals(text) if len(text) <= MAX_CHARS else ParsedNumbers((), False)
 
 
 @functools.lru_cache(maxsize=1024)
-def _read_numerals(text: str) -> Reading:
+def _read_numerals(text: str) -> ParsedNumbers:
     """The numbers of a text, cached, since the answers of a group are often the same."""
-    text = undress(text)
+    text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
     is_expression = _OPERATIONS.search(text) is not None or _ARITHMETIC.fullmatch(text.rstrip(".")) is not None
@@ -135,7 +135,7 @@ def _read_numerals(text: str) -> Reading:
         numerals = _in_words(text)
     elif numerals:
         numerals += [n for match in _JOINED.finditer(text) for n in _in_words(match.group(1) or match.group(2))]
-    return Reading(tuple(numerals), is_expression)
+    return ParsedNumbers(tuple(numerals), is_expression)
 
 
 def is_qualified(text: str) -> bool:
@@ -159,7 +159,7 @@ def is_whole_number(text: str) -> bool:
     """Whether a short text is one number in digits and nothing else."""
     if len(text) > MAX_CHARS:
         return False
-    plain = undress(text).strip(" $").rstrip(".")
+    plain = plain_notation(text).strip(" $").rstrip(".")
     placed = locate_numerals(plain)
     return len(placed) == 1 and placed[0][1:] == (0, len(plain))
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from groundtrace.grading.answers.answer_type import Grade
 from groundtrace.grading.answers.numerals import Numeral, read_numerals, same_number, with_digits
-from groundtrace.grading.answers.wrapping import bare
+from groundtrace.grading.answers.wrapping import bare_answer
 
 MAX_CHARS = 80
 """Longer text is not a pair."""
@@ -57,7 +57,7 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):
         return None
-    given = read_pair(bare(predicted))
+    given = read_pair(bare_answer(predicted))
     method = "maths" if "$" in gold else "numeric"
     if given is not None and given.kind == wanted.kind:
         if (given.one, given.other) == (wanted.one, wanted.other):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from groundtrace.grading.answers.wrapping import unled
+from groundtrace.grading.answers.wrapping import without_answer_phrase
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
 """The words for a side, in lower case: at the start or end of an answer they decide; a gold is one of them."""
@@ -103,7 +103,9 @@ def polarity(text: str) -> bool | None:
     words = re.findall(r"[^\W\d_]+", text)
     if not words or _BOTH_SIDES.search(text):
         return None
-    clauses = [clause for part in _CLAUSES.split(text) if (clause := unled(part.strip(" *'\"-–—")).strip())]
+    clauses = [
+        clause for part in _CLAUSES.split(text) if (clause := without_answer_phrase(part.strip(" *'\"-–—")).strip())
+    ]
     sides = {POLARITY[word] for word in words if word in {"true", "false"}}
     sides |= {_ALONE[clause] for clause in clauses if clause in _ALONE}
     ends = [_LEADING[word] for word in (words[0], words[-1]) if word in _LEADING]

@@ -12,8 +12,8 @@ import functools
 import re
 from dataclasses import dataclass, replace
 
-from groundtrace.grading.answers.dressing import undress
 from groundtrace.grading.answers.maths import MathsMatch, compare_maths
+from groundtrace.grading.answers.number_notation import plain_notation
 from groundtrace.grading.answers.number_words import SCALES, read_ordinal
 from groundtrace.grading.answers.numerals import (
     MAX_CHARS,
@@ -221,7 +221,7 @@ def _is_pound(word: str, unit: Unit) -> bool:
 
 def _plain(text: str) -> str:
     """Undressed text with powers as ``^n``, percent signs, and a currency after its number."""
-    plain = undress(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
+    plain = plain_notation(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
     if "°" not in plain:
         for pattern, replacement in _FEET:
             plain = pattern.sub(replacement, plain)

@@ -42,7 +42,7 @@ from groundtrace.grading.answers.numerals import MAX_CHARS, read_numerals, with_
 from groundtrace.grading.answers.periods import holds_year, is_bare_tens, read_period, same_period
 from groundtrace.grading.answers.quantities import whole_quantity
 from groundtrace.grading.answers.spans import read_span
-from groundtrace.grading.answers.wrapping import bare, without_markup
+from groundtrace.grading.answers.wrapping import bare_answer, without_markup
 
 Rule = Callable[[str, str], Grade | None]
 """Grades (predicted, gold), or returns None if the gold is not of the rule's kind. Never raises."""
@@ -85,7 +85,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
-    words = bare(predicted) if len(predicted) <= MAX_CHARS else ""
+    words = bare_answer(predicted) if len(predicted) <= MAX_CHARS else ""
     given, year = read_period(words), read_numerals(words).single
     if given:
         same = same_period(given, wanted)
@@ -103,7 +103,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
     wanted = _gold_date(gold)
     if wanted is None:
         return None
-    given = read_date(bare(predicted)) if len(predicted) <= MAX_CHARS else None
+    given = read_date(bare_answer(predicted)) if len(predicted) <= MAX_CHARS else None
     if given is None:
         return _compare_words(predicted, gold)
     same = same_date(given, wanted)
@@ -116,7 +116,7 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
     """Formulas by math-verify; None if the gold is not one."""
     if not _gold_is_maths(gold):
         return None
-    words = bare(predicted)
+    words = bare_answer(predicted)
     match = compare_maths(gold, predicted)
     if match is not MathsMatch.EQUAL and is_number_in_words(words):
         match = compare_maths(gold, with_digits(words))
@@ -138,7 +138,7 @@ def _is_prose(text: str) -> bool:
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
     """Tuples and intervals of numbers, exactly; without brackets they may be a list, so another order may be right."""
-    wanted, given = read_tuple(gold), read_tuple(bare(predicted))
+    wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
         return None
     if given is None and [numeral.value for numeral in read_numerals(predicted).numerals] == [*wanted.values]:
@@ -152,8 +152,8 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 def grade_list(predicted: str, gold: str) -> Grade | None:
     """Lists; None if the gold is not one, or if two lists may still mean the same."""
     listed = _gold_list(gold)
-    same = None if listed is None else same_list(bare(predicted), listed)
-    if same and may_be_interval(bare(predicted), gold):
+    same = None if listed is None else same_list(bare_answer(predicted), listed)
+    if same and may_be_interval(bare_answer(predicted), gold):
         return Grade(None, "judge", "the items of the set, or the ends of an interval")
     return None if same is None else Grade(float(same), "list", "same items" if same else "not the same items")
 
@@ -163,7 +163,7 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
     wanted = _gold_assignments(gold)
     if wanted is None:
         return None
-    given = read_assignments(bare(predicted), 1)
+    given = read_assignments(bare_answer(predicted), 1)
     if given is not None and given.keys() < wanted.keys():
         return Grade(0.0, "maths", "the values of some names")
     if given is None or given.keys() != wanted.keys():
@@ -191,11 +191,13 @@ def _compare_words(predicted: str, gold: str) -> Grade:
         return Grade(None, "judge", "a long text that may mean the same")
     gold, plain = (_AROUND_SIGN.sub(r"\1", without_markup(text)) for text in (gold, predicted))
     wanted = normalise_text(gold)
-    if wanted and wanted in {normalise_text(bare(plain)), normalise_text(plain)}:
+    if wanted and wanted in {normalise_text(bare_answer(plain)), normalise_text(plain)}:
         return Grade(1.0, "text", "same text")
-    alternatives = {normalise_text(bare(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()
+    alternatives = (
+        {normalise_text(bare_answer(part)) for part in _OR.split(plain)} if not _OR.search(gold) else set[str]()
+    )
     if wanted and wanted in alternatives:
         return Grade(0.0, "text", "several alternatives")
-    if not any(unicodedata.category(char)[0] in "LNS" for char in bare(plain)):
+    if not any(unicodedata.category(char)[0] in "LNS" for char in bare_answer(plain)):
         return Grade(0.0, "text", "no letter, digit or symbol")
     return Grade(None, "judge", "texts differ and may still mean the same")

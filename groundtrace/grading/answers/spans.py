@@ -34,7 +34,7 @@ _BOUND_PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), sign) for pattern, 
 
 
 @dataclass(frozen=True)
-class Span:
+class NumberRange:
     """A range or a bound.
 
     Attributes:
@@ -46,7 +46,7 @@ class Span:
     sides: tuple[Quantity, ...]
 
 
-def read_span(text: str) -> Span | None:
+def read_span(text: str) -> NumberRange | None:
     """Returns the range or the bound that a short text consists of; None for other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
@@ -55,11 +55,11 @@ def read_span(text: str) -> Span | None:
         found = pattern.fullmatch(text)
         bound = None if found is None else quantity_or_number(with_digits(found.group(1)))
         if bound is not None:
-            return Span(sign, (bound,))
+            return NumberRange(sign, (bound,))
     return _range(with_digits(text))
 
 
-def same_span(predicted: Span, gold: Span) -> bool | None:
+def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
     """Whether two spans are the same; None if they may be ("more than 4" and "at least 5")."""
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
@@ -68,7 +68,7 @@ def same_span(predicted: Span, gold: Span) -> bool | None:
     return None if is_same and is_percent else is_same
 
 
-def may_be_within(number: Quantity, gold: Span) -> bool:
+def may_be_within(number: Quantity, gold: NumberRange) -> bool:
     """Whether a span may mean the number: strictly within a range, within a bound, or one of two alternatives."""
     if gold.kind == "or":
         return any(_same(number, side) for side in gold.sides)
@@ -81,7 +81,7 @@ def may_be_within(number: Quantity, gold: Span) -> bool:
     return {">=": value >= bound, ">": value > bound, "<=": value <= bound, "<": value < bound}[gold.kind]
 
 
-def _range(text: str) -> Span | None:
+def _range(text: str) -> NumberRange | None:
     """Two numbers joined by a hyphen or a word; a hyphen or "to" joins them in rising order."""
     lead = _LEAD.match(text)
     rest = text if lead is None else text[lead.end() :]
@@ -95,8 +95,8 @@ def _range(text: str) -> Span | None:
         if value is None:
             return None
         if word == "or":
-            return Span("or", (low, high) if value <= high.numeral.value else (high, low))
-        return Span("-", (low, high)) if value < high.numeral.value else None
+            return NumberRange("or", (low, high) if value <= high.numeral.value else (high, low))
+        return NumberRange("-", (low, high)) if value < high.numeral.value else None
     return None
 
 

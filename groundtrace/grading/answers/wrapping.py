@@ -99,7 +99,7 @@ def without_markup(text: str) -> str:
     return text
 
 
-def unwrapped(text: str) -> str:
+def without_wrapping(text: str) -> str:
     r"""Returns the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
 
     ``$3m$`` keeps its dollar signs: without them its symbol ``m`` would be a unit.
@@ -131,12 +131,12 @@ def _closes_at_the_end(text: str, at: int) -> bool:
     return False
 
 
-def bare(text: str) -> str:
+def bare_answer(text: str) -> str:
     """Returns the text without leading phrases, and without the wrapping of the rest."""
-    return unwrapped(unled(text))
+    return without_wrapping(without_answer_phrase(text))
 
 
-def unled(text: str) -> str:
+def without_answer_phrase(text: str) -> str:
     """Returns the text without the phrase around the answer, such as "So the answer is" or a closing "です"."""
     text = text.strip()
     for _ in range(_MAX_LAYERS):

@@ -4,7 +4,7 @@ from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, Inv
 from groundtrace.grading.answers.choices import normalise_text
 from groundtrace.grading.answers.numerals import MAX_CHARS
 from groundtrace.grading.answers.polarity import POLARITY, may_take_side, polarity
-from groundtrace.grading.answers.wrapping import unled, without_markup
+from groundtrace.grading.answers.wrapping import without_answer_phrase, without_markup
 from groundtrace.schemas.text import excerpt, folded
 
 NAME = "bool"
@@ -25,7 +25,7 @@ def grade_polar(predicted: str, gold: str) -> Grade:
     """Grades an answer against a gold that :func:`is_polar`."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
-    stated = polarity(unled(without_markup(predicted).replace("**", "")))
+    stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))
     wanted = POLARITY[normalise_text(gold)]
     if stated is None and may_take_side(predicted, wanted):
         return Grade(None, "judge", "states a side in other words than yes and no")

@@ -13,7 +13,7 @@ _FORWARD = re.compile(r"\s{0,3}(?:at|:)\s{0,3}<", re.IGNORECASE)
 _MAX_CHARS_BEHIND, _MAX_CHARS_BEFORE = 20, 300
 
 
-class Mark(Protocol):
+class TextSpan(Protocol):
     """A piece of text that tags can be tied to: ``text`` is the text from ``start`` to ``end``."""
 
     @property
@@ -32,7 +32,7 @@ class Mark(Protocol):
         ...
 
 
-M = TypeVar("M", bound=Mark)
+M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
@@ -63,7 +63,7 @@ def _is_list_gap(between: str) -> bool:
     return between.replace(",", " ").strip().casefold() in ("", "and")
 
 
-def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
+def _is_behind(text: str, tag: Tag, mark: TextSpan) -> bool:
     """Whether the mark belongs to the tag directly before it: "in" or a bracket joins them."""
     if not 0 <= mark.start - tag.end <= _MAX_CHARS_BEHIND:
         return False
@@ -74,6 +74,6 @@ def _is_behind(text: str, tag: Tag, mark: Mark) -> bool:
     return not between.strip() and joined and not _FORWARD.match(text, mark.end)
 
 
-def _is_before(text: str, mark: Mark, tag: Tag) -> bool:
+def _is_before(text: str, mark: TextSpan, tag: Tag) -> bool:
     near = tag.start - mark.end <= _MAX_CHARS_BEFORE
     return near and not _SENTENCE_END.search(text, mark.end, tag.start)

@@ -110,7 +110,7 @@ class Conclusion:
 
     start: int
     end: int
-    said: str
+    text: str
     right: bool
 
 
@@ -125,7 +125,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
         taken_back = None if wrong.right else _TAKEN_BACK.search(reasoning, wrong.end)
         corrected = taken_back and any(each.right and each.start >= taken_back.start() for each in found)
         if not wrong.right and not corrected:
-            return wrong.said
+            return wrong.text
     return None
 
 
@@ -145,23 +145,23 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
     return Conclusion(match.start(), match.end(), match.group(), right)
 
 
-def _graded(said: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
+def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
     """The conclusion that an answer is right, or that it is not; empty if only a judge could grade the answer."""
-    plain = _BESIDE.sub("", said).strip(" ,") or said
+    plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
-    if value == 0 and not _names_another(said, question):
+    if value == 0 and not _names_another(text, question):
         return
     if value is not None:
         yield _conclusion(match, (value == 1) != denied)
 
 
-def _names_another(said: str, question: Question) -> bool:
+def _names_another(text: str, question: Question) -> bool:
     """Whether words that are not the gold answer are another answer, and do not contain the gold answer too."""
-    gold, numerals = read_numerals(question.answer).single, read_numerals(said).numerals
+    gold, numerals = read_numerals(question.answer).single, read_numerals(text).numerals
     if question.choices:
-        return bool(named_options(said, question.choices).indices)
+        return bool(named_options(text, question.choices).indices)
     if POLARITY.get(question.answer.strip().casefold()) is not None:
-        return polarity(said) is not None and not {"yes", "no"} <= {*words_of(said)}
+        return polarity(text) is not None and not {"yes", "no"} <= {*words_of(text)}
     if gold is not None and answer_type_named(question.answer_type).is_number:
         return bool(numerals) and all(numeral.value != gold.value for numeral in numerals)
     return True
@@ -169,10 +169,10 @@ def _names_another(said: str, question: Question) -> bool:
 
 def _answers(text: str, question: Question) -> Iterator[Conclusion]:
     for match in _ANSWER.finditer(text):
-        said = next(part for part in match.groupdict().values() if part)
-        denied = _DENIED.match(said)
+        answer = next(part for part in match.groupdict().values() if part)
+        denied = _DENIED.match(answer)
         # The statement that another answer is wrong is not a conclusion.
-        for each in _graded(said[denied.end() :] if denied else said, match, question, bool(denied)):
+        for each in _graded(answer[denied.end() :] if denied else answer, match, question, bool(denied)):
             if not (denied and each.right):
                 yield each
 
@@ -201,10 +201,10 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
     for match in _BARE_SIDE.finditer(text):
         yield _conclusion(match, POLARITY[match["side"].casefold()] == gold)
     yield from _sides_elsewhere(text, gold)
-    said = _YES_NO.match(text[last:])
-    if said is not None and text[last - 1 : last] != "?":
-        right = POLARITY[said["side"].casefold()] == gold
-        yield Conclusion(last + said.start(), last + said.end(), said.group(), right)
+    answer = _YES_NO.match(text[last:])
+    if answer is not None and text[last - 1 : last] != "?":
+        right = POLARITY[answer["side"].casefold()] == gold
+        yield Conclusion(last + answer.start(), last + answer.end(), answer.group(), right)
 
 
 def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
@@ -239,4 +239,4 @@ def _counts(text: str, question: Question) -> Iterator[Conclusion]:
     for index, each in enumerate(stated):
         right = each.value == gold.value
         if each.is_whole or index == len(stated) - 1 or each.value > gold.value:
-            yield Conclusion(each.start, each.end, each.said, right)
+            yield Conclusion(each.start, each.end, each.text, right)

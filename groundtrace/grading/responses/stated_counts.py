@@ -138,7 +138,7 @@ class StatedCount:
 
     start: int
     end: int
-    said: str
+    text: str
     value: Fraction
     is_whole: bool
 
@@ -160,11 +160,11 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
         alone = None if found else _ALONE.match(plain)
         if alone is not None and (is_dressed or index == len(sentences) - 1):
             found = [(_value(alone["n"]), True)]
-        said = sentence.group().strip()
-        start = sentence.start() + sentence.group().index(said)
+        written = sentence.group().strip()
+        start = sentence.start() + sentence.group().index(written)
         for value, is_whole in found:
             if value is not None:
-                yield StatedCount(start, start + len(said), said, value, is_whole)
+                yield StatedCount(start, start + len(written), written, value, is_whole)
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:

@@ -40,7 +40,7 @@ _TIMES, _LINKS = ("stated", "clock", "time"), ("to", "dash", "until")
 _NUMBERS = (*_TIMES, "number")
 
 
-class Stated(NamedTuple):
+class TimeStatement(NamedTuple):
     """One statement from offset ``start`` to ``end``. A moment has only the first frame and time of the four."""
 
     is_span: bool
@@ -73,13 +73,13 @@ class _End(NamedTuple):
 
 _T = TypeVar("_T", int, float)
 _Pair = tuple[_T | None, _T | None]
-_Read = tuple[list[Stated], int]
+_Read = tuple[list[TimeStatement], int]
 
 
-def read_statements(text: str) -> list[Stated]:
+def read_statements(text: str) -> list[TimeStatement]:
     """Returns every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
     reader = _Reader(text)
-    found: list[Stated] = []
+    found: list[TimeStatement] = []
     at = 0
     while at < reader.count:
         statements, at = reader.statement(at) or ([], at + 1)
@@ -145,11 +145,13 @@ class _Reader:
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
         """The moment that the tokens from ``at`` up to ``after`` state."""
-        return [Stated(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)], after
+        return [
+            TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
+        ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
         """The span that the tokens from ``at`` up to ``after`` state."""
-        return [Stated(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
+        return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
         """A frame with the time that goes with it, or a time."""
@@ -163,11 +165,11 @@ class _Reader:
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
         place = at + (opened or comma)
-        said = self._tokens[place].kind == "at"
-        place += said
+        has_at = self._tokens[place].kind == "at"
+        place += has_at
         time = self._tokens[place]
         closed = self._tokens[place + 1].kind in ("close", "right")
-        joined = closed if opened else said or time.kind == "stated" or (comma and closed)
+        joined = closed if opened else has_at or time.kind == "stated" or (comma and closed)
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:
@@ -278,7 +280,7 @@ class _Reader:
 
     def _bracketed(self, at: int) -> _Read | None:
         """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to the statement if it is the only one in them."""
-        found: list[Stated] = []
+        found: list[TimeStatement] = []
         place = at + 1
         while True:
             read = self._span(place, bracketed=True) or self._single(place, bracketed=True)

@@ -56,12 +56,12 @@ class Span:
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
     """Returns every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
     found: list[Moment | Span] = []
-    for said in read_statements(text):
-        place = (said.start, said.end, text[said.start : said.end])
-        if said.is_span:
-            found.append(Span(said.first_frame, said.last_frame, said.start_s, said.end_s, *place))
+    for statement in read_statements(text):
+        place = (statement.start, statement.end, text[statement.start : statement.end])
+        if statement.is_span:
+            found.append(Span(statement.first_frame, statement.last_frame, statement.start_s, statement.end_s, *place))
         else:
-            found.append(Moment(said.first_frame, said.start_s, *place))
+            found.append(Moment(statement.first_frame, statement.start_s, *place))
     return tuple(found)
 
 

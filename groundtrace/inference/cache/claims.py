@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, un
 """
 
 
-class Claims:
+class ClaimTable:
     """The claims of one process in the database ``db`` of its cache. The process may claim a key several times."""
 
     def __init__(self) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from groundtrace.inference.cache import claims
 from groundtrace.inference.cache.log import (
-    Batch,
     CacheEntry,
-    Logged,
+    LogEntries,
+    LogEntry,
     decode_body,
     encode_body,
     read_log,
@@ -71,14 +71,14 @@ class Damaged(Exception):
     """The database is damaged; the message says how."""
 
 
-def row_of(logged: Logged, body: str) -> Row:
+def row_of(logged: LogEntry, body: str) -> Row:
     """The row of an entry whose reply is ``body``."""
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
     return (*row, _crc(row))
 
 
-def logged_of(row: Row) -> Logged:
+def logged_of(row: Row) -> LogEntry:
     """The entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
@@ -87,7 +87,7 @@ def logged_of(row: Row) -> Logged:
         completion = decode_body(body)
     except (ValueError, TypeError) as error:
         raise Damaged("a reply cannot be read") from error
-    return Logged(CacheEntry(key, role, prompt, model, max_tokens, completion, tokens_in, tokens_out), created_s)
+    return LogEntry(CacheEntry(key, role, prompt, model, max_tokens, completion, tokens_in, tokens_out), created_s)
 
 
 def _crc(values: tuple[object, ...]) -> int:
@@ -196,7 +196,7 @@ def _columns(db: sqlite3.Connection) -> set[str]:
     return {row[1] for row in db.execute("PRAGMA table_info(replies)")}
 
 
-def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[Logged]:
+def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
     """The entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged`."""
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
@@ -205,7 +205,7 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
             yield logged_of(row)
 
 
-def find(db: sqlite3.Connection, keys: list[str]) -> list[Logged]:
+def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
     """The entries of the keys, which have to fit into one query. Raises :class:`Damaged`."""
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
@@ -233,7 +233,7 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
     return found
 
 
-def take_in(db: sqlite3.Connection, log: Path, batch: Batch) -> None:
+def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
     """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged`."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):

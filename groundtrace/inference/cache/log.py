@@ -39,7 +39,7 @@ class CacheEntry:
 
 
 @dataclass(frozen=True)
-class Logged:
+class LogEntry:
     """An entry and its creation time (Unix time)."""
 
     entry: CacheEntry
@@ -47,10 +47,10 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class Batch:
+class LogEntries:
     """Entries of a log in order, the number of damaged lines among them, and the offset after the last whole line."""
 
-    entries: list[Logged]
+    entries: list[LogEntry]
     damaged: int
     end_bytes: int
 
@@ -83,7 +83,7 @@ def decode_body(body: str) -> Completion:
         raise ValueError("nested too deeply") from error
 
 
-def encode_line(logged: Logged, body: str) -> bytes:
+def encode_line(logged: LogEntry, body: str) -> bytes:
     """The log's line, with its line feed. Raises ValueError if the entry has a field that the cache cannot hold."""
     entry = logged.entry
     fields = {
@@ -101,7 +101,7 @@ def encode_line(logged: Logged, body: str) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(data), data)
 
 
-def decode_line(line: bytes) -> Logged | None:
+def decode_line(line: bytes) -> LogEntry | None:
     """The entry of a line; None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
@@ -110,18 +110,18 @@ def decode_line(line: bytes) -> Logged | None:
         fields = json.loads(data)
         _check(fields)
         reply, created_s = _completion(fields.pop("reply")), float(fields.pop("created_s"))
-        return Logged(CacheEntry(completion=reply, **fields), created_s)
+        return LogEntry(CacheEntry(completion=reply, **fields), created_s)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[Batch]:
+def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
     """The log's lines from an offset on, in batches. A last line without a line feed counts as damaged; ``end_bytes``
     is before it, since a process may still be writing it.
     """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
-        entries: list[Logged] = []
+        entries: list[LogEntry] = []
         lines = damaged = 0
         end_bytes, whole = start_bytes, True
         while line := stream.readline(MAX_LINE_BYTES):
@@ -136,13 +136,13 @@ def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -
                 end_bytes = stream.tell()
             lines += 1
             if lines == batch_lines:
-                yield Batch(entries, damaged, end_bytes)
+                yield LogEntries(entries, damaged, end_bytes)
                 entries, lines, damaged = [], 0, 0
         if lines:
-            yield Batch(entries, damaged, end_bytes)
+            yield LogEntries(entries, damaged, end_bytes)
 
 
-def write_log(path: Path, entries: Iterator[Logged]) -> int:
+def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
     """Write a whole log atomically; returns its size in bytes."""
     with written_whole(path, durable=True) as unfinished, unfinished.open("wb") as stream:
         for logged in entries:

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from groundtrace.inference.cache.replies import CacheInUse, Kept, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, CacheInUse, ReplyCache
 from groundtrace.inference.request import fresh_key
 from groundtrace.inference.settings import Neighbour
 
@@ -23,11 +23,11 @@ class Neighbours:
             except (CacheInUse, OSError, sqlite3.Error) as error:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
-    def get(self, keys: Mapping[str, str]) -> dict[str, Kept]:
+    def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
         """Returns the replies that any of the caches holds, by key. ``keys`` maps the key of each wanted sample to its
         key before ``fresh_key``. The first cache with a reply counts, and the reply's ``taken_from`` names it.
         """
-        found, missing = dict[str, Kept](), dict(keys)
+        found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:
             if missing:
                 there = {fresh_key(key, neighbour.fresh_since): name for name, key in missing.items()}

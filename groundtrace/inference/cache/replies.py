@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from groundtrace.inference.cache import index as reply_index
-from groundtrace.inference.cache.claims import Claims, forget
+from groundtrace.inference.cache.claims import ClaimTable, forget
 from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.locks import lock_alone, locked
 from groundtrace.inference.cache.log import (
     CacheEntry,
-    Logged,
+    LogEntry,
     LogWriter,
     encode_body,
     encode_line,
@@ -37,7 +37,7 @@ from groundtrace.inference.cache.log import (
 )
 from groundtrace.inference.request import Completion
 
-__all__ = ["CacheEntry", "CacheInUse", "Kept", "Logged", "ReplyCache"]
+__all__ = ["CacheEntry", "CacheInUse", "CachedReply", "LogEntry", "ReplyCache"]
 
 MEMORY = ":memory:"
 KEYS_PER_QUERY = 500
@@ -51,7 +51,7 @@ class CacheInUse(Exception):
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedReply:
     """A cached reply, its token budget, and its share of the tokens of its request."""
 
     completion: Completion
@@ -75,7 +75,7 @@ class ReplyCache:
         self.damaged_lines = 0
         self._path = None if path == MEMORY else Path(path)
         self._lock = threading.RLock()
-        self._claims = Claims()
+        self._claims = ClaimTable()
         self._newest_s = 0.0
         self._inode = 0
         self._db: sqlite3.Connection | None = None
@@ -100,15 +100,15 @@ class ReplyCache:
             self.close()
             raise
 
-    def get(self, keys: Iterable[str]) -> dict[str, Kept]:
-        """The cached replies for ``keys``, truncated ones too: see :meth:`Kept.serves`."""
-        wanted, found = list(keys), dict[str, Kept]()
+    def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
+        """The cached replies for ``keys``, truncated ones too: see :meth:`CachedReply.serves`."""
+        wanted, found = list(keys), dict[str, CachedReply]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
             found |= self._use(lambda db, some=some: _kept(db, some))
         return found
 
-    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
         """Claim the keys without a reply: no other process can claim them until they are put or released.
 
         Returns the cached replies that serve ``max_tokens``; their keys are not claimed. Returns None and claims
@@ -121,8 +121,8 @@ class ReplyCache:
             self._claims.made(key for key in keys if found is not None and key not in found)
         return found
 
-    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
-        def free() -> dict[str, Kept] | None:
+    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
+        def free() -> dict[str, CachedReply] | None:
             found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
             return found if self._claims.are_free(db, [key for key in keys if key not in found]) else None
 
@@ -148,7 +148,7 @@ class ReplyCache:
         if self._path is not None:
             self._use(self._claims.renew)
 
-    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
 
         If another process has put a reply for a key first, that reply is returned, so that all processes use the same.
@@ -175,7 +175,7 @@ class ReplyCache:
         """Log and insert the entries. Their time is taken within the transaction, so those inserted first are older."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
-            logged = [Logged(entry, self._newest_s) for entry in entries]
+            logged = [LogEntry(entry, self._newest_s) for entry in entries]
             rows = [reply_index.row_of(each, body) for each, body in zip(logged, bodies, strict=True)]
             if self._path is None:
                 reply_index.insert(db, rows, None, 0)
@@ -200,7 +200,7 @@ class ReplyCache:
         """The number of cached replies."""
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
-    def entries(self) -> Iterator[Logged]:
+    def entries(self) -> Iterator[LogEntry]:
         """All replies in the order of their keys; may include replies that are put meanwhile."""
         after: str | None = None
         while True:
@@ -210,7 +210,7 @@ class ReplyCache:
                 return
             after = page[-1].entry.key
 
-    def rewrite(self, keep: Callable[[Logged], bool]) -> int:
+    def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
         """Delete the replies for which ``keep`` returns False, from the logs too; returns their number.
 
         The cache has to be open ``exclusive``. If the process is killed meanwhile, some of them may be left, but no
@@ -297,9 +297,9 @@ class ReplyCache:
         )  # fmt: skip
 
 
-def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Kept]:
+def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CachedReply]:
     entries = [logged.entry for logged in reply_index.find(db, list(keys))]
-    return {e.key: Kept(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
+    return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
 
 
 def _inode(path: Path) -> int:

@@ -20,7 +20,7 @@ from filelock import FileLock
 
 from groundtrace.inference.cache.folders import local_folder_of, shared_location
 from groundtrace.inference.cache.log import encode_body, encode_line
-from groundtrace.inference.cache.replies import CacheEntry, Kept, Logged, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, CacheEntry, LogEntry, ReplyCache
 from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from groundtrace.storage.files import write_atomically
 from groundtrace.storage.places import STANDARD, StorageSettings
@@ -70,11 +70,11 @@ class SegmentStore:
         """The number of lines of logs and segments that were skipped as damaged."""
         return self._cache.damaged_lines
 
-    def get(self, keys: Iterable[str]) -> dict[str, Kept]:
+    def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
         """See :meth:`groundtrace.inference.cache.replies.ReplyCache.get`."""
         return self._cache.get(keys)
 
-    def put(self, entries: Iterable[CacheEntry]) -> dict[str, Kept]:
+    def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies on this machine; the thread uploads them later. Returns the replies that this machine then
         holds for their keys.
 
@@ -83,7 +83,7 @@ class SegmentStore:
         """
         return self._cache.put(entries)
 
-    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, Kept] | None:
+    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
         """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims hold for the processes of this
         machine: two machines may both request a key until one has imported the reply of the other."""
         return self._cache.claim(keys, max_tokens)
@@ -100,7 +100,7 @@ class SegmentStore:
         """The number of replies on this machine, those of imported segments included."""
         return self._cache.count()
 
-    def entries(self) -> Iterator[Logged]:
+    def entries(self) -> Iterator[LogEntry]:
         """See :meth:`groundtrace.inference.cache.replies.ReplyCache.entries`."""
         return self._cache.entries()
 
@@ -245,7 +245,7 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 
 
 def merge(
-    files: SegmentFiles, scratch: Path | None = None, keep: Callable[[Logged], bool] = lambda _: True
+    files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
     """Merge the whole segments into one, with the replies for which ``keep`` returns True. The new segment is written
     before the old ones are deleted; other machines may read and write meanwhile.
@@ -264,7 +264,7 @@ def merge(
 
 
 def prune_segments(
-    location: str, local_folder: str, keep: Callable[[Logged], bool], storage: StorageSettings = STANDARD
+    location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
     """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns how many.
 

@@ -112,7 +112,7 @@ class GeminiEndpoint:
             fields = None
         if not isinstance(fields, dict):
             raise CallError(Failure.GARBLED, f"not a JSON object: {scrub(body, self._key)[:120]!r}")
-        return reply_of(fields, wanted, self._key, self.settings.model)
+        return gemini_reply(fields, wanted, self._key, self.settings.model)
 
     def _config(self, request: Request, n: int) -> types.GenerateContentConfig:
         schema = request.prompt.reply_schema if self.settings.structured_output else None
@@ -209,7 +209,7 @@ class _Response(aiohttp.ClientResponse):
         return (await read_body(self.content.iter_any())).decode("utf-8", errors)
 
 
-def reply_of(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
+def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
     """The usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
     ``model`` is the requested model: if the response names another, that is the candidates' ``answered_by``.

@@ -29,7 +29,7 @@ from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.schemas.coordinates import CoordinateFrame, box_from_px
-from groundtrace.vision.recent import Recent
+from groundtrace.vision.lru_cache import LruCache
 
 SAME_OBJECT_IOU = 0.7
 """Two boxes of a label with a larger IoU are one object: both models predict an object several times."""
@@ -133,7 +133,7 @@ class Owlv2(Detector):
 
     def __init__(self, settings: EndpointSettings) -> None:
         super().__init__(settings)
-        self._seen: Recent[tuple[tuple[int, int], torch.Tensor]] = Recent(IMAGES_KEPT)
+        self._seen: LruCache[tuple[tuple[int, int], torch.Tensor]] = LruCache(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
         """The label alone: a template such as "a photo of a" would not fit plurals and names."""

@@ -22,7 +22,7 @@ from groundtrace.inference.errors import NOT_SENT, CallError, Failure
 from groundtrace.inference.grounding import encode_mask
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.vision.recent import Recent
+from groundtrace.vision.lru_cache import LruCache
 
 PLACES_AT_ONCE = 16
 """So many masks are resized to the image's size together: 16 of 12 megapixels take 0.8 GB."""
@@ -42,7 +42,7 @@ class Segmenter(ABC):
         self.settings = settings
         self.model = load_weights(self.model_class, settings)
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
-        self._seen: Recent[dict[str, Any]] = Recent(IMAGES_KEPT)
+        self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
         """The boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""

@@ -100,8 +100,8 @@ class HttpEndpoint(abc.ABC):
             raise self._with_hint(CallError(Failure.GARBLED, f"{self.url}/models lists no models"))
         names = [str(field_of(model, "id")) for model in listed]
         if self.settings.check_model and self.settings.model not in names:
-            told = self.clean(f"{self.url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
-            raise CallError(Failure.UNKNOWN_MODEL, told)
+            message = self.clean(f"{self.url} serves {names[:MAX_NAMED]}, not {self.settings.model!r}")
+            raise CallError(Failure.UNKNOWN_MODEL, message)
         return f"serves {self.settings.model}"
 
     def clean(self, message: str) -> str:

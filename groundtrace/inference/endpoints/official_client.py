@@ -24,8 +24,8 @@ async def official_client_note(settings: EndpointSettings) -> str:
         try:
             models = [model.id async for model in client.models.list()]
         except openai.OpenAIError as error:
-            told = " ".join(str(error).split())[:200]
-            return scrub(f"OpenAI's own client cannot list its models: {type(error).__name__}: {told}", key)
+            message = " ".join(str(error).split())[:200]
+            return scrub(f"OpenAI's own client cannot list its models: {type(error).__name__}: {message}", key)
         except (AttributeError, TypeError, ValueError) as error:  # the list has another form than the client expects
             return f"OpenAI's own client cannot read its list of models: {type(error).__name__}"
     if settings.check_model and settings.model not in models:

@@ -12,7 +12,7 @@ from typing import Any
 from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.endpoints.continuation import score
 from groundtrace.inference.endpoints.http_endpoint import File, HttpEndpoint
-from groundtrace.inference.endpoints.openai_reply import reply_of
+from groundtrace.inference.endpoints.openai_reply import openai_reply
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.request import Completion, Reply, Request
 from groundtrace.inference.settings import EndpointSettings
@@ -52,7 +52,7 @@ class OpenAIEndpoint(HttpEndpoint):
             completion = Completion(request.continuation.text, logprobs=logprobs)
             return Reply((completion,), Usage(requests=1, tokens_in=tokens_in))
         answer = await self.post("chat/completions", self._body(request, n, conversation))
-        return reply_of(answer, n, self.key, self.settings.model)
+        return openai_reply(answer, n, self.key, self.settings.model)
 
     def _body(self, request: Request, n: int, messages: list[dict[str, Any]]) -> dict[str, Any]:
         body: dict[str, Any] = {

@@ -13,7 +13,7 @@ from groundtrace.schemas.usage import Usage
 MAX_FINISH_REASON_CHARS = 40
 
 
-def reply_of(answer: Any, n: int, key: str, model: str = "") -> Reply:
+def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     """The usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
 
     ``model`` is the requested model: if the response names another, that is the samples' ``answered_by``.

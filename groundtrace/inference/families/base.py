@@ -13,9 +13,9 @@ from groundtrace.inference.families.prose import rows_in_prose
 from groundtrace.inference.grounding import (
     BadReply,
     BoxReader,
+    ParsedPointing,
     PointReader,
     RawBox,
-    Reading,
     boxes_in_px,
     points_in_px,
     raw_box,
@@ -96,7 +96,7 @@ class Family:
         """The prompt for the boxes of a label in an image. Raises like :meth:`ask_points`."""
         return self._asked(self.box_prompt, image, label)
 
-    def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> Reading[Point]:
+    def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
         """Parses the points of a reply for one entity, in pixels of the original; empty if the reply states that there
         are none.
 
@@ -106,16 +106,16 @@ class Family:
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
             middles = (Point(entity, *box.centre, media_index) for box in boxes.found)
-            return Reading(tuple(dict.fromkeys(middles)), boxes.called)
+            return ParsedPointing(tuple(dict.fromkeys(middles)), boxes.called)
         read = self._read(text, entity, self.read_points, 2, raw_point)
         points = points_in_px(read.found, entity, self.frame, medium, media_index, self._rule)
-        return Reading(tuple(dict.fromkeys(points)), read.called)
+        return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
-    def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> Reading[Box]:
+    def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
         """Parses the boxes of a reply for one label, in pixels of the original. Raises like :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
-        return Reading(tuple(dict.fromkeys(boxes)), read.called)
+        return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)
 
     def _read(
         self,
@@ -124,22 +124,22 @@ class Family:
         reader: Callable[[str], Sequence[Raw] | NoPoints],
         count: int,
         raw: Callable[[list[float]], Raw],
-    ) -> Reading[Raw]:
+    ) -> ParsedPointing[Raw]:
         """Parses the points or boxes of a reply for the label, unconverted, in the family's form or in prose.
 
         ``count`` is how many numbers each has. Raises :class:`groundtrace.inference.grounding.BadReply`.
         """
-        said = after_thinking(text)
-        if cut := _CUT_TAG.search(said.rstrip()):
+        answer = after_thinking(text)
+        if cut := _CUT_TAG.search(answer.rstrip()):
             raise BadReply(f"the reply ends within a tag: {cut[0][:80]!r}")
         try:
-            found = reader(said)
+            found = reader(answer)
         except (BadReply, UnparsablePointing) as error:
-            rows = rows_in_prose(said, count, label) if self.reads_prose else None
+            rows = rows_in_prose(answer, count, label) if self.reads_prose else None
             if rows is None:
                 raise BadReply(str(error)) from error
-            return Reading(tuple(map(raw, rows)))
-        return Reading(()) if isinstance(found, NoPoints) else about(found, label)
+            return ParsedPointing(tuple(map(raw, rows)))
+        return ParsedPointing(()) if isinstance(found, NoPoints) else about(found, label)
 
     def _asked(self, prompt: str, image: MediaPart, label: str) -> RenderedPrompt:
         named = quoted(label)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from groundtrace.inference.grounding import BadReply, Reading
+from groundtrace.inference.grounding import BadReply, ParsedPointing
 from groundtrace.schemas.labels import EXCLUSIVE, singular
 
 MAX_LABEL_CHARS = 200
@@ -61,7 +61,7 @@ def quoted(label: str) -> str:
     return plain
 
 
-def about(found: Sequence[L], label: str) -> Reading[L]:
+def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Selects the points or boxes of a reply that are of the requested label.
 
     These are the items without a label, and those with the closest label (:func:`closeness`). If the only label of the
@@ -72,35 +72,35 @@ def about(found: Sequence[L], label: str) -> Reading[L]:
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
-        return Reading(tuple(found))
+        return ParsedPointing(tuple(found))
     best = max(closeness(each, label) for each in own)
     shown = ", ".join(sorted(own))[:MAX_SHOWN_CHARS]
     if not best:
         if len({frozenset(_words(each, label)) for each in own}) > 1 or any(_contradict(each, label) for each in own):
             raise BadReply(f"the reply is about {shown!r}, and {label[:MAX_SHOWN_CHARS]!r} was asked for")
-        return Reading(tuple(found), shown)
+        return ParsedPointing(tuple(found), shown)
     kept = {each for each in own if closeness(each, label) == best}
     called = "" if best >= SAYS_MORE else ", ".join(sorted(kept))[:MAX_SHOWN_CHARS]
-    return Reading(tuple(one for one in found if one.label in kept or one.label not in own), called)
+    return ParsedPointing(tuple(one for one in found if one.label in kept or one.label not in own), called)
 
 
-def closeness(said: str, asked: str) -> int:
-    """How close the label of a reply (``said``) is to the requested label (``asked``).
+def closeness(given: str, asked: str) -> int:
+    """How close the label of a reply (``given``) is to the requested label (``asked``).
 
     :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2"); else 0 for
-    labels that contradict each other or have different nouns; :data:`SAYS_MORE` if ``said`` has all words of ``asked``
+    labels that contradict each other or have different nouns; :data:`SAYS_MORE` if ``given`` has all words of ``asked``
     and more ("red dog" for "dog"), :data:`SAYS_LESS` for the reverse, :data:`SAME_NOUN` if each has words of its own.
     """
-    said_words, asked_words = frozenset(_words(said, asked)), frozenset(_words(asked, asked))
-    if not said_words or not asked_words:
+    given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
+    if not given_words or not asked_words:
         return 0
-    if said_words == asked_words:
+    if given_words == asked_words:
         return SAME
-    if _contradict(said, asked) or _noun(said, asked) != _noun(asked, asked):
+    if _contradict(given, asked) or _noun(given, asked) != _noun(asked, asked):
         return 0
-    if asked_words < said_words:
+    if asked_words < given_words:
         return SAYS_MORE
-    return SAYS_LESS if said_words < asked_words else SAME_NOUN
+    return SAYS_LESS if given_words < asked_words else SAME_NOUN
 
 
 def _words(label: str, asked: str) -> tuple[str, ...]:
@@ -121,9 +121,9 @@ def _noun(label: str, asked: str) -> str:
     return noun
 
 
-def _contradict(said: str, asked: str) -> bool:
+def _contradict(given: str, asked: str) -> bool:
     """Whether both labels have attributes of the same kind, such as colours, but none in common."""
-    ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(said, asked))
+    ours, theirs = frozenset(_words(asked, asked)), frozenset(_words(given, asked))
     kinds = [*EXCLUSIVE, frozenset(filter(_is_number, ours | theirs))]
     return any(ours & kind and theirs & kind and not ours & theirs & kind for kind in kinds)
 

@@ -2,7 +2,7 @@
 error before their timeout and can retry.
 
 The breaker detects an outage by a check of its own, and by attempts without an answer. Only another check
-(:meth:`Breaker.look`) ends the outage, so its user has to repeat the check from time to time.
+(:meth:`Breaker.check`) ends the outage, so its user has to repeat the check from time to time.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from groundtrace.inference.flow.retry import impatient
 
 UNREACHABLE_IN_A_ROW = 3
 """After so many attempts in a row without an answer, the server is checked."""
-LOOK_TIMEOUT_S = 5.0
+SHORT_CHECK_TIMEOUT_S = 5.0
 
 
 class Breaker:
@@ -29,11 +29,11 @@ class Breaker:
         self._check = check
         self._unreachable = 0
         self._away: CallError | None = None
-        self._looking = asyncio.Lock()
+        self._check_lock = asyncio.Lock()
 
-    async def look(self, retries: int = 0, timeout_s: float = LOOK_TIMEOUT_S) -> CallError | None:
+    async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
         """Check the endpoint, and return the error or None. If it does not answer, its calls fail from then on."""
-        async with self._looking:
+        async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
             self._away, self._unreachable = error if is_away else None, 0
@@ -42,7 +42,7 @@ class Breaker:
     async def over(self) -> None:
         """Raises CallError (``AWAY``) while the server is down."""
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
-            await self.look()
+            await self.check()
         if self._away is not None:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
 

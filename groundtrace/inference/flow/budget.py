@@ -20,7 +20,7 @@ LOST_S = 15.0
 """A process that has not renewed its entry for so long is lost. Its reservations count as spent: the servers may charge
 for its requests."""
 RENEW_S = 5.0
-FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.2
+FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
 """How long a waiting process waits until it reads the file again: at first, and at most."""
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class Cost:
 
 
 @dataclass
-class UnderWay:
+class Reservation:
     """What one process has reserved for its ``requests`` in flight. It counts as lost after ``until_s`` (Unix time)."""
 
     reserved: Cost = Cost()
@@ -58,7 +58,7 @@ class Ledger:
     tokens: int | None = None
     spent: Cost = Cost()
     exhausted: bool = False
-    processes: dict[str, UnderWay] = field(default_factory=dict)
+    processes: dict[str, Reservation] = field(default_factory=dict)
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -99,15 +99,15 @@ class Ledger:
         own.requests -= 1
         own.reserved = own.reserved - reserved if own.requests else Cost()
 
-    def renewed(self, me: str, now_s: float) -> UnderWay:
+    def renewed(self, me: str, now_s: float) -> Reservation:
         """The entry of ``me`` with its expiry renewed, even if ``me`` was counted as lost."""
-        own = self.processes.setdefault(me, UnderWay())
+        own = self.processes.setdefault(me, Reservation())
         if own.is_lost:
             own.is_lost, self.spent = False, self.spent - own.reserved
         own.until_s = now_s + LOST_S
         return own
 
-    def lose(self, lost: UnderWay) -> None:
+    def lose(self, lost: Reservation) -> None:
         """Count the reservation of a lost process as spent."""
         if not lost.is_lost:
             lost.is_lost, self.spent = True, self.spent + lost.reserved
@@ -123,7 +123,7 @@ class Ledger:
         affordable = self.usd is None or taken.usd <= self.usd + ROUNDING_USD
         return affordable and (self.tokens is None or taken.tokens <= self.tokens)
 
-    def said(self) -> str:
+    def as_text(self) -> str:
         """The amounts spent and their limits, for messages."""
         parts = [] if self.usd is None else [f"${self.spent.usd:.4f} of ${self.usd:g}"]
         return ", ".join(parts + ([] if self.tokens is None else [f"{self.spent.tokens} of {self.tokens} tokens"]))
@@ -170,14 +170,14 @@ class Budget:
         if not self._ledger.bounded:
             return
         async with self._turn:
-            wait_s = FIRST_LOOK_S
+            wait_s = FIRST_POLL_S
             await self._make_room(cost)
             while not self.exhausted and (fits := self._reserved(cost)) is not True:
                 if fits is None:
                     await self._wait(wait_s)
-                    wait_s = min(MAX_LOOK_S, 2 * wait_s)
+                    wait_s = min(MAX_POLL_S, 2 * wait_s)
         if self.exhausted:
-            raise BudgetUsedUp(f"the budget is used up: {self._said()}")
+            raise BudgetUsedUp(f"the budget is used up: {self._as_text()}")
         self._renew_later()
 
     def reserve_at_once(self, cost: Cost) -> bool:
@@ -200,8 +200,8 @@ class Budget:
     async def _make_room(self, cost: Cost) -> None:
         """Does nothing: the limit is that of the whole run."""
 
-    def _said(self) -> str:
-        return self._ledger.said()
+    def _as_text(self) -> str:
+        return self._ledger.as_text()
 
     def _reserved(self, cost: Cost) -> bool | None:
         return self._change(lambda ledger: ledger.reserve(self._me, cost, time.time()))

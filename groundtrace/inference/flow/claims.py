@@ -5,14 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from groundtrace.inference.cache.claims import RENEW_S
-from groundtrace.inference.cache.replies import Kept, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 
-FIRST_LOOK_S, MAX_LOOK_S = 0.02, 0.5
+FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
 """How long a waiting process waits until it reads the cache again: at first, and at most."""
 
 
-class Claiming:
+class RequestClaims:
     """The cache keys that this process claims for its requests in flight; renews the claims until they end."""
 
     def __init__(self, cache: ReplyCache | SegmentStore) -> None:
@@ -21,17 +21,17 @@ class Claiming:
         self._timer: asyncio.TimerHandle | None = None
 
     @contextlib.asynccontextmanager
-    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, Kept]]:
+    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
         """Wait until no other process claims any of the keys. Yields the replies in the cache for ``max_tokens``.
 
         While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two
         processes never wait for each other. The claim of a killed process expires after
         :data:`groundtrace.inference.cache.claims.CLAIM_S` seconds.
         """
-        wait_s = FIRST_LOOK_S
+        wait_s = FIRST_POLL_S
         while (found := self._cache.claim(keys, max_tokens)) is None:
             await asyncio.sleep(wait_s)
-            wait_s = min(MAX_LOOK_S, 2 * wait_s)
+            wait_s = min(MAX_POLL_S, 2 * wait_s)
         asked_for = [key for key in keys if key not in found]
         self._count(len(asked_for))
         try:

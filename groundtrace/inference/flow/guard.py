@@ -22,7 +22,7 @@ from groundtrace.inference.flow.checking import (
     will_not_serve,
 )
 from groundtrace.inference.flow.notes import RunNotes
-from groundtrace.inference.flow.patience import TELL_EVERY_S, Patience
+from groundtrace.inference.flow.outage_timer import REPORT_EVERY_S, OutageTimer
 from groundtrace.inference.flow.retry import MAX_WAIT_S
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import printable
@@ -94,7 +94,7 @@ class Guard:
     ) -> None:
         self._name, self._settings, self._check, self._notes = name, settings, check, notes
         self._roles, self._named = roles, described(name, roles, settings)
-        self._patience = Patience(name, self._named, settings.outage_timeout_s, notes)
+        self._outage = OutageTimer(name, self._named, settings.outage_timeout_s, notes)
         self.under_way = 0
         self._stopped: RunStopped | None = None
         self._answered = False
@@ -103,7 +103,7 @@ class Guard:
         self._last: CallError | None = None
         self._away = self._behind = self._probing = False
         self._probes = 0
-        self._looking = asyncio.Lock()
+        self._check_lock = asyncio.Lock()
         self._changed = asyncio.Event()
 
     # What calls report
@@ -119,11 +119,11 @@ class Guard:
             self._last = error
         elif error is not None and error.asks_to_wait:
             if self._away:
-                self._come()  # the server is up, although it answers no request
+                self._mark_up()  # the server is up, although it answers no request
             self._calls.add(call)
             self._last = error
         elif error is None or error.failure is not Failure.TIMEOUT:
-            self._back()
+            self._mark_answered()
 
     def failed(self, error: CallError) -> None:
         """An attempt has failed: write it to the run's notes, which the progress display reads."""
@@ -143,7 +143,7 @@ class Guard:
                 self._refuse(error)
         elif error.failure not in _UNSENT:
             if error.asks_to_wait:
-                self._patience.forget()  # the next call that is asked to wait gets the whole limit again
+                self._outage.forget()  # the next call that is asked to wait gets the whole limit again
             self._failed_calls += 1
             if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
                 self.stop(
@@ -185,25 +185,25 @@ class Guard:
 
     # Before the first call
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check the endpoint. Raises :class:`RunStopped` if it refuses, was never reached in this run, or asks to wait
         for too long.
         """
         error = await self._checked(CHECK_RETRIES)
-        while error is not None and error.asks_to_wait and self._patience.limit_s:
+        while error is not None and error.asks_to_wait and self._outage.limit_s:
             try:
                 await self.pause(error, FIRST_PROBE_S)
             except CallError:  # the server answers other calls
                 break
             error = await self._checked()
         if error is None:
-            self._patience.forget()
+            self._outage.forget()
             self._notes.reached(self._name)
         elif will_not_serve(self._settings, error):
             self._refuse(error)
-        elif error.unreachable and self._notes.was_reached(self._name) and self._patience.limit_s:
+        elif error.unreachable and self._notes.was_reached(self._name) and self._outage.limit_s:
             self._last = error
-            self._leave(behind=False)  # another process of this run has reached it, and waits for it too
+            self._mark_down(behind=False)  # another process of this run has reached it, and waits for it too
         elif error.unreachable:
             self._refuse(error)
 
@@ -220,7 +220,7 @@ class Guard:
         before the others.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
-            await self._look_again()
+            await self._check_again()
         while self._away and self._stopped is None:
             if self._probing:
                 await self._changed.wait()
@@ -237,55 +237,55 @@ class Guard:
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
-        elif not self._patience.limit_s:
+        elif not self._outage.limit_s:
             if wait_s > MAX_WAIT_S:
                 raise error
             await self._sleep(wait_s)
         else:
-            self._patience.begin()
-            left_s = self._patience.left_s
+            self._outage.begin()
+            left_s = self._outage.left_s
             if left_s <= 0 and self._asks_everybody():
                 self._give_up(error)
             if left_s <= 0:
                 raise error
-            await self._sleep(min(left_s, max(wait_s, error.retry_after_s or 0.0)), told=error)
+            await self._sleep(min(left_s, max(wait_s, error.retry_after_s or 0.0)), reason=error)
 
     def _asks_everybody(self) -> bool:
         return len(self._calls) >= CALLS_BEHIND or not self._has_answered()
 
-    async def _sleep(self, seconds: float, told: CallError | None = None) -> None:
-        """Wait; a long wait is shown with its reason (``told``). Raises :class:`RunStopped` once the run is stopped."""
+    async def _sleep(self, seconds: float, reason: CallError | None = None) -> None:
+        """Wait; a long wait is shown with its ``reason``. Raises :class:`RunStopped` once the run is stopped."""
         end_s = time.monotonic() + seconds
         self._go_on()
         while (left_s := end_s - time.monotonic()) > 0:
-            if told is not None and left_s > SHOWN_S:
-                self._patience.tell_now_and_then(told)
+            if reason is not None and left_s > SHOWN_S:
+                self._outage.report_periodically(reason)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, TELL_EVERY_S)):
+                async with asyncio.timeout(min(left_s, REPORT_EVERY_S)):
                     await self._changed.wait()
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
         """Whether a call failed because the server is down, or asks all calls to wait: then the call waits too."""
-        if not self._patience.limit_s:
+        if not self._outage.limit_s:
             return False
         if not error.unreachable:
             return error.asks_to_wait and self._asks_everybody()
         if not self._away and self._unreachable:
-            await self._look_again()
+            await self._check_again()
         return self._away
 
-    async def _look_again(self) -> None:
+    async def _check_again(self) -> None:
         """Check whether a server that does not answer is down."""
-        async with self._looking:
-            if self._away or not self._unreachable or not self._patience.limit_s:
+        async with self._check_lock:
+            if self._away or not self._unreachable or not self._outage.limit_s:
                 return
             error, last = await self._checked(), self._last
             if error is not None and error.unreachable:
                 self._last = error
-                self._leave(behind=False)
+                self._mark_down(behind=False)
             elif last is not None and last.status in GATEWAY_STATUSES and len(self._calls) >= CALLS_BEHIND:
-                self._leave(behind=True)
+                self._mark_down(behind=True)
             else:
                 self._unreachable = 0
 
@@ -293,12 +293,12 @@ class Guard:
         """Wait, then check the server once. Returns whether this call may be sent."""
         self._probing = True
         try:
-            left_s, last = self._patience.left_s, self._last
+            left_s, last = self._outage.left_s, self._last
             if left_s <= 0:
                 self._give_up(last)
-            self._patience.tell(last)
+            self._outage.report(last)
             asked_s = (last.retry_after_s or 0.0) if last is not None else 0.0
-            await self._sleep(min(left_s, max(asked_s, min(MAX_PROBE_S, FIRST_PROBE_S * 2**self._probes))), told=last)
+            await self._sleep(min(left_s, max(asked_s, min(MAX_PROBE_S, FIRST_PROBE_S * 2**self._probes))), reason=last)
             self._probes += 1
             if not self._away:
                 return True
@@ -312,34 +312,34 @@ class Guard:
         elif self._behind:
             return True  # the other calls wait until this call's attempt has ended
         else:
-            self._come()
+            self._mark_up()
             return True
         self._probing = False
         self._wake()
         return False
 
-    def _leave(self, behind: bool) -> None:
+    def _mark_down(self, behind: bool) -> None:
         self._away, self._behind, self._probes = True, behind, 0
-        self._patience.begin()
-        self._patience.tell(self._last)
+        self._outage.begin()
+        self._outage.report(self._last)
 
-    def _come(self) -> None:
+    def _mark_up(self) -> None:
         """The server is up; the time that it was down is reset only when it has answered a request."""
         self._away = self._probing = False
         self._unreachable = 0
         self._calls.clear()
-        self._patience.tell_end()
+        self._outage.report_end()
         self._wake()
 
-    def _back(self) -> None:
-        self._patience.forget()
+    def _mark_answered(self) -> None:
+        self._outage.forget()
         self._unreachable = 0
         self._calls.clear()
         if self._away:
-            self._come()
+            self._mark_up()
 
     def _give_up(self, last: CallError | None) -> None:
-        waited, setting = f"{self._patience.limit_s:g} s", f"endpoints.{self._name}.outage_timeout_s"
+        waited, setting = f"{self._outage.limit_s:g} s", f"endpoints.{self._name}.outage_timeout_s"
         what = "start it again" if last is None or last.unreachable else "when it answers again"
         self.stop(
             f"{self._named}: no answer for {waited}: {last}. All replies so far are kept: {what}, run the same command "

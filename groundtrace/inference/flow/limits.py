@@ -21,7 +21,7 @@ OPENING_GAP_S = 0.003
 together: then the client waits for all replies, and the server for all new requests."""
 
 
-class Gate:
+class ConcurrencyLimit:
     """A semaphore of at most ``limit`` slots with an adaptive limit; requests of lower rank go first.
 
     Additive increase, multiplicative decrease: for every ``limit`` ended requests (at least 20), the share that met an

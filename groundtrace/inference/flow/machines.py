@@ -78,10 +78,10 @@ class Machines:
     def _work(self) -> None:
         machine = _machine_of(self._here)
         mine = self._folder / f"{machine}.{uuid.uuid4().hex}.json"
-        told = json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
+        content = json.dumps({"host": socket.gethostname(), "pid": os.getpid()}).encode()
         while not self._ended.is_set() and time.monotonic() < self._used_s + LEASE_S:
             try:
-                self._beat(machine, mine, told)
+                self._beat(machine, mine, content)
             except Exception as error:  # any error of the store: without a listing this machine soon has no part
                 _log.warning("the machines at %s cannot be listed, trying again: %s", self._folder, error)
             self._ended.wait(BEAT_S)
@@ -92,9 +92,9 @@ class Machines:
         except Exception as error:  # any error of the store: for the others the object expires after LEASE_S
             _log.warning("%s could not be deleted: %s", mine, error)
 
-    def _beat(self, machine: str, mine: RemotePath, told: bytes) -> None:
+    def _beat(self, machine: str, mine: RemotePath, content: bytes) -> None:
         began_s = time.monotonic()
-        mine.write_bytes(told)
+        mine.write_bytes(content)
         written_s = time.monotonic()
         found = {path: stat.st_mtime for path, stat in self._folder.listed().items() if stat is not None}
         store_s = found[mine]

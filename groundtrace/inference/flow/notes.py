@@ -22,7 +22,7 @@ from groundtrace.inference.flow.note_files import note_files
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
 
-MAX_SAID_CHARS = 200
+MAX_MESSAGE_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class RunNotes:
                 "paid", Paid(name, role, stage=stage_of_call(), in_process=in_process, replies=replies, **taken)
             )
 
-    def failed(self, endpoint: str, status: int, said: str) -> None:
-        """Note a failed attempt; ``said`` is a one-line message for a person."""
+    def failed(self, endpoint: str, status: int, message: str) -> None:
+        """Note a failed attempt; ``message`` is a one-line message for a person."""
         with self._lock:
-            self._append("failed", FailedTry(endpoint, status, said[:MAX_SAID_CHARS]))
+            self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
 
     def _append(self, kind: str, line: Paid | FailedTry) -> None:
         if not self._closed:
@@ -106,9 +106,9 @@ class RunNotes:
         """Whether any process of the run has noted that the endpoint's server answered."""
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
-    def away(self, endpoint: str, said: str) -> None:
-        """Note that this process waits for the endpoint's server; ``said`` is a message for a person."""
-        self._write(self._away(endpoint), said)
+    def away(self, endpoint: str, message: str) -> None:
+        """Note that this process waits for the endpoint's server; ``message`` is a message for a person."""
+        self._write(self._away(endpoint), message)
 
     def back(self, endpoint: str) -> None:
         """Note that this process does not wait for the endpoint's server any more."""
@@ -136,11 +136,11 @@ def _digest(endpoint: str) -> str:
 
 def waiting(root: str) -> list[str]:
     """The messages of the processes that wait for a server, without duplicates."""
-    said = set[str]()
+    messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
-            said.add(path.read_text("utf-8"))
-    return sorted(said - {""})
+            messages.add(path.read_text("utf-8"))
+    return sorted(messages - {""})
 
 
 def paid_in(root: Path) -> Iterator[Paid]:

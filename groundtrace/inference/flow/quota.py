@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from groundtrace.inference.cache.folders import cache_folder
 from groundtrace.inference.cache.mounts import on_network
-from groundtrace.inference.flow.limits import Gate, Rate
+from groundtrace.inference.flow.limits import ConcurrencyLimit, Rate
 from groundtrace.inference.flow.machines import Machines
 from groundtrace.inference.flow.shared_state import SharedState
 from groundtrace.inference.settings import EndpointSettings
@@ -33,7 +33,7 @@ LEASE_S = 10.0
 """The lease of a process that does not renew it expires after so long."""
 BEAT_S, HURRY_S = 0.5, 0.1
 """How often a process renews its lease; the second while it waits for slots, or uses more than its share."""
-LOOK_S = 0.5
+POLL_S = 0.5
 """How often a waiting request reads the schedule again: a reply shorter than expected makes it free sooner."""
 MAX_DEBT_S = 600.0
 """The longest wait that the replies of earlier processes may cause: a server's token counts may be wrong."""
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Member:
+class QuotaMember:
     """One process: slots held, slots that it has work for, and when the lease expires."""
 
     places: int
@@ -54,13 +54,13 @@ class Member:
 
 
 @dataclass
-class Shared:
+class QuotaState:
     """The shared state of one endpoint. Times are seconds of a clock that all its processes share.
 
     ``at_s`` and ``world_s``: the time of the last change of the schedule, by this clock and as Unix time.
     """
 
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, QuotaMember] = field(default_factory=dict)
     requests_free_s: float = 0.0
     tokens_free_s: float = 0.0
     at_s: float = 0.0
@@ -76,7 +76,7 @@ class Shared:
         others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
         due = divided(most, {name: m.wanted for name, m in others.items()} | {me: wanted}, int(now_s / TURN_S))[me]
         share = max(0, min(due, most - sum(m.places for m in others.values())))
-        self.members = others | {me: Member(max(share, inside), wanted, now_s + LEASE_S)}
+        self.members = others | {me: QuotaMember(max(share, inside), wanted, now_s + LEASE_S)}
         return share, due
 
 
@@ -106,14 +106,18 @@ class Quota:
     """
 
     def __init__(
-        self, settings: EndpointSettings, gate: Gate, path: Path | None = None, machines: Machines | None = None
+        self,
+        settings: EndpointSettings,
+        gate: ConcurrencyLimit,
+        path: Path | None = None,
+        machines: Machines | None = None,
     ) -> None:
         self._gate, self._path, self._limit = gate, path, settings.max_concurrency
         self._machines = machines
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
         self._turn = asyncio.Lock()
-        self._state: SharedState[Shared] | None = None
+        self._state: SharedState[QuotaState] | None = None
         self._me = f"{os.getpid()}-{os.urandom(6).hex()}"
         self._beat_s = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
@@ -126,7 +130,7 @@ class Quota:
             return
         async with self._turn:
             while wait_s := self._scheduled(self._taken, tokens):
-                await asyncio.sleep(min(wait_s, LOOK_S))
+                await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
         """A request used ``tokens`` more than expected (negative: fewer)."""
@@ -144,11 +148,11 @@ class Quota:
     def close(self) -> None:
         """Give the lease back, and close the file. A later request opens it again."""
         if self._state is not None:
-            self._leave(self._state)
+            self._give_lease_back(self._state)
             self._state.close()
             self._state = None
 
-    def _leave(self, state: SharedState[Shared]) -> None:
+    def _give_lease_back(self, state: SharedState[QuotaState]) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -172,7 +176,7 @@ class Quota:
         if state is None:
             return work(amount, now_s)
 
-        def shared_work(shared: Shared) -> T:
+        def shared_work(shared: QuotaState) -> T:
             self._requests.free_s, self._tokens.free_s = shared.requests_free_s, shared.tokens_free_s
             result = work(amount, now_s)
             shared.requests_free_s, shared.tokens_free_s = self._requests.free_s, self._tokens.free_s
@@ -196,7 +200,7 @@ class Quota:
         if state is None:
             return
         if not wanted:
-            self._leave(state)
+            self._give_lease_back(state)
             return
         if self._machines is not None:
             self._machines.used()
@@ -211,14 +215,14 @@ class Quota:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
-    def _opened(self) -> SharedState[Shared] | None:
+    def _opened(self) -> SharedState[QuotaState] | None:
         """The shared state; None without a ``path``, or if the file cannot be opened: then the limits hold for this
         process alone."""
         if self._state is None and self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._state = SharedState(
-                    self._path, Shared, functools.partial(_resume, now_s=self._now_s()), mend=True
+                    self._path, QuotaState, functools.partial(_resume, now_s=self._now_s()), mend=True
                 )
             except OSError as error:
                 _log.warning("%s: %s: each worker process applies the endpoint's limits separately", self._path, error)
@@ -238,7 +242,7 @@ def _on_network(folder: Path) -> bool:
     return on_network(folder)
 
 
-def _resume(shared: Shared, now_s: float) -> None:
+def _resume(shared: QuotaState, now_s: float) -> None:
     """No process that wrote this state is left: free their slots, and keep the schedule, which their requests filled.
 
     Their monotonic clock may be that of another boot, so the time since then is measured in Unix time.
@@ -273,13 +277,13 @@ class Quotas:
         finally:
             _opening.reset(token)
 
-    def open(self, endpoint: str, settings: EndpointSettings, gate: Gate) -> Quota:
+    def open(self, endpoint: str, settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
         """The quota of an endpoint; shared if name, kind, URL, model and limits are the same."""
         path = None
         if self._folder is not None:
             limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-            said = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
-            digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            identity = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
+            digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             path = self._folder / f"quota-{digest}.json"
         self._opened.append(Quota(settings, gate, path, self._machines))
         return self._opened[-1]
@@ -295,7 +299,7 @@ class Quotas:
 _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
 
 
-def quota_of(settings: EndpointSettings, gate: Gate) -> Quota:
+def quota_of(settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
     """The quota of the endpoint that is being opened; inside :meth:`Quotas.of` it is shared."""
     opening = _opening.get()
     return Quota(settings, gate) if opening is None else opening[0].open(opening[1], settings, gate)

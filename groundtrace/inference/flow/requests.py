@@ -15,7 +15,7 @@ from groundtrace.inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, Cal
 from groundtrace.inference.flow.allowance import allowance_of_call
 from groundtrace.inference.flow.guard import MAX_PROBE_S, guard_of_call
 from groundtrace.inference.flow.in_flight import one_in_flight
-from groundtrace.inference.flow.limits import BytesInFlight, Gate, Opening
+from groundtrace.inference.flow.limits import BytesInFlight, ConcurrencyLimit, Opening
 from groundtrace.inference.flow.quota import quota_of
 from groundtrace.inference.flow.retry import retried, sleep
 from groundtrace.inference.flow.sizes import Sizes
@@ -36,7 +36,7 @@ class Flow:
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
-        self.gate = Gate(settings.max_concurrency, settings.adaptive)
+        self.gate = ConcurrencyLimit(settings.max_concurrency, settings.adaptive)
         self._opening = Opening(settings.max_concurrency)
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)

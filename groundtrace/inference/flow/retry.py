@@ -24,7 +24,8 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
     The first wait is at most a fifth of a second if the server refused the request because of its load. It is a
     twentieth after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout, since the
-    caller has already waited. :class:`groundtrace.inference.flow.limits.Gate` limits the concurrent requests.
+    caller has already waited. The concurrent requests are limited by
+    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
     ``jitter`` in [0, 1) spreads the wait over its upper half, so that callers don't retry together.
     """
     if error.retry_after_s is not None:

@@ -69,7 +69,7 @@ class SlicedBudget(Budget):
             raise RunStopped(f"the run's budget cannot be read: {error}", resumable=True) from error
         return None
 
-    def _said(self) -> str:
+    def _as_text(self) -> str:
         usd, tokens = self._limits
         whole = [*([] if usd is None else [f"${usd:g}"]), *([] if tokens is None else [f"{tokens} tokens"])]
-        return f"{self._ledger.said()}, this worker's part of {' and '.join(whole)}"
+        return f"{self._ledger.as_text()}, this worker's part of {' and '.join(whole)}"

@@ -17,7 +17,7 @@ class Watch:
         self.notes = RunNotes(settings.notes, settings.storage)
         self._settings, self._endpoint = settings, endpoint
         self._guards: dict[str, Guard] = {}
-        self._looked: asyncio.Task[None] | None = None
+        self._first_check: asyncio.Task[None] | None = None
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
@@ -28,9 +28,9 @@ class Watch:
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
-        if self._looked is None:
-            self._looked = asyncio.ensure_future(self._look())
-        await asyncio.shield(self._looked)
+        if self._first_check is None:
+            self._first_check = asyncio.ensure_future(self._check())
+        await asyncio.shield(self._first_check)
         return self._guards.get(self._settings.endpoint_name(role))
 
     def end(self) -> None:
@@ -44,7 +44,7 @@ class Watch:
         """The number of requests in flight."""
         return sum(guard.under_way for guard in self._guards.values())
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         roles: dict[str, list[str]] = {}
         for role, name in self._settings.roles:
             if not kind_of(self._settings.endpoint(role).kind).in_process:
@@ -52,4 +52,4 @@ class Watch:
         for name, played in roles.items():
             settings, check = self._settings.endpoint(played[0]), self._endpoint(played[0]).check
             self._guards[name] = Guard(name, tuple(played), settings, check, self.notes)
-        await asyncio.gather(*(guard.look() for guard in self._guards.values()))
+        await asyncio.gather(*(guard.check() for guard in self._guards.values()))

@@ -34,7 +34,7 @@ TEXT_COLUMNS = {"sft": ("messages", "other_traces"), "rl": ("prompt", "stream_pr
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportArguments:
     """The arguments of ``beam export``.
 
     ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
@@ -52,7 +52,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     """A finished export: its folder, the names of its files without the images, and the counts of each side."""
 
     folder: Path
@@ -60,7 +60,7 @@ class Exported:
     counts: Mapping[str, SideCounts]
 
 
-def export_run(request: Request) -> Exported:
+def export_run(request: ExportArguments) -> ExportResult:
     """Exports a run. The output folder appears only if this succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
@@ -78,10 +78,10 @@ def export_run(request: Request) -> Exported:
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, request, summary, target, counts)
-    return Exported(request.output, files, counts)
+    return ExportResult(request.output, files, counts)
 
 
-def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Target:
+def _target(request: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
     """The target of the request. Raises ExportError if the rows need a family that is not given or cannot be used."""
     family, output = _family(request, rows), request.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
@@ -107,7 +107,7 @@ def _target(request: Request, form: ExportFormat, rows: Mapping[str, int]) -> Ta
     return Target(output, run, family.name, Speech(family.frame, family.decimals, rule), added)
 
 
-def _family(request: Request, rows: Mapping[str, int]) -> Family:
+def _family(request: ExportArguments, rows: Mapping[str, int]) -> Family:
     if request.family:
         try:
             return FAMILIES.named(request.family)
@@ -123,7 +123,7 @@ def _family(request: Request, rows: Mapping[str, int]) -> Family:
 
 
 @contextlib.contextmanager
-def _unfinished(request: Request) -> Iterator[Path]:
+def _unfinished(request: ExportArguments) -> Iterator[Path]:
     """A temporary folder beside the output, renamed to the output when the body ends; removed if the body raises."""
     unfinished: Path | None = None
     try:
@@ -134,8 +134,8 @@ def _unfinished(request: Request) -> Iterator[Path]:
         yield unfinished
         _put(unfinished, output, request.replace)
     except OSError as error:
-        said = error.strerror or error
-        raise ExportError(f"cannot write {request.output}: {said}: choose another folder") from error
+        reason = error.strerror or error
+        raise ExportError(f"cannot write {request.output}: {reason}: choose another folder") from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)  # already renamed after success
@@ -154,7 +154,7 @@ def _resolved(output: Path) -> Path:
         raise ExportError(f"--output {str(output)!r} is not the path of a folder ({error}): choose another") from error
 
 
-def _check_place(request: Request, output: Path, run: Path) -> None:
+def _check_place(request: ExportArguments, output: Path, run: Path) -> None:
     """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
     if output == run or run in output.parents:
         raise ExportError(
@@ -202,11 +202,11 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 
 
 def _write_summary(
-    folder: Path, request: Request, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
+    folder: Path, request: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
     """Writes ``export.json``; returns the names of the files without the images."""
     files, images = contents_of(folder)
-    told = {
+    fields = {
         "format": request.format,
         "family": target.family,
         "frame": str(target.speech.frame),
@@ -230,5 +230,5 @@ def _write_summary(
         "files": files,
         "images": images,
     }
-    (folder / SUMMARY).write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (folder / SUMMARY).write_text(json.dumps(fields, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return (*files, SUMMARY)

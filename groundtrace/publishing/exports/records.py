@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from groundtrace.publishing.exports.base import ExportRow, Target
 from groundtrace.publishing.exports.rows import TURNS
-from groundtrace.publishing.exports.turns import parts
+from groundtrace.publishing.exports.turns import content_parts
 from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.schemas.arrow import IMAGE, TURN
 
@@ -24,7 +24,7 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
     turns: list[dict[str, object]] = []
     for turn in row.turns:
         places = 0 if turn["role"] == "assistant" else left
-        content = parts(turn["content"], places)
+        content = content_parts(turn["content"], places)
         left -= sum(part["type"] == "image" for part in content)
         turns.append({"role": turn["role"], "content": content})
     return turns

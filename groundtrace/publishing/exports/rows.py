@@ -36,8 +36,8 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
     """
     rows = sum(_footer(file).num_rows for file in shards_of(run, side))
     if rows != summary.counts.rows(side):
-        said = summary.counts.rows(side)
-        raise ExportError(f"{run / side} has {rows} rows, but run.json counts {said}: repeat the run")
+        expected = summary.counts.rows(side)
+        raise ExportError(f"{run / side} has {rows} rows, but run.json counts {expected}: repeat the run")
     return rows
 
 

@@ -88,7 +88,7 @@ def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tupl
     )
 
 
-def parts(content: str, images: int) -> list[dict[str, str | None]]:
+def content_parts(content: str, images: int) -> list[dict[str, str | None]]:
     """Splits a text into parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
 
     The first ``images`` marks become image parts; further marks stay text.

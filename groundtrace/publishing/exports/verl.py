@@ -18,7 +18,7 @@ from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.schemas.arrow import BOX, hub_schema
 
 SIZE = pa.struct([("width", pa.int32()), ("height", pa.int32())])
-TOLD = {
+EXTRA_INFO = {
     "recipe": pa.string(),
     "question": pa.string(),
     "answer": pa.string(),
@@ -44,10 +44,10 @@ OWN = {
 SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
 
 
-def told_of(target: Target) -> dict[str, pa.DataType]:
+def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
     """The columns of the shard that ``extra_info`` repeats; not the stream columns, which its ``stream`` replaces."""
     added = {name: kind for name, kind in target.added.items() if name not in (*OWN, *STREAMS)}
-    return TOLD | added
+    return EXTRA_INFO | added
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
@@ -59,7 +59,7 @@ def rl_schema_of(target: Target) -> pa.Schema:
             IMAGES,
             ("ability", pa.string()),
             ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-            ("extra_info", pa.struct([*OWN.items(), *told_of(target).items()])),
+            ("extra_info", pa.struct([*OWN.items(), *extra_info_columns(target).items()])),
         ]
     )
 
@@ -71,12 +71,12 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of rows for verl's RL trainers."""
-    repeated = told_of(target)
+    repeated = extra_info_columns(target)
 
     def record(row: ExportRow) -> Record:
         reference = row.reference(target)
         sizes = [{"width": image.width, "height": image.height} for image in row.images]
-        told = {name: row.fields.get(name) for name in repeated}
+        repeats = {name: row.fields.get(name) for name in repeated}
         known = {"index": row.id, "split": "train", "stream": row.stream or None, COLUMN: reference}
         known |= {"family": target.family, "run": target.run}
         return {
@@ -85,7 +85,7 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
             "images": embedded(row.images),
             "ability": row.fields.get("answer_type"),
             "reward_model": {"style": "rule", "ground_truth": reference},
-            "extra_info": known | {"image_sizes_px": sizes} | told,
+            "extra_info": known | {"image_sizes_px": sizes} | repeats,
         }
 
     return ParquetWriter(folder / "rl.parquet", rl_schema_of(target), record)

@@ -54,9 +54,9 @@ def check_token() -> None:
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:
-        said = getattr(error, "strerror", None) or "it is not text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise PublishError(
-            f"the token file {constants.HF_TOKEN_PATH} cannot be read: {said}: set HF_TOKEN, or log in with "
+            f"the token file {constants.HF_TOKEN_PATH} cannot be read: {reason}: set HF_TOKEN, or log in with "
             "`hf auth login`"
         ) from None  # the decoder's error holds the token
     if token is None:

@@ -10,24 +10,24 @@ from groundtrace.publishing.hub.errors import HubDown, PublishError
 from groundtrace.schemas.errors import causes
 from groundtrace.schemas.text import printable
 
-MAX_SAID_CHARS = 300
+MAX_MESSAGE_CHARS = 300
 _AGAIN = "the same command continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 """The client's exceptions for an answer of an unexpected form, whose fields it does not check."""
 
 
 @contextmanager
-def failures_told(repo: str, endpoint: str) -> Iterator[None]:
+def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
     """Converts any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
     try:
         yield
     except (PublishError, HubDown):
         raise
     except Exception as error:
-        raise _told(error, repo, endpoint) from None  # the cause quotes the request, which holds the token
+        raise _converted(error, repo, endpoint) from None  # the cause quotes the request, which holds the token
 
 
-def _told(error: Exception, repo: str, endpoint: str) -> Exception:
+def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
     refused = _http_error(error)
     if refused is not None:
         return _refusal(refused, repo)
@@ -36,27 +36,27 @@ def _told(error: Exception, repo: str, endpoint: str) -> Exception:
             f"{error.filename} cannot be read: {error.strerror}: correct that and run the same command again"
         )
     if isinstance(error, _NOT_AS_THE_HUB):
-        said = f"{type(error).__name__}: {line_of(error)}"
+        message = f"{type(error).__name__}: {line_of(error)}"
         return HubDown(
-            f"{endpoint} does not answer as the Hub does ({said}): check HF_ENDPOINT and the proxy; {_AGAIN}"
+            f"{endpoint} does not answer as the Hub does ({message}): check HF_ENDPOINT and the proxy; {_AGAIN}"
         )
     return HubDown(f"{endpoint} does not answer: {line_of(error)}; {_AGAIN}")
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
     """The error for an HTTP error answer of the Hub."""
-    status, said = refused.response.status_code, line_of(refused)
+    status, message = refused.response.status_code, line_of(refused)
     if status == 401:
-        return PublishError(f"the Hub refuses the token: {said}: set HF_TOKEN to one that may write {repo}")
+        return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to one that may write {repo}")
     if isinstance(refused, RepositoryNotFoundError) or status in (403, 404):
         return PublishError(
-            f"this token may not write {repo}: {said}: name another repository, or ask the owner of this one"
+            f"this token may not write {repo}: {message}: name another repository, or ask the owner of this one"
         )
     if status == 412 or status == 409:
-        return PublishError(f"{repo} changed during the upload: {said}: run the same command again")
+        return PublishError(f"{repo} changed during the upload: {message}: run the same command again")
     if status < 500 and status != 429:
-        return PublishError(f"the Hub refuses the publication: {said}")
-    return HubDown(f"the Hub failed (HTTP {status}): {said}; {_AGAIN}")
+        return PublishError(f"the Hub refuses the publication: {message}")
+    return HubDown(f"the Hub failed (HTTP {status}): {message}; {_AGAIN}")
 
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
@@ -66,10 +66,10 @@ def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
 
 def line_of(error: BaseException) -> str:
     """The error's message on one line, without the token."""
-    said = getattr(error, "server_message", None) or str(error) or type(error).__name__
+    message = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
-        said = f"{said}: {error.__cause__}"
-    return printable(" ".join(_without_tokens(said).split()))[:MAX_SAID_CHARS]
+        message = f"{message}: {error.__cause__}"
+    return printable(" ".join(_without_tokens(message).split()))[:MAX_MESSAGE_CHARS]
 
 
 def _without_tokens(text: str) -> str:

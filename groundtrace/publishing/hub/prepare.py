@@ -148,7 +148,7 @@ def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
     use = uses[0]
     return (
         f"no row may be published: {use.source or 'the source'} is under {use.licence or 'no licence'}, which "
-        f"{use.terms.said}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
+        f"{use.terms.text}: set input.constants.license and run again, or pass --include-source {use.source!r} if "
         "you have the right to publish it"
     )
 
@@ -177,12 +177,12 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
     """Writes the extras and artifacts; returns the further configs by name, each with its file pattern."""
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
-        told = read_rubrics(run)
-        if told is None:
+        rubrics = read_rubrics(run)
+        if rubrics is None:
             raise PublishError("--with rubrics: the run mined none: leave it out")
-        if told["rubrics"]:
+        if rubrics["rubrics"]:
             (staging / RUBRICS).mkdir()
-            table = pa.Table.from_pylist(told["rubrics"], RUBRIC_SCHEMA)
+            table = pa.Table.from_pylist(rubrics["rubrics"], RUBRIC_SCHEMA)
             pq.write_table(table, staging / RUBRICS / "train-00000-of-00001.parquet", compression="zstd")
             found[RUBRICS] = f"{RUBRICS}/*.parquet"
     for name in (*ARTIFACTS, "rubrics.json"):
@@ -198,8 +198,8 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
         (staging / "config.toml").write_bytes(config.read_bytes())
     write_card(staging, summary, publication, rows)
     (staging / "config.toml").unlink(missing_ok=True)
-    told = public_summary(summary)
-    told["published"] = {
+    public = public_summary(summary)
+    public["published"] = {
         "run_sha256": publication.run_sha256,
         "rows": {"sft": rows.counts.sft, "rl": rows.counts.rl},
         "left_out": [
@@ -208,7 +208,7 @@ def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, 
             if not use.is_published
         ],
     }
-    (staging / "run.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (staging / "run.json").write_text(json.dumps(public, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _files(folder: Path) -> Iterator[str]:

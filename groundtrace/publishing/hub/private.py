@@ -25,20 +25,20 @@ NAMES = "media_names"
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
     """The content of ``run.json`` without private data; only the last part of an input's or model's path is kept."""
-    told = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
-    told["input"] = public_name(summary.input)
-    told["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
-    for figures in told["answered"].values():
+    fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
+    fields["input"] = public_name(summary.input)
+    fields["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
+    for figures in fields["answered"].values():
         figures["asked"] = public_name(figures["asked"])
         named = Counter[str]()
         for model, replies in figures["answered"].items():
             named[public_name(model)] += replies
         figures["answered"] = dict(named)
-    for entry in told["ledger"].values():
+    for entry in fields["ledger"].values():
         for usage in (entry, *entry["stages"].values()):
             for cost in COSTS:
                 del usage[cost]
-    return told
+    return fields
 
 
 def public_artifact(file: Path, published: Path) -> str:
@@ -47,13 +47,13 @@ def public_artifact(file: Path, published: Path) -> str:
     ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
     """
     try:
-        told = json.loads(file.read_text("utf-8"))
-        told.pop(PROBLEMS, None)
-        for part in told["parts"] if file.name == PLAN else ():
+        content = json.loads(file.read_text("utf-8"))
+        content.pop(PROBLEMS, None)
+        for part in content["parts"] if file.name == PLAN else ():
             part["rows"] = _asked_in(published, part["streams"])
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise PublishError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
-    return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
@@ -101,8 +101,8 @@ def _last_part(uri: str) -> str:
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Rows whose lineage keeps only the last part of each model path."""
     lineage = [
-        None if told is None else {**told, "models": [_public_model(model) for model in told["models"] or ()]}
-        for told in batch["lineage"].to_pylist()
+        None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
+        for entry in batch["lineage"].to_pylist()
     ]
     return _with(batch, "lineage", lineage)
 

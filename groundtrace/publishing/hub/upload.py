@@ -15,7 +15,7 @@ from huggingface_hub.utils import hf_raise_for_status, validate_repo_id
 
 from groundtrace.publishing.hub.client import open_client
 from groundtrace.publishing.hub.errors import HubDown, PublishError
-from groundtrace.publishing.hub.failures import failures_told, line_of
+from groundtrace.publishing.hub.failures import converting_hub_errors, line_of
 from groundtrace.publishing.hub.prepare import ARTIFACTS, EXTRAS, Prepared
 from groundtrace.schemas.run_summary import TRAINING_SETS
 from groundtrace.schemas.text import printable
@@ -31,7 +31,7 @@ _LEFT_BY_THE_HUB = ".gitattributes"
 
 
 @dataclass(frozen=True)
-class Sent:
+class PublishResult:
     """The URL and tag of a publication; ``is_new`` is False if the same publication existed already."""
 
     url: str
@@ -51,14 +51,16 @@ def check_name(repo: str) -> None:
         raise PublishError(f"--repo {repo!r} is refused: {error}") from error
 
 
-def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Callable[[str], None] = print) -> Sent:
-    """Publishes the prepared files; ``tell`` gets a line for each uploaded file.
+def send(
+    prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
+) -> PublishResult:
+    """Publishes the prepared files; ``report`` gets a line for each uploaded file.
 
     Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
     """
     check_name(repo)
     api = open_client()
-    with failures_told(repo, api.endpoint):
+    with converting_hub_errors(repo, api.endpoint):
         api.whoami()
         _check_card((prepared.folder / "README.md").read_text("utf-8"))
         url = api.create_repo(repo, repo_type="dataset", private=not public, exist_ok=True)
@@ -69,9 +71,9 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
             raise PublishError(f"{repo} already exists and is private: leave out --public, or change it on the Hub")
         tags = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type="dataset").tags}
         if prepared.tag in tags and (tags[prepared.tag] == there.sha or _are_the_same(api, there, prepared)):
-            return Sent(str(url), prepared.tag, is_new=False)
+            return PublishResult(str(url), prepared.tag, is_new=False)
         stale = stale_files(api, there, prepared, replace)
-        additions = list(_sent_files(api, prepared, repo, tell))
+        additions = list(_sent_files(api, prepared, repo, report))
         removals = [CommitOperationDelete(path, is_folder=False) for path in stale]
         made = api.create_commit(
             repo,
@@ -82,7 +84,7 @@ def send(prepared: Prepared, repo: str, *, public: bool, replace: bool, tell: Ca
         )
         api.create_tag(repo, tag=prepared.tag, revision=made.oid, repo_type="dataset", exist_ok=True)
         _check_arrival(api, prepared, repo, made.oid)
-    return Sent(str(url), prepared.tag, is_new=True)
+    return PublishResult(str(url), prepared.tag, is_new=True)
 
 
 def _check_card(card: str) -> None:
@@ -93,8 +95,8 @@ def _check_card(card: str) -> None:
     body = {"repoType": "dataset", "content": card}
     answer = get_session().post(f"{constants.ENDPOINT}/api/validate-yaml", json=body, headers={"Accept": "text/plain"})
     if answer.status_code == 400:
-        said = line_of(ValueError(answer.text))
-        raise PublishError(f"the Hub refuses the data card: {said}: correct the recipe or the licences")
+        message = line_of(ValueError(answer.text))
+        raise PublishError(f"the Hub refuses the data card: {message}: correct the recipe or the licences")
     hf_raise_for_status(answer)
 
 
@@ -154,8 +156,8 @@ def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], re
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
-        told = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
-        found |= {file.path: file for file in told if isinstance(file, RepoFile)}
+        infos = api.get_paths_info(repo, asked, revision=revision, repo_type="dataset")
+        found |= {file.path: file for file in infos if isinstance(file, RepoFile)}
     return [path for path in paths if not _is_as_sent(found.get(path), prepared, path)]
 
 
@@ -166,12 +168,14 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
     return file.lfs.sha256 == prepared.files[path]
 
 
-def _sent_files(api: HfApi, prepared: Prepared, repo: str, tell: Callable[[str], None]) -> Iterator[CommitOperationAdd]:
+def _sent_files(
+    api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
+) -> Iterator[CommitOperationAdd]:
     """Uploads the large files, and returns all files as operations for the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")
-        tell(f"{number} of {len(prepared.files)}: {name}, {mb(prepared.size_bytes(name))}")
+        report(f"{number} of {len(prepared.files)}: {name}, {mb(prepared.size_bytes(name))}")
         yield addition
 
 

@@ -7,7 +7,7 @@ EasyR1's batch manager (``verl/workers/reward/function.py``) passes dicts with t
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from groundtrace.publishing.rewards.plugin import figures, number_of, scored_texts
+from groundtrace.publishing.rewards.plugin import number_of, scored_texts, verdict_figures
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.scorers import format, outcome
 
@@ -17,7 +17,7 @@ def compute_score(
 ) -> list[dict[str, float]] | dict[str, float]:
     """Returns ``overall`` of each input, and the figures of its outcome and its format, of which EasyR1 logs the means.
 
-    The figures are those of :func:`groundtrace.publishing.rewards.plugin.figures`. A single input, as with
+    The figures are those of :func:`groundtrace.publishing.rewards.plugin.verdict_figures`. A single input, as with
     ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises as
     :func:`groundtrace.publishing.rewards.verl.compute_score` does.
     """
@@ -30,4 +30,4 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    return {"overall": number_of(config, scored), **figures((outcome.NAME, format.NAME), scored)}
+    return {"overall": number_of(config, scored), **verdict_figures((outcome.NAME, format.NAME), scored)}

@@ -86,7 +86,7 @@ def number_of(config: str, scored: Scored) -> float:
     raise Unscored(f"a response is unscored ({why}): set unscored to its reward, or leave out such rows")
 
 
-def figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
+def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
     """The verdicts of these names as finite numbers, with the same keys for every response.
 
     It is for trainers that expect the keys of the first response in all others and average each key. ``NAME_or_0`` is

@@ -28,13 +28,13 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 class BadRequest(UserError):
     """An invalid request; ``item`` is the index of the wrong item, None if the error is in the whole request."""
 
-    def __init__(self, said: str, item: int | None = None) -> None:
-        super().__init__(said if item is None else f"items[{item}]: {said}")
+    def __init__(self, message: str, item: int | None = None) -> None:
+        super().__init__(message if item is None else f"items[{item}]: {message}")
         self.item = item
 
 
 @dataclass(frozen=True)
-class Request:
+class ScoreRequest:
     """The answers to score; ``is_step`` is whether they are the responses of a training step."""
 
     answers: tuple[Answer, ...]
@@ -66,7 +66,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_score(body: bytes) -> Request:
+def read_score(body: bytes) -> ScoreRequest:
     """Parses a request to ``/score``. Raises BadRequest."""
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
@@ -75,10 +75,10 @@ def read_score(body: bytes) -> Request:
         raise BadRequest('"items" must be a list that is not empty')
     if not isinstance(is_step, bool):
         raise BadRequest('"is_step" must be true or false')
-    return Request(tuple(_answer(item, number) for number, item in enumerate(items)), is_step)
+    return ScoreRequest(tuple(_answer(item, number) for number, item in enumerate(items)), is_step)
 
 
-def read_get_reward(body: bytes) -> Request:
+def read_get_reward(body: bytes) -> ScoreRequest:
     """Parses a request of OpenRLHF: each label is a reference; the response is the part of a query after its prompt.
 
     Raises BadRequest, also if a query does not begin with its prompt, since the response is then ambiguous.
@@ -94,7 +94,7 @@ def read_get_reward(body: bytes) -> Request:
         if response is None:
             raise BadRequest("the query does not begin with its prompt", number)
         answers.append(_answer({"reference": label, "response": response}, number))
-    return Request(tuple(answers), False)
+    return ScoreRequest(tuple(answers), False)
 
 
 def response_in(query: str, prompt: str) -> str | None:

@@ -21,7 +21,7 @@ from groundtrace.inference.preflight import Health
 from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
 from groundtrace.rewards.rows.checks import check_judge, check_recipe, reads_text
-from groundtrace.rewards.rows.reward import Asked, Part, Readied, Reward, Scored
+from groundtrace.rewards.rows.reward import Part, PreparedRow, PromptResponses, Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow, asked
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.scorers.outcome import needs_judge
@@ -34,11 +34,11 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """An answer that cannot be scored; ``number`` is its index in the call, and ``said`` the reason."""
+    """An answer that cannot be scored; ``number`` is its index in the call, and ``problem`` the reason."""
 
-    def __init__(self, number: int, said: str) -> None:
-        super().__init__(f"answer {number}: {said}")
-        self.number, self.said = number, said
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(f"answer {number}: {problem}")
+        self.number, self.problem = number, problem
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Call:
+class ScoreBatch:
     """The answers of one call, grouped into ``parts`` that are scored together.
 
     ``places`` holds for each answer its part, its prompt in the part and its index there; None for an answer that needs
@@ -130,7 +130,7 @@ class RowReward:
         self.learn(call, found, is_step)
         return call.scores(found)
 
-    async def attempt(self, call: Call, is_step: bool) -> list[Scored]:
+    async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
         """Scores a call without waiting for endpoints that are down; raises JudgesDown instead.
 
         Must run on the event loop of :mod:`groundtrace.inference.runtime`.
@@ -153,15 +153,15 @@ class RowReward:
         if why is not None:
             raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why} use an interface that passes lists")
 
-    def prepare(self, answers: Sequence[Answer]) -> Call:
+    def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
         """Groups the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
-        groups: dict[tuple[Path, str], dict[str, tuple[Readied, list[str]]]] = {}
+        groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
             try:
                 key, ready = self._ready_of(answer.reference)
                 speech = self._speech(answer.reference.family)
-            except (ValueError, UserError) as error:  # BadRow and an unknown family are ValueErrors
+            except (ValueError, UserError) as error:  # UnusableRow and an unknown family are ValueErrors
                 raise BadAnswer(number, str(error)) from error
             if not self._reads_text and needs_judge(ready.question):
                 found.append(None)
@@ -178,9 +178,9 @@ class RowReward:
                 at |= {(key, stream): (len(parts), place) for place, stream in enumerate(members)}
                 parts.append([_asked(*streams[stream]) for stream in members])
         places = tuple(None if each is None else (*at[each[:2]], each[2]) for each in found)
-        return Call(tuple(parts), places, tuple(answer.text for answer in answers))
+        return ScoreBatch(tuple(parts), places, tuple(answer.text for answer in answers))
 
-    def learn(self, call: Call, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
+    def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
         """Adds a call's scores to the current step, and lets the recipe learn when the step is complete."""
         if not self.recipe.learns:
             return
@@ -196,17 +196,17 @@ class RowReward:
         """Closes the reply cache and the connections."""
         self._reward.close()
 
-    def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], Readied]:
+    def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], PreparedRow]:
         """The key (folder, id) of a reference's row, and the row with the prompt of its stream.
 
-        Raises BadReference, BadRow, ShardError and ConfigError.
+        Raises BadReference, UnusableRow, ShardError and ConfigError.
         """
         key = self._folder(reference.run), reference.id
         ready = self._ready(*key)
         gold = ready.question.answer
         if reference.answer not in (None, gold):
-            said = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
-            raise BadReference(f"the row {reference.id!r:.80} {said}: export the run again")
+            problem = f"has the answer {reference.answer!r:.80} in its reference, but {gold!r:.80} in its run"
+            raise BadReference(f"the row {reference.id!r:.80} {problem}: export the run again")
         named = reference.stream
         streams = [stream for stream, _ in ready.row.streams]
         if named and named not in streams:
@@ -215,9 +215,9 @@ class RowReward:
             )
         if not named and "stream" in self.recipe.needs:
             if len(streams) != 1:
-                said = f"is asked in {len(streams)} streams, and its reference names none"
+                problem = f"is asked in {len(streams)} streams, and its reference names none"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {said}: reward.recipe = {self.recipe.name!r} needs one"
+                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one"
                 )
             named = streams[0]
         [row] = asked(ready.row, (named,)) if named else [ready.row]
@@ -230,13 +230,13 @@ class RowReward:
         for key, found in groups.items():
             streams = [stream for stream, _ in self._ready(*key).row.streams]
             if missing := [stream for stream in streams if stream not in found]:
-                said = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
+                problem = f"the question {key[1]!r:.80} has no response of the stream {missing[0]} in this call"
                 raise BadReference(
-                    f"{said}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order of "
-                    "the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
+                    f"{problem}: reward.recipe = {self.recipe.name!r} compares its streams: keep the rows in the order "
+                    "of the export (no shuffling), and an even number of prompts in each call (docs/exports.md)"
                 )
 
-    def _read(self, folder: Path, id: str) -> Readied:
+    def _read(self, folder: Path, id: str) -> PreparedRow:
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
@@ -267,5 +267,5 @@ class RowReward:
             return self._runs[folder]
 
 
-def _asked(ready: Readied, texts: Sequence[str]) -> Asked:
-    return Asked(ready.row, ready.question, tuple(texts))
+def _asked(ready: PreparedRow, texts: Sequence[str]) -> PromptResponses:
+    return PromptResponses(ready.row, ready.question, tuple(texts))

@@ -36,8 +36,8 @@ from aiohttp.http_exceptions import HttpProcessingError
 from groundtrace.config.settings import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
-from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score
-from groundtrace.publishing.rewards.row_reward import BadAnswer, Call, RowReward
+from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score
+from groundtrace.publishing.rewards.row_reward import BadAnswer, RowReward, ScoreBatch
 from groundtrace.rewards.rows.reward import JudgesDown, Scored
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
@@ -53,7 +53,7 @@ IDLE_S = 60.0
 """Timeout for a connection that sends no request, or an incomplete request head."""
 RETRY_AFTER_S = 5
 """The ``Retry-After`` of answers while a judge is down."""
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 """The interval between checks of the endpoints of the recipe's roles."""
 
 
@@ -97,8 +97,8 @@ class Bounds:
 class Refused(Exception):
     """A request without a score: ``status`` and ``kind`` are the reason for programs, the message for people."""
 
-    def __init__(self, status: int, kind: str, said: str, item: int | None = None, retry_after_s: int = 0) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
+        super().__init__(message)
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
@@ -125,7 +125,7 @@ class RewardServer:
         app.router.add_post("/get_reward", self._post_get_reward)
         app.router.add_get("/health", self._get_health)
         app.router.add_get("/health/live", self._get_live)
-        app.cleanup_ctx.append(self._looking)
+        app.cleanup_ctx.append(self._checking)
         app.on_cleanup.append(self._finish)
         return app
 
@@ -144,8 +144,8 @@ class RewardServer:
         counts = self._reward.settings.unscored
         rewards = [counts if each.reward is None else each.reward for each in scored]
         if None in rewards:
-            said = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
-            raise Refused(422, "unscored", said, rewards.index(None))
+            message = "the response is unscored, and the config does not set `unscored`, the reward of such a response"
+            raise Refused(422, "unscored", message, rewards.index(None))
         pairs = zip(scored, rewards, strict=True)
         outcomes = [reward if each.outcome is None else each.outcome for each, reward in pairs]
         return web.json_response({"rewards": rewards, "scores": outcomes, "extra_logs": {}})
@@ -162,39 +162,41 @@ class RewardServer:
     async def _get_live(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
-    async def _looking(self, _: web.Application) -> AsyncIterator[None]:
+    async def _checking(self, _: web.Application) -> AsyncIterator[None]:
         """Checks the endpoints once before the server takes requests, and then regularly until its end."""
-        await self._look()
-        task = asyncio.create_task(self._look_on())
+        await self._check()
+        task = asyncio.create_task(self._check_periodically())
         yield
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    async def _look_on(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await self._look()
+            await asyncio.sleep(CHECK_EVERY_S)
+            await self._check()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
             found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
         except Exception:  # a defect: the last health is outdated
-            _log.exception("the endpoints cannot be looked at")
+            _log.exception("the endpoints cannot be checked")
             self._health = None
         else:
-            self._tell_changes(found)
+            self._report_changes(found)
             self._health = found
 
-    def _tell_changes(self, found: tuple[Health, ...]) -> None:
-        before = {each.name: each.said for each in self._health or ()}
+    def _report_changes(self, found: tuple[Health, ...]) -> None:
+        before = {each.name: each.message for each in self._health or ()}
         for each in found:
-            if each.said and not before.get(each.name):
-                say(f"beam: {each.said}", file=sys.stderr)
-            elif before.get(each.name) and not each.said:
+            if each.message and not before.get(each.name):
+                say(f"beam: {each.message}", file=sys.stderr)
+            elif before.get(each.name) and not each.message:
                 say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
-    async def _answered(self, request: web.Request, parse: Callable[[bytes], Request]) -> tuple[Request, list[Scored]]:
+    async def _answered(
+        self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
+    ) -> tuple[ScoreRequest, list[Scored]]:
         """Reads and scores a request; returns it with its scores. Raises Refused."""
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
@@ -222,7 +224,7 @@ class RewardServer:
         if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
             raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
 
-    async def _read(self, request: web.Request, parse: Callable[[bytes], Request]) -> Request:
+    async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
         """Reads and parses the body. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
@@ -238,11 +240,11 @@ class RewardServer:
         except BadRequest as error:
             raise Refused(400, "bad_request", str(error), error.item) from error
         if len(asked.answers) > self._bounds.max_batch:
-            said = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
-            raise Refused(413, "too_large", said)
+            message = f"{len(asked.answers)} responses in one request, at most {self._bounds.max_batch} are taken"
+            raise Refused(413, "too_large", message)
         return asked
 
-    async def _scores(self, request: web.Request, asked: Request) -> list[Scored]:
+    async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
         """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
@@ -255,10 +257,12 @@ class RewardServer:
         try:
             return await asyncio.wait_for(asyncio.shield(task), self._bounds.timeout_s)
         except TimeoutError as error:
-            said = f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
-            raise Refused(504, "timeout", said, retry_after_s=RETRY_AFTER_S) from error
+            message = (
+                f"no score within {self._bounds.timeout_s:g} s: send the request again, all replies so far are kept"
+            )
+            raise Refused(504, "timeout", message, retry_after_s=RETRY_AFTER_S) from error
 
-    async def _in_turn(self, request: web.Request, asked: Request) -> list[Scored]:
+    async def _in_turn(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
         try:
             await self._scoring.acquire()
         finally:
@@ -277,12 +281,12 @@ class RewardServer:
         self._scored += len(scored)
         return scored
 
-    def _prepared(self, asked: Request) -> Call:
+    def _prepared(self, asked: ScoreRequest) -> ScoreBatch:
         try:
             self._reward.check_way(asked.is_step)
             return self._reward.prepare(asked.answers)
         except BadAnswer as error:
-            raise Refused(400, "bad_request", f"items[{error.number}]: {error.said}", error.number) from error
+            raise Refused(400, "bad_request", f"items[{error.number}]: {error.problem}", error.number) from error
         except UserError as error:
             kind = "recipe" if isinstance(error, ConfigError) else "bad_request"
             raise Refused(400, kind, str(error)) from error

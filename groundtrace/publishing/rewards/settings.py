@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
-from groundtrace.config.settings import ConfigError, Named, Plugins, build, given_values, settings
+from groundtrace.config.settings import ConfigError, PartName, Plugins, build, given_values, settings
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
@@ -38,7 +38,7 @@ class SpeechSettings:
 
     family: Annotated[
         str,
-        Named(FAMILIES, or_empty=True),
+        PartName(FAMILIES, or_empty=True),
         "the trained model's family (empty: the family that each row names)",
     ] = ""
     frame: Annotated[FrameName | None, "the coordinate frame of the model; left out: the frame of its family"] = None
@@ -127,8 +127,8 @@ def load_reward_settings(named: str = "") -> RemoteRewardSettings:
     values = given_values(config_file(named))
     use_plugins(values.get("plugins", {}))
     model = values.get("model")
-    told = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
+    speech = {name: model[name] for name in ("frame", "max_pixels") if name in model} if isinstance(model, dict) else {}
     kept = {name: value for name, value in values.items() if name not in OTHER_SECTIONS}
-    if told and isinstance(kept.setdefault("speech", {}), dict):
-        kept["speech"] = told | kept["speech"]
+    if speech and isinstance(kept.setdefault("speech", {}), dict):
+        kept["speech"] = speech | kept["speech"]
     return build(RemoteRewardSettings, kept)

@@ -8,7 +8,7 @@ passes lists, with plural names.
 from collections.abc import Sequence
 from typing import Any
 
-from groundtrace.publishing.rewards.plugin import figures, number_of, reward_of, scored_texts
+from groundtrace.publishing.rewards.plugin import number_of, reward_of, scored_texts, verdict_figures
 from groundtrace.rewards.rows.reward import Scored
 
 
@@ -23,7 +23,9 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Returns ``score``, and the :func:`groundtrace.publishing.rewards.plugin.figures` of the recipe's shown verdicts.
+    """Returns ``score``, and figures of the verdicts that the recipe shows.
+
+    For the figures see :func:`groundtrace.publishing.rewards.plugin.verdict_figures`.
 
     verl expects the keys of the first response in all responses (``agent_loop.py`` raises KeyError for a missing one)
     and averages each key (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes
@@ -42,4 +44,4 @@ def compute_score(
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:
-    return {"score": number_of(config, scored), **figures(reward_of(config).recipe.shown, scored)}
+    return {"score": number_of(config, scored), **verdict_figures(reward_of(config).recipe.shown, scored)}

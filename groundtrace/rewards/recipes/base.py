@@ -35,7 +35,7 @@ class Earned:
 
 
 @dataclass(frozen=True)
-class Judged:
+class RewardedResponse:
     """A response of a step with its reward, from which a recipe learns."""
 
     question_id: str
@@ -132,7 +132,7 @@ class Recipe(Protocol):
     def check_served(self, roles: Collection[str]) -> None:
         """Raises ConfigError if the recipe cannot work with endpoints for only these roles."""
 
-    def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
+    def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Returns the memory after a step with these responses."""
         return memory
 

@@ -17,7 +17,15 @@ from groundtrace.grading.responses.response import parse_response
 from groundtrace.rewards.aggregate import StreamSettings, grounded_stream, textual_stream
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM, Form
-from groundtrace.rewards.recipes.base import Earned, Judged, Memory, Recipe, Reference, verdict_of, verdicts_of
+from groundtrace.rewards.recipes.base import (
+    Earned,
+    Memory,
+    Recipe,
+    Reference,
+    RewardedResponse,
+    verdict_of,
+    verdicts_of,
+)
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import boxes, boxes_named, consistency, format, outcome
@@ -143,7 +151,7 @@ class Ivgr(Recipe):
             return None
         return Reference(response.think or "", box_score)
 
-    def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
+    def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """The memory whose archive has the best valid grounded reasoning of each question so far (Eq. 4)."""
         references: dict[str, Reference | None] = dict(memory.references)
         for judged in step:

@@ -14,7 +14,7 @@ from groundtrace.rewards.curriculum import (
     rubric_reward,
     tier_scores,
 )
-from groundtrace.rewards.recipes.base import Earned, Judged, Memory, Recipe, verdicts_of
+from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, RewardedResponse, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.rubrics import RUBRICS
 from groundtrace.rewards.scorer import Scorer
@@ -56,7 +56,7 @@ class Rucl(Recipe):
             for each, tier in zip(earned, tiers, strict=True)
         ]
 
-    def learn(self, memory: Memory, step: Sequence[Judged]) -> Memory:
+    def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
         """Adds a step to the memory's curriculum: the mean of the easy share over the step's responses (Eq. 7)."""
         tiers = [_tiers(judged.context, judged.earned) for judged in step]
         known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]

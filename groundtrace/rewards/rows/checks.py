@@ -8,7 +8,7 @@ from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.inference.endpoint import is_real
 from groundtrace.rewards.blindness import blind_figures, blind_text
 from groundtrace.rewards.recipes.base import Recipe
-from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.rubrics import empty_stratum
@@ -46,10 +46,10 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
         return None
-    said = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
+    problem = f"{found} of {counted(len(shards), 'row')} with free text as gold answer"
     if found == len(shards):
-        raise ConfigError(f"{said}, and no judge reads text: set reward.roles.judge to a model")
-    return f"{said} left out, since no judge reads text: set reward.roles.judge to a model"
+        raise ConfigError(f"{problem}, and no judge reads text: set reward.roles.judge to a model")
+    return f"{problem} left out, since no judge reads text: set reward.roles.judge to a model"
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
@@ -71,16 +71,16 @@ def note_detected(shards: Shards) -> str | None:
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """A function that raises BadRow for a row whose responses the reward cannot score."""
+    """A function that raises UnusableRow for a row whose responses the reward cannot score."""
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
         if (named := row.question.answer_type) not in ANSWER_TYPES:
-            raise BadRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
+            raise UnusableRow(f"{row.id}: the answer type {named!r:.40} is not known here: name it in [plugins]")
         if not is_read and needs_judge(row.question):
-            raise BadRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
+            raise UnusableRow(f"{row.id}: the gold answer is free text, and no judge of reward.roles reads it")
         if in_streams and not row.streams:
-            raise BadRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
+            raise UnusableRow(f"{row.id}: it has no streams, which reward.recipe = {settings.recipe!r} needs")
 
     return check
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from groundtrace.grading.input_record import InvalidRecord, parse_record
 from groundtrace.grading.question_text import BOXES, POINTS, TEXTUAL, user_text
 from groundtrace.rewards.case import Context
-from groundtrace.rewards.rows.row import BadRow, TrainingRow, labels_of
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, labels_of
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.rewards.streams import GROUNDED
 from groundtrace.rewards.streams import TEXTUAL as TEXTUAL_STREAM
@@ -39,15 +39,15 @@ class Records:
         return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The record as a row. Raises BadRow if the record is invalid, has a video, or its media are missing."""
+        """The record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are missing."""
         number, line = self._lines[index]
         try:
             record = parse_record(RawRecord(number, line))
             images = tuple((self._store.open_bytes(uri), uri) for uri in record.media)
         except (InvalidRecord, OSError) as error:
-            raise BadRow(f"line {number}: {error}") from error
+            raise UnusableRow(f"line {number}: {error}") from error
         if any(sniff_kind(data[:HEAD_BYTES]) == "video" for data, _ in images):
-            raise BadRow(f"{record.id}: videos are evaluated from shards, which hold their frames")
+            raise UnusableRow(f"{record.id}: videos are evaluated from shards, which hold their frames")
         media = tuple(MediaRef(uri, "image", "", "", "", 0, 0, 1, len(data)) for data, uri in images)
         question = Question(
             record.id,

@@ -27,8 +27,8 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.recipes.base import Earned, Judged, Memory
-from groundtrace.rewards.rows.row import BadRow, FrameOf, TrainingRow, sizes_of, together
+from groundtrace.rewards.recipes.base import Earned, Memory, RewardedResponse
+from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
 from groundtrace.schemas.text import counted
@@ -65,7 +65,7 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PromptResponses:
     """A prompt's row, its question with media, and the responses with coordinates in original pixels."""
 
     row: TrainingRow
@@ -74,23 +74,23 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Readied:
+class PreparedRow:
     """A row whose media were written to files, with their ``sizes`` in pixels; ``row`` has no images in memory."""
 
     row: TrainingRow
     question: Question
     sizes: tuple[Size, ...]
 
-    def answered(self, texts: Iterable[str], speech: Speech) -> Asked:
+    def answered(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
         """The row with responses, which are raw texts of a model with this ``speech``."""
-        return Asked(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
+        return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
         """A response with coordinates in original pixels; unchanged if longer than ``MAX_RESPONSE_CHARS``."""
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
 
-Part = Sequence[Asked]
+Part = Sequence[PromptResponses]
 """Prompts of one question whose responses are scored together: one prompt, or one for each stream."""
 
 
@@ -140,20 +140,20 @@ class Reward:
 
         The streams of one question, which are adjacent rows, are scored together.
 
-        Raises JudgesDown if endpoints do not answer for ``wait_s``, and BadRow if an image does not decode.
+        Raises JudgesDown if endpoints do not answer for ``wait_s``, and UnusableRow if an image does not decode.
         """
         asked = [self.ready(row).answered(responses, speech) for row, responses in zip(rows, texts, strict=True)]
         parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
         return [scored for part in parts for scored in part]
 
-    def ready(self, row: TrainingRow) -> Readied:
-        """The row with its images written to the run's folder, once per image. Raises BadRow if one does not decode."""
+    def ready(self, row: TrainingRow) -> PreparedRow:
+        """The row with one file in the run's folder for each distinct image. Raises UnusableRow if one is damaged."""
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
             refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
             question = replace(row.question, media=media_of(refs, row.frames))
             self._known[key] = question, tuple(sizes_of(row, refs))
-        return Readied(replace(row, images=()), *self._known[key])
+        return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
         """The scores of each prompt's responses, in order, with retries. Raises JudgesDown as :meth:`score` does."""
@@ -212,7 +212,7 @@ class Reward:
     def learn(self, step: Iterable[tuple[TrainingRow, Sequence[Scored]]]) -> None:
         """Update ``memory`` after a step, from the step's rows with the scores of their responses."""
         judged = [
-            Judged(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
+            RewardedResponse(row.id, each.text, row.context, Earned(each.reward, each.verdicts))
             for row, scored in step
             for each in scored
         ]
@@ -223,7 +223,7 @@ class Reward:
         try:
             decoded = decode_image(data)
         except UndecodableMedia as error:
-            raise BadRow(f"{row.id}: image {place + 1} does not decode: {error}") from error
+            raise UnusableRow(f"{row.id}: image {place + 1} does not decode: {error}") from error
         suffix = Path(name).suffix.lstrip(".").lower()
         uri = self._media.write_drawn(data, suffix if suffix.isalnum() and suffix.isascii() else "bin")
         return MediaRef(uri, "image", sha256, "", "", decoded.width, decoded.height, decoded.orientation, len(data))

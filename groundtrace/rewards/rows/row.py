@@ -17,11 +17,11 @@ FrameOf = tuple[int, int | None, float | None]
 """For an image of a row: the index of its medium and, for a frame of a clip, its number and its time in seconds."""
 
 
-class BadRow(ValueError):
+class UnusableRow(ValueError):
     """The row cannot be used; the message says which row and why."""
 
 
-class Shown(Protocol):
+class HasImageSize(Protocol):
     """Any object with the size of an upright image."""
 
     @property
@@ -62,7 +62,7 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
-def sizes_of(row: TrainingRow, images: Sequence[Shown]) -> list[tuple[int, int]]:
+def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
     """Width and height of each image of the row, or of the first frame only for a clip; ``images`` are the row's."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes

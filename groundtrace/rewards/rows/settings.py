@@ -5,7 +5,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.config.settings import Named, settings
+from groundtrace.config.settings import PartName, settings
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.endpoint import COORDINATE_ROLES, check_access, is_embedded, is_real
 from groundtrace.inference.settings import EndpointSettings, Role
@@ -27,7 +27,7 @@ class RewardSettings:
 
     RENAMED: ClassVar[Mapping[str, str]] = {"gate": "options"}
 
-    recipe: Annotated[str, Named(RECIPES), "how verdicts become a reward"] = "argos"
+    recipe: Annotated[str, PartName(RECIPES), "how verdicts become a reward"] = "argos"
     options: Annotated[Mapping[str, Any], "the recipe's own settings"] = field(default_factory=dict)
     endpoints: Annotated[Mapping[str, EndpointSettings], "the models, by names that you choose"] = field(
         default_factory=embedded_endpoints

@@ -19,7 +19,7 @@ from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, rewarded_question
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
-from groundtrace.rewards.rows.row import BadRow, TrainingRow, labels_of
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, labels_of
 from groundtrace.rewards.rubrics import RUBRICS
 from groundtrace.rewards.streams import GROUNDED, STREAM_PROMPTS, STREAMS, TEXTUAL
 from groundtrace.schemas.arrow import added_columns
@@ -64,10 +64,10 @@ class Shards:
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
-        told = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
+        columns = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
         added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
-        kept = [*NEEDED[side], *told, *self._added]
+        kept = [*NEEDED[side], *columns, *self._added]
         images = datasets.List(datasets.Image(decode=False))
         try:
             self._rows = rows.select_columns(kept).cast_column("images", images)
@@ -128,11 +128,11 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """The row with this id; no other row is read. Raises BadRow if there is no such row, or more than one."""
+        """The row with this id; no other row is read. Raises UnusableRow if there is no such row, or more than one."""
         places = self._places.get(id, ())
         if len(places) != 1:
-            said = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
-            raise BadRow(f"{said} the id {id!r:.80}")
+            problem = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
+            raise UnusableRow(f"{problem} the id {id!r:.80}")
         return self[places[0]]
 
     @cached_property
@@ -143,13 +143,13 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The row; raises BadRow if its fields are invalid."""
+        """The row; raises UnusableRow if its fields are invalid."""
         fields = self._rows[index]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
             return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise BadRow(f"row {index} of {self.side}: {error}") from error
+            raise UnusableRow(f"row {index} of {self.side}: {error}") from error
 
 
 def _asked_row(fields: Mapping[str, Any], added: Mapping[str, Any]) -> TrainingRow:
@@ -175,13 +175,13 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     )
     images = tuple((image["bytes"] or b"", image["path"] or "") for image in fields["images"] or ())
     frames = tuple((f["media_index"], f["frame"], f["t_s"]) for f in fields.get("frames") or ())
-    said = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+    messages = tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
     named = labels_of(boxes)
-    told = [fields.get(name) for name in POINTABLE]
-    entities, pointable = (named if phrases is None else tuple(phrases) for phrases in told)
-    known = None if told[0] is None and not named else entities
+    objects = [fields.get(name) for name in POINTABLE]
+    entities, pointable = (named if phrases is None else tuple(phrases) for phrases in objects)
+    known = None if objects[0] is None and not named else entities
     context = _context(added)
-    return TrainingRow(question.id, question.source, said, images, question, known, pointable, frames, context)
+    return TrainingRow(question.id, question.source, messages, images, question, known, pointable, frames, context)
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -203,7 +203,7 @@ def _context(added: Mapping[str, Any]) -> Context:
     return context
 
 
-def side_of(data: Path) -> str:
+def shard_side(data: Path) -> str:
     """The side to evaluate: ``rl`` if the run has RL shards, else ``sft``; or the side of a folder of shards."""
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"

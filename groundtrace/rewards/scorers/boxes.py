@@ -114,7 +114,7 @@ def score_group(
     scores = FORMS[form](recall, precision).tolist()
     limit, of = max_boxes(gold), f"{len(gold)} gold boxes ({form})"
     return tuple(
-        Verdict(NAME, score, _said(len(_places(boxes)), limit, of, r, p))
+        Verdict(NAME, score, _reason(len(_places(boxes)), limit, of, r, p))
         for boxes, score, r, p in zip(responses, scores, recall.tolist(), precision.tolist(), strict=True)
     )
 
@@ -128,7 +128,7 @@ def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "
     return score_group((predicted,), gold, form)[0]
 
 
-def _said(count: int, limit: int, of: str, recall: float, precision: float) -> str:
+def _reason(count: int, limit: int, of: str, recall: float, precision: float) -> str:
     if not count:
         return f"no box, of {of}"
     if count > limit:

@@ -82,10 +82,10 @@ async def score_located(case: Case) -> Verdict:
     alone = _each_alone(case.boxes, found)
     views = [_view(n, box, found[n], n in alone, case) for n, box in enumerate(case.boxes)]
     faults = [f"{view.label!r:.60}: {view.fault}" for view in views if view.fault]
-    said = f"{len(views) - len(faults)} of {len(views)} boxes lie on what they name"
-    said += "".join(f"; {fault}" for fault in faults[:5]) + (" and more" if len(faults) > 5 else "")
+    reason = f"{len(views) - len(faults)} of {len(views)} boxes lie on what they name"
+    reason += "".join(f"; {fault}" for fault in faults[:5]) + (" and more" if len(faults) > 5 else "")
     value = (len(views) - len(faults)) / len(views)
-    return Verdict(NAME, value, said, tuple(view.evidence for view in views))
+    return Verdict(NAME, value, reason, tuple(view.evidence for view in views))
 
 
 async def _things(box: Box, case: Case) -> _Found:

@@ -8,7 +8,7 @@ would treat it as leaving details out and give 0.7 to prose without content.
 """
 
 from groundtrace.grading.responses.response import Response
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks
@@ -86,7 +86,7 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
     return await judge(NAME, task, caller)
 
 
-def mean_of_reply(reply: Answered) -> Reading:
+def mean_of_reply(reply: CallResult) -> Reading:
     """The mean level of the samples that can be parsed; raises BadReply if fewer than half can."""
     levels, faults = [], []
     for completion in reply.completions:
@@ -97,8 +97,8 @@ def mean_of_reply(reply: Answered) -> Reading:
     if 2 * len(levels) < len(reply.completions):
         raise BadReply(f"{len(faults)} of {len(reply.completions)} judgements cannot be read: {faults[0]}")
     value = sum(LEVELS[level] for level, _ in levels) / len(levels)
-    said = "; ".join(f"{level}: {reason}" for level, reason in levels)
-    return value, f"{len(levels)} of {len(reply.completions)} judgements: {said}"
+    reasons = "; ".join(f"{level}: {reason}" for level, reason in levels)
+    return value, f"{len(levels)} of {len(reply.completions)} judgements: {reasons}"
 
 
 def _level(text: str) -> tuple[str, str]:

@@ -116,8 +116,8 @@ def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
     if total.instances > answer > pointed:
         return Verdict(NAME, pointed / answer, f"{pointed} are pointed at where the answer is {answer}", evidence)
     if total.instances != answer:
-        said = f"{total.instances} are found where the answer is {answer}: not all of them may be meant"
-        return Verdict(NAME, None, said, evidence)
+        reason = f"{total.instances} are found where the answer is {answer}: not all of them may be meant"
+        return Verdict(NAME, None, reason, evidence)
     faults = {"without a point": total.missed, "pointed at twice": total.twice, "points on none": total.off}
     named = "".join(f"; {count} {fault}" for fault, count in faults.items() if count)
     return Verdict(NAME, total.value, f"{total.points} points for {total.instances} instances{named}", evidence)

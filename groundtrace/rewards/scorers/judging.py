@@ -6,7 +6,7 @@ in the section, in any language.
 """
 
 from groundtrace.grading.responses.response import Response
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
@@ -40,12 +40,12 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
     if not decision:
         return Verdict(NAME, 0.0, "malformed: the response has no judge section, or an empty one")
 
-    def read(reply: Answered) -> Reading:
+    def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
-        said = fields.get("decision")
-        if not isinstance(said, str) or said not in DECISIONS:
-            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {said!r:.80}")
-        return float(DECISIONS[said] == complexity), f"{said}, labelled {complexity}: {reason_of(fields)}"
+        decision = fields.get("decision")
+        if not isinstance(decision, str) or decision not in DECISIONS:
+            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {decision!r:.80}")
+        return float(DECISIONS[decision] == complexity), f"{decision}, labelled {complexity}: {reason_of(fields)}"
 
     return await judge(NAME, JudgeTask(PROMPT, {"decision": decision}, read, max_chars=MAX_JUDGE_CHARS), caller)
 

@@ -45,7 +45,7 @@ async def score_outcome(question: Question, predicted: str | None, caller: Calle
         fields={"question": question_text(question), "gold": question.answer},
         max_chars=MAX_ANSWER_CHARS,
     )
-    return await judge(NAME, task, caller, said="judge: ")
+    return await judge(NAME, task, caller, prefix="judge: ")
 
 
 async def _score(case: Case) -> Verdict:

@@ -66,7 +66,7 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
         fields={"question": question_text(question)},
         media={"original": shown(question.media)},
     )
-    return await judge(NAME, task, caller, role, said="judge yes/no for Eq. 5: ")
+    return await judge(NAME, task, caller, role, prefix="judge yes/no for Eq. 5: ")
 
 
 async def _score(case: Case) -> Verdict:

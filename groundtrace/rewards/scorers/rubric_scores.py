@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 
 from groundtrace.grading.messages import shown
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.errors import CallError
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
@@ -47,8 +47,8 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
     evidence = tuple(
         json.dumps(vars(each.score) | {"rationale": each.rationale}, ensure_ascii=False) for each in judged
     )
-    said = f"{met} of {len(judged)} rubrics, of which {apply} apply"
-    return Verdict(NAME, met / len(judged) if judged else None, said, evidence)
+    reason = f"{met} of {len(judged)} rubrics, of which {apply} apply"
+    return Verdict(NAME, met / len(judged) if judged else None, reason, evidence)
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
@@ -69,7 +69,7 @@ async def judge_rubrics(
     listed = [{"id": r.id, "description": r.description, "criteria": r.criteria} for r in rubrics]
     fields = {"question": question_text(question), "answer": question.answer}
 
-    def read(reply: Answered) -> tuple[JudgedRubric, ...]:
+    def read(reply: CallResult) -> tuple[JudgedRubric, ...]:
         return judged_of_reply(reply.text, rubrics)
 
     task = JudgeTask(

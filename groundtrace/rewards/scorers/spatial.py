@@ -30,7 +30,7 @@ from groundtrace.rewards import locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.locating import ObjectMasks
 from groundtrace.rewards.masks import distinct, on_pixels
-from groundtrace.rewards.pointing_score import Pointed, pointing_score
+from groundtrace.rewards.pointing_score import PointCounts, pointing_score
 from groundtrace.rewards.scorer import LOCATABLE, NO_CLIPS, Scorer
 from groundtrace.rewards.targets import Targets, fits_target, is_a_count, is_target, lies_on, names_target, targets_of
 from groundtrace.schemas.geometry import Point
@@ -149,10 +149,10 @@ class _Tally:
         """The number of targets that are pointed at, with any label."""
         return _count(self.named, self.claimed)
 
-    def readings(self, off: int, number: int | None) -> tuple[Pointed, Pointed]:
+    def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
         """The two readings of labels that do not name the targets: their points count, or are neutral."""
-        claim = Pointed.within(self.found, off + _count(self.mistaken), number)
-        return claim, Pointed.within(_count(self.named), off, number)
+        claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
+        return claim, PointCounts.within(_count(self.named), off, number)
 
 
 def _count(*masks: Masks) -> int:
@@ -171,13 +171,13 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
         return Verdict(NAME, 0.0, "no point, though there is something to point at")
     pointed = max(tally.readings(len(off), targets.number), key=lambda each: pointing_score(each, case.pointing))
     of_all = "" if targets.number is None else f" of {targets.number}"
-    said = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
+    reason = f"{pointed.right}{of_all} targets pointed at, {len(off)} points off their objects{_listed(off)}"
     if pointed.wrong > len(off):
-        said += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
+        reason += f"; {pointed.wrong - len(off)} objects more are pointed at as targets than are targets"
     elif tally.neutral:
-        said += f"; {tally.neutral} points on what the question does not ask about"
+        reason += f"; {tally.neutral} points on what the question does not ask about"
     notes = dict.fromkeys(f"; {view.by}: {view.note}" for view in views if view.by and view.note)
-    return Verdict(NAME, pointing_score(pointed, case.pointing), said + "".join(notes), evidence)
+    return Verdict(NAME, pointing_score(pointed, case.pointing), reason + "".join(notes), evidence)
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:

@@ -35,7 +35,7 @@ from groundtrace.rewards import extraction, locating
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements, extract_statements
 from groundtrace.rewards.judge import ROLE, JudgeTask, judge, yes_or_no
-from groundtrace.rewards.pointing_score import DEFAULT_POINTING, Pointed, PointingSettings, pointing_score
+from groundtrace.rewards.pointing_score import DEFAULT_POINTING, PointCounts, PointingSettings, pointing_score
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers.spatial import point_checker
 from groundtrace.rewards.targets import targets_of
@@ -107,7 +107,7 @@ async def score_temporal(
     over = sum(max(0, len(getattr(statements, category)) - MAX_OF_A_CATEGORY) for category in CATEGORIES)
     if over:
         return Verdict(NAME, 0.0, f"{over} statements more than the {MAX_OF_A_CATEGORY} of a category that are checked")
-    seen = _Seen(tuple(clip), caller, spatial)
+    seen = _ClipScorer(tuple(clip), caller, spatial)
     work = [
         *(seen.point(point) for point in statements.points),
         *(seen.frame(statement) for statement in statements.frames),
@@ -115,17 +115,17 @@ async def score_temporal(
     ]
     items = await _all(work)
     means: dict[str, float] = {}
-    said: list[str] = []
+    parts: list[str] = []
     for category in CATEGORIES:
         values = [item.value for item in items if item.category == category and item.value is not None]
         if values:
             means[category] = sum(values) / len(values)
-            said.append(f"{category} {sum(values):g} of {len(values)}")
+            parts.append(f"{category} {sum(values):g} of {len(values)}")
     right = sum(item.value == 1 for item in items if item.category == "points")
     wrong = sum(item.value == 0 for item in items if item.category == "points")
     if has_targets or right or wrong:
-        means["points"] = pointing_score(Pointed(right, wrong), pointing)
-    reason, evidence = _reason(said, items, statements), tuple(item.evidence for item in items)
+        means["points"] = pointing_score(PointCounts(right, wrong), pointing)
+    reason, evidence = _reason(parts, items, statements), tuple(item.evidence for item in items)
     if any(item.failed for item in items):
         return Verdict(NAME, None, reason, evidence, failed=True)
     value = sum(means.values()) / len(means) if means else 0.0
@@ -146,20 +146,20 @@ async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
     return done
 
 
-def _reason(said: list[str], items: list[ItemScore], statements: Statements) -> str:
+def _reason(parts: list[str], items: list[ItemScore], statements: Statements) -> str:
     unscored = [item for item in items if item.failed]
     failed = [item for item in items if item.value == 0]
-    said = said or ["nothing to judge" if not items else "no item could be scored"]
+    parts = parts or ["nothing to judge" if not items else "no item could be scored"]
     if unscored:
-        said.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
+        parts.append(f"{len(unscored)} unscored, as {unscored[0].item}: {unscored[0].reason}")
     if statements.dropped:
-        said.append(f"{len(statements.dropped)} not borne out by the response")
+        parts.append(f"{len(statements.dropped)} not borne out by the response")
     listed = ", ".join(f"{item.item}: {item.reason}" for item in failed[:3])
-    return "; ".join(said) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
+    return "; ".join(parts) + (f"; wrong: {listed}" + (" and more" if len(failed) > 3 else "") if failed else "")
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _ClipScorer:
     """One clip, with the judge and the point checker that score statements about it."""
 
     clip: tuple[ClipFrame, ...]
@@ -180,8 +180,8 @@ class _Seen:
             return ItemScore("points", item, 0.0, (), reason)
         frame = self.clip[index]
         if self.spatial is None:
-            said = "no endpoint is configured that finds objects"
-            return ItemScore("points", item, None, (frame.number,), said, failed=True)
+            problem = "no endpoint is configured that finds objects"
+            return ItemScore("points", item, None, (frame.number,), problem, failed=True)
         try:
             on_object = await self.spatial(replace(point, frame=frame.number, t_s=frame.t_s))
         except (CallError, BadReply) as error:
@@ -217,7 +217,7 @@ class _Seen:
     ) -> ItemScore:
         texts = {"description": _plain(description)}
         task = JudgeTask(prompt, texts, yes_or_no("shown"), media=media, max_chars=MAX_DESCRIPTION_CHARS)
-        verdict = await judge(NAME, task, self.caller, said="judge: ")
+        verdict = await judge(NAME, task, self.caller, prefix="judge: ")
         return ItemScore(category, f"{description!r:.80}", verdict.value, frames, verdict.reason, verdict.failed)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from groundtrace.grading.messages import shown
 from groundtrace.grading.responses.response import Response
-from groundtrace.inference.caller import Answered, Caller
+from groundtrace.inference.caller import Caller, CallResult
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.complexity import COMPLEXITY, SIMPLE
@@ -50,12 +50,12 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
     """Returns the mean of the aspects, with the reason of each; failed if one of them is unscored."""
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
-    said = "; ".join(
+    reason = "; ".join(
         f"{aspect.name.removeprefix('thinking_')} {'unscored' if aspect.value is None else f'{aspect.value:g}'}: "
         f"{aspect.reason}"
         for aspect in aspects
     )
-    return Verdict(NAME, None if failed else sum(values) / len(values), said, failed=failed)
+    return Verdict(NAME, None if failed else sum(values) / len(values), reason, failed=failed)
 
 
 async def score_aspects(
@@ -91,7 +91,7 @@ async def _consistency(asked: dict[str, str], response: Response, caller: Caller
     return await judge(CONSISTENCY, JudgeTask(CONSISTENCY_PROMPT, texts, _reader("supported"), asked), caller)
 
 
-def _reader(field: str) -> Callable[[Answered], Reading]:
+def _reader(field: str) -> Callable[[CallResult], Reading]:
     return true_or_false(field, f"{field}: ")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from groundtrace.rewards.rows.checks import check_recipe
 from groundtrace.rewards.rows.records import Records
 from groundtrace.rewards.rows.reward import Reward
-from groundtrace.rewards.rows.row import BadRow
-from groundtrace.rewards.rows.shards import ShardError, Shards, side_of
-from groundtrace.trainer.drawing import Drawn, LeftOut, Room
+from groundtrace.rewards.rows.row import UnusableRow
+from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import Answered, figures, mean, page
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page, mean
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
+from groundtrace.trainer.row_sampler import Drawn, LeftOut, LengthLimit
 from groundtrace.trainer.settings import TrainerSettings
 
 QUESTIONS_AT_ONCE = 128
@@ -41,7 +41,7 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
     vlm.model.requires_grad_(False)
     sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
-    answered: list[Answered] = []
+    answered: list[EvaluatedQuestion] = []
     done = 0
     with Monitor(output, "eval", settings, str(data), settings.eval.questions or len(rows)) as monitor:
         monitor.resume_at(0)
@@ -50,15 +50,15 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
             answered += examiner.answer([each for prompts in chunk for each in prompts], settings.seed + done)
             done += len(chunk)
             monitor.log(done - 1, {"accuracy": mean([o for a in answered for o in a.outcomes])}, SHOWN)
-    report = figures(answered, settings.eval.k)
+    report = eval_figures(answered, settings.eval.k)
     (output / "responses.jsonl").write_text("".join(f"{line}\n" for line in _lines(answered)), "utf-8")
-    (output / "eval.html").write_text(page(report, answered), "utf-8")
+    (output / "eval.html").write_text(eval_page(report, answered), "utf-8")
     path = output / "eval.json"
     path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
 
 
-def _lines(answered: Sequence[Answered]) -> Iterator[str]:
+def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
     for each in answered:
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
             line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids)}
@@ -68,13 +68,13 @@ def _lines(answered: Sequence[Answered]) -> Iterator[str]:
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
     """The prompts of each usable row, one or several, for up to ``eval.questions`` rows."""
-    count, room = 0, Room(settings.batch.max_tokens, settings.rollout.max_new_tokens)
+    count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
             return
         try:
             prompts = examiner.prompts(rows[index])
-        except BadRow as error:
+        except UnusableRow as error:
             left_out(f"row {index}", str(error))
             continue
         refusals = [reason for _, prompt in prompts if (reason := room.refusal(prompt)) is not None]
@@ -100,4 +100,4 @@ def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
 
 
 def _shards(data: Path, output: Path) -> Shards:
-    return Shards(data, side_of(data), output / "rows")
+    return Shards(data, shard_side(data), output / "rows")

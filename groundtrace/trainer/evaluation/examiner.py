@@ -18,14 +18,14 @@ from groundtrace.grading.question_text import BOXES, user_text
 from groundtrace.grading.question_text import TEXTUAL as TEXTUAL_FORM
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.rewards.rows.reward import Reward
-from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
-from groundtrace.trainer.drawing import Drawn, Room
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
-from groundtrace.trainer.evaluation.figures import Answered
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.row_sampler import Drawn, LengthLimit
 from groundtrace.trainer.sample import Sample, Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut
@@ -44,21 +44,21 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """The row's prompts. Raises BadRow."""
+        """The row's prompts. Raises UnusableRow."""
         return prompt_samples(self.vlm, row, self.settings.eval.streams)
 
-    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """The answers to these prompts, scored. Raises JudgesDown and SamplerError."""
         return self.answers(chunk, chunk, seed)
 
-    def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[Answered]:
+    def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """The answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
         samples = self.settings.eval.samples
         rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
         texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
         rows = [row for row, _ in scored_as]
         scored = self.reward.score(self.vlm.speech, rows, texts)
-        return [Answered(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
+        return [EvaluatedQuestion(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
 
 
 PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
@@ -66,9 +66,9 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """The row with a prompt for each pass: the row's own, or one in the wording of shards. Raises BadRow for a clip."""
+    """The row with a prompt for each pass: its own, or one in the wording of shards. Raises UnusableRow for a clip."""
     if row.frames:
-        raise BadRow(f"{row.id}: clips are not cropped")
+        raise UnusableRow(f"{row.id}: clips are not cropped")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)
@@ -79,10 +79,10 @@ class ExaminerWithCrops(Examiner):
     """Asks each question in two passes; see the module."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """The prompts of both passes. Raises BadRow."""
+        """The prompts of both passes. Raises UnusableRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
-    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[Answered]:
+    def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """For each question, the scored textual answers on the images alone, then those with crops.
 
         ``chunk`` holds two prompts per question, the grounded one first.
@@ -105,13 +105,13 @@ class ExaminerWithCrops(Examiner):
         """The textual prompt with crops of the boxes in the grounded response, and the number of crops."""
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
-        said = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
-        crops = crops_of(read_trace(0, said, media).boxes, sizes, self.settings.eval.crop)
+        in_pixels = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
+        crops = crops_of(read_trace(0, in_pixels, media).boxes, sizes, self.settings.eval.crop)
         if not crops:
             return (row, own), 0
         shown = cropped_row(row, crops)
         prompt = replace(prompt_sample(self.vlm, shown), stream=own.stream)
-        room = Room(self.settings.batch.max_tokens, self.settings.rollout.max_new_tokens)
+        room = LengthLimit(self.settings.batch.max_tokens, self.settings.rollout.max_new_tokens)
         return ((row, own), 0) if room.refusal(prompt) else ((shown, prompt), len(crops))
 
 

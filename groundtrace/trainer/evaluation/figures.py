@@ -20,7 +20,7 @@ SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
 
 
 @dataclass(frozen=True)
-class Answered:
+class EvaluatedQuestion:
     """One question with its sampled answers; ``crops`` is the number of crops shown, None if crops were not used."""
 
     row: TrainingRow
@@ -34,7 +34,7 @@ class Answered:
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
-def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
+def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
     """The metrics over all questions, by source, by answer type, and by stream if questions are asked in streams.
 
     A metric without data is null. If questions are answered with crops and without, these are the metrics with crops;
@@ -43,8 +43,8 @@ def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
     if with_crops and plain:
-        return figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
-    parts: dict[str, Callable[[Answered], str]] = {
+        return eval_figures(with_crops, ks) | {"without_crops": _figures(plain, ks), "crops": _crops(with_crops)}
+    parts: dict[str, Callable[[EvaluatedQuestion], str]] = {
         "source": lambda a: a.row.source,
         "answer_type": lambda a: a.row.question.answer_type,
     }
@@ -57,13 +57,13 @@ def figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
     return report
 
 
-def _crops(answered: Sequence[Answered]) -> dict[str, Any]:
+def _crops(answered: Sequence[EvaluatedQuestion]) -> dict[str, Any]:
     """The number of questions with crops, and the mean number of crops of these."""
     counts = [float(each.crops) for each in answered if each.crops]
     return {"questions": len(counts), "mean": mean(counts)}
 
 
-def _figures(answered: Sequence[Answered], ks: Sequence[int]) -> dict[str, Any]:
+def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
     pairs = [pair for each in answered for pair in zip(each.rollouts, each.scored, strict=True)]
     texts = [scored.text for _, scored in pairs]
     golds = Counter(each.row.question.answer for each in answered)
@@ -118,14 +118,14 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
     ]
 
 
-def page(report: dict[str, Any], answered: Sequence[Answered]) -> str:
+def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
     """The report as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
     return environment.get_template("eval.html.jinja").render(report=report, shown=shown)
 
 
-def _pass(answered: Answered, k: int) -> float:
+def _pass(answered: EvaluatedQuestion, k: int) -> float:
     return pass_at_k(len(answered.outcomes), sum(outcome == 1 for outcome in answered.outcomes), k)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.inference.cache.replies import Logged
+from groundtrace.inference.cache.replies import LogEntry
 from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
 from groundtrace.schemas.text import counted, say, storable
 
@@ -44,7 +44,7 @@ def export(named: str, to: str) -> int:
     return 0
 
 
-def _row(logged: Logged) -> dict[str, Any]:
+def _row(logged: LogEntry) -> dict[str, Any]:
     entry, reply = logged.entry, logged.entry.completion
     row = {name: getattr(entry, name) for name in ("key", "role", "prompt", "model", "max_tokens")}
     row["created_s"] = logged.created_s

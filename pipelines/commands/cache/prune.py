@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable
 
-from groundtrace.inference.cache.replies import CacheInUse, Logged, ReplyCache
+from groundtrace.inference.cache.replies import CacheInUse, LogEntry, ReplyCache
 from groundtrace.inference.cache.shared import local_folder_of, prune_segments
 from groundtrace.pipelines.commands.cache.places import CacheCommandError, find_cache, opened
 from groundtrace.schemas.text import counted, say
@@ -37,9 +37,9 @@ def prune(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _keeper(parsed: argparse.Namespace) -> Callable[[Logged], bool]:
+def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
     """Returns a function that is true for replies to keep: those that at least one given filter does not match."""
-    filters: list[Callable[[Logged], bool]] = []
+    filters: list[Callable[[LogEntry], bool]] = []
     if parsed.older_than is not None:
         before_s = time.time() - age_s(parsed.older_than)
         filters.append(lambda logged: logged.created_s < before_s)

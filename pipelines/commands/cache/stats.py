@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from groundtrace.inference.cache.index import logs
-from groundtrace.inference.cache.log import Logged, read_log
+from groundtrace.inference.cache.log import LogEntry, read_log
 from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.pipelines.commands.cache.places import Place, find_cache, opened
 from groundtrace.schemas.text import printable
@@ -31,7 +31,7 @@ class _Figures:
     newest_s: float = float("-inf")
     groups: dict[str, Counter[str]] = field(default_factory=lambda: {n: Counter() for n in ("model", "role", "prompt")})
 
-    def add(self, logged: Logged) -> None:
+    def add(self, logged: LogEntry) -> None:
         entry = logged.entry
         self.replies += 1
         self.truncated += entry.completion.finish_reason == "length"

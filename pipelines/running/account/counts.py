@@ -33,7 +33,7 @@ RoleStage = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Figures:
+class RunCounts:
     """The figures of one pass of a DAG over its input.
 
     Attributes:
@@ -74,7 +74,7 @@ class Figures:
         return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
 
-def figures_of(job: Job, samples: frozenset[str]) -> Figures:
+def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
     """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
     with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
         shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
@@ -103,7 +103,7 @@ def figures_of(job: Job, samples: frozenset[str]) -> Figures:
         for role, model, replies in db.execute(_ANSWERED).fetchall():
             answered[role][model] = replies
         refused = any(BUDGET in reasons for reasons in rejected.values())
-        return Figures(
+        return RunCounts(
             Counts(read, sft, rl, rejected),
             dict(db.execute(_KEPT).fetchall()),
             side,
@@ -230,9 +230,9 @@ def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
     lost, unknown, twice = (_ids(db, query) for query in (_LOST, _UNKNOWN, _TWICE))
     if read == ends and not (lost or unknown or twice):
         return ""
-    said = (("lost", lost), ("not among those read", unknown), ("there twice", twice))
-    told = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in said if ids)
-    return f"{read} records were read, but {ends} came out{f' ({told})' if told else ''}"
+    problems = (("lost", lost), ("not among those read", unknown), ("there twice", twice))
+    message = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in problems if ids)
+    return f"{read} records were read, but {ends} came out{f' ({message})' if message else ''}"
 
 
 def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
@@ -255,9 +255,9 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
         replies[key] += each.replies
     stages: dict[str, dict[str, Usage]] = {}
     for role, stage in sorted({*asked, *sent}):
-        told = asked.get((role, stage), NOTHING)
-        cached = max(0, told.cached - replies[role, stage])
-        stages.setdefault(role, {})[stage] = replace(told, cached=cached) + sent[role, stage]
+        recorded = asked.get((role, stage), NOTHING)
+        cached = max(0, recorded.cached - replies[role, stage])
+        stages.setdefault(role, {})[stage] = replace(recorded, cached=cached) + sent[role, stage]
     return {role: RoleLedger(found) for role, found in stages.items()}
 
 

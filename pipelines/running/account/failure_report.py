@@ -8,7 +8,7 @@ from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.endings import RunNote, ending_of
 from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since, is_unfinished_fresh
 from groundtrace.pipelines.running.plan.plan import Plan
-from groundtrace.publishing.failure import Failure, Reached, write_failure
+from groundtrace.publishing.failure import RunFailure, StageCounts, write_failure
 from groundtrace.publishing.figures import FAILED_PAGE
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
 from groundtrace.schemas.text import counted, dollars
@@ -17,35 +17,35 @@ from groundtrace.storage.places import joined
 
 
 @dataclass
-class Made:
+class PartialRun:
     """What a run has made so far: its ``summary``, once its records are counted."""
 
     summary: RunSummary | None = None
 
 
 @contextlib.contextmanager
-def reporting_failure(plan: Plan, spending: Spending) -> Iterator[Made]:
+def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
     """If the body raises, write RUN/failed.html, and add a note with the run's cost and the page's path to the error.
 
     The error is raised again.
     """
-    made = Made()
+    made = PartialRun()
     try:
         yield made
     except BaseException as error:
-        error.add_note(_told(error, plan, spending, made.summary))
+        error.add_note(_write_report(error, plan, spending, made.summary))
         raise
 
 
-def _told(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
+def _write_report(error: BaseException, plan: Plan, spending: Spending, summary: RunSummary | None) -> RunNote:
     """Write the page; returns the note with the run's cost and the page's path."""
     ending, root = ending_of(error), plan.folder.root
-    paid = cost_of(spending.latest)
+    paid = payment_lines(spending.latest)
     with contextlib.suppress(FreshnessError):
         if is_unfinished_fresh(root):
             paid.append(f"--fresh goes on with the replies since {fresh_since(root)}")
     try:
-        failure = Failure(
+        failure = RunFailure(
             what=ending.what,
             line=ending.line,
             remedy=ending.remedy,
@@ -53,17 +53,17 @@ def _told(error: BaseException, plan: Plan, spending: Spending, summary: RunSumm
             input=plan.input.name,
             spent=spending.latest,
             paid=spending.total(),
-            reached=tuple(Reached(name, seen.kept, seen.rejected) for name, seen in board().items()),
+            reached=tuple(StageCounts(name, seen.kept, seen.rejected) for name, seen in board().items()),
         )
         write_failure(root, failure, plan.folder.staging, summary, plan.context.roots.store())
         page = f"report: {joined(plan.arguments.output, FAILED_PAGE)}"
     except Exception as broken:  # any error: the user must still learn why the run failed
-        said = " ".join(str(broken).split()) or type(broken).__name__
-        page = f"no report of it could be written: {said}"
+        reason = " ".join(str(broken).split()) or type(broken).__name__
+        page = f"no report of it could be written: {reason}"
     return RunNote("; ".join([*paid, page]))
 
 
-def cost_of(paid: PaidFigures | None) -> list[str]:
+def payment_lines(paid: PaidFigures | None) -> list[str]:
     """What a run has paid, for a person; empty if it used neither money nor tokens."""
     if paid is None or not (paid.usd or paid.tokens):
         return []

@@ -75,6 +75,6 @@ def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
     for file in sorted((staging / "rejected").glob("*.parquet")):
         details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])
         for row in details.aggregate([([], "count_all")]).to_pylist():
-            said = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
-            counted.setdefault((row["stage"], row["reason"]), Counter())[said] += row["count_all"]
+            detail = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
+            counted.setdefault((row["stage"], row["reason"]), Counter())[detail] += row["count_all"]
     return counted

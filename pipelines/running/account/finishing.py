@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from groundtrace.config.settings import to_toml
 from groundtrace.pipelines.running.account.changes import replaced_by
-from groundtrace.pipelines.running.account.failure_report import Made
+from groundtrace.pipelines.running.account.failure_report import PartialRun
 from groundtrace.pipelines.running.account.failures import check_failures, check_records, most_frequent_details
 from groundtrace.pipelines.running.account.kept_rows import check_kept
 from groundtrace.pipelines.running.plan.plan import Plan
@@ -18,7 +18,7 @@ from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.stages.sources.base import RUN_MARKER
 
 
-def finish(plan: Plan, summary: RunSummary, made: Made) -> RunSummary:
+def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     """Complete the summary, check the run, and replace the old outputs by the new ones; returns the summary.
 
     ``made`` gets the summary before it is checked. Raises the errors of the checks; the old outputs then stay.

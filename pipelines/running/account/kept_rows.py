@@ -41,10 +41,10 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
     why = why_no_rows(summary) or "it read no records"
     [(reason, _)] = summary.counts.by_reason.most_common(1) or [("", 0)]
     detail = summary.detail_of(reason)
-    said = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
+    lines = [f"this run kept no rows: {why}{f' (most often: {detail})' if detail else ''}", *truncations(summary)]
     change = "Set a larger budget to continue from the cache" if reason == BUDGET else "Correct the cause and run again"
     raise NothingKept(
-        f"{'; '.join(said)}. Nothing was replaced: {output} still holds {held}. {change}; "
+        f"{'; '.join(lines)}. Nothing was replaced: {output} still holds {held}. {change}; "
         "to replace it by the empty set anyway, add --replace (replace=True in Python)"
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from groundtrace.config.settings import config_sha256
 from groundtrace.inference.flow.notes import Paid, paid_in
-from groundtrace.pipelines.running.account.counts import Figures, agreements, ledger
+from groundtrace.pipelines.running.account.counts import RunCounts, agreements, ledger
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.loading import PipelineError
@@ -37,7 +37,7 @@ _SETTING = "max_tokens"
 class Wave:
     """The result of one wave: its figures, and its files in the staging folder."""
 
-    figures: Figures
+    figures: RunCounts
     files: Mapping[str, FileEntry] = field(default_factory=dict)
 
     @property
@@ -103,7 +103,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     )
 
 
-def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: Figures) -> BudgetFigures:
+def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) -> BudgetFigures:
     """What a bounded run has spent, by the notes of its requests, and the records that the budget ended."""
     spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
@@ -111,7 +111,7 @@ def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: Figures) ->
     return BudgetFigures(budget.usd, budget.tokens, spent_usd, spent_tokens, figures.refused, left)
 
 
-def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
+def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
     """The endpoints whose servers named another model than the one asked for, with the replies of each name."""
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
@@ -121,7 +121,7 @@ def _answered(plan: Plan, figures: Figures) -> dict[str, AnsweredFigures]:
     return found
 
 
-def stage_figures(stages: StageList, figures: Figures) -> dict[str, StageFigures]:
+def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
     """What the stages did that any record reached, with what each says of itself, in their order."""
     return {
         stage.name: StageFigures(
@@ -142,18 +142,18 @@ def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
     """The truncated replies by role and stage, from ``truncated`` of
-    :class:`groundtrace.pipelines.running.account.counts.Figures`.
+    :class:`groundtrace.pipelines.running.account.counts.RunCounts`.
 
     A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps if the
     replies were requested with no more than that: replies that must be parsed were requested again with more.
     """
-    told: dict[str, dict[str, TruncatedReplies]] = {}
+    by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():
         section, own = _max_tokens_of(plan, stage)
         settings = [f"{section}.{_SETTING}"] if own == max_tokens else []
         settings.append(f"endpoints.{plan.roles[role]}.max_tokens_limit")
-        told.setdefault(role, {})[stage] = TruncatedReplies(replies, truncated, max_tokens, tuple(settings))
-    return told
+        by_role.setdefault(role, {})[stage] = TruncatedReplies(replies, truncated, max_tokens, tuple(settings))
+    return by_role
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:

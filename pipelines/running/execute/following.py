@@ -22,7 +22,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.text import say
 from groundtrace.storage.places import StorageError, StoreUnavailable
 
-MAX_SAID_CHARS = 200
+MAX_MESSAGE_CHARS = 200
 READER_ENDS_S = 5.0
 _READER = "wait_until_finish_read"
 """Beam's name for its thread that reads the messages of a job server."""
@@ -50,8 +50,8 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
         return
     with stopped_like_an_interrupt(), _telling_of_server(options):
         result = pipeline.run()
-        if told := _where(result, options):
-            say(told, file=sys.stderr)
+        if where := _where(result, options):
+            say(where, file=sys.stderr)
         try:
             result.wait_until_finish()
         except KeyboardInterrupt as stopped:
@@ -71,8 +71,8 @@ def stop_of(error: BaseException) -> Exception | None:
         if (stop := stop_in(str(each))) is not None:
             return RunPaused(stop.message) if stop.resumable else EndpointRefuses(stop.message)
         if (away := _STORES_ERROR.search(_typed_text(each))) is not None:
-            said = _WHERE.sub("", away[2])
-            return StorageError(said) if away[1] == StorageError.__name__ else RunPaused(said)
+            message = _WHERE.sub("", away[2])
+            return StorageError(message) if away[1] == StorageError.__name__ else RunPaused(message)
         seen.add(id(each))
         each = each.__cause__ or each.__context__
     return None
@@ -107,20 +107,20 @@ def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
 def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
     """The run's error for a failed call to the job server at ``endpoint``."""
     server = f"the job server at {endpoint}" if endpoint else "the job server"
-    code, said = _status(error)
+    code, message = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:
-        return JobIncomplete(f"{server} gave up on the job ({code.name}: {said})")
+        return JobIncomplete(f"{server} gave up on the job ({code.name}: {message})")
     return RunPaused(
-        f"{server} stopped in the middle of the job ({said}): start it again, see docs/engines.md, then run the same "
-        "command again to resume"
+        f"{server} stopped in the middle of the job ({message}): start it again, see docs/engines.md, then run the "
+        "same command again to resume"
     )
 
 
 def _status(error: Any) -> tuple[grpc.StatusCode, str]:
     """The status code and the message, on one line, of a gRPC error."""
     code = error.code() if callable(getattr(error, "code", None)) else None
-    said = error.details() if callable(getattr(error, "details", None)) else None
-    return code or grpc.StatusCode.UNKNOWN, " ".join(str(said or "no message").split())[:MAX_SAID_CHARS]
+    message = error.details() if callable(getattr(error, "details", None)) else None
+    return code or grpc.StatusCode.UNKNOWN, " ".join(str(message or "no message").split())[:MAX_MESSAGE_CHARS]
 
 
 def _cancel(result: PipelineResult) -> str:
@@ -130,8 +130,8 @@ def _cancel(result: PipelineResult) -> str:
     try:
         result.cancel()
     except (Exception, KeyboardInterrupt) as error:  # of any kind: the user must learn that the job may go on
-        said = " ".join(str(error).split())[:MAX_SAID_CHARS] or type(error).__name__
-        return f"{job} could not be cancelled and may go on: {said}"
+        message = " ".join(str(error).split())[:MAX_MESSAGE_CHARS] or type(error).__name__
+        return f"{job} could not be cancelled and may go on: {message}"
     return f"{job} was cancelled"
 
 

@@ -16,7 +16,7 @@ from groundtrace.pipelines.running.execute.progress import show_progress
 from groundtrace.pipelines.running.execute.runner import choose_runner
 from groundtrace.pipelines.running.plan.forecast import calls_to_expect
 from groundtrace.pipelines.running.plan.plan import Plan
-from groundtrace.pipelines.running.plan.wiring import Wired
+from groundtrace.pipelines.running.plan.wiring import WiredPipeline
 from groundtrace.pipelines.shipping.ship import shipped
 from groundtrace.schemas.revision import code_revision
 from groundtrace.stages.plumbing.metrics import clear_board
@@ -59,7 +59,7 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
     return pipeline
 
 
-def row_context(plan: Plan, wired: Wired) -> RowContext:
+def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
     """The data that all rows of the run share."""
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(

@@ -56,16 +56,18 @@ class Job:
 
     def take_over(self, staging: Path) -> dict[str, FileEntry]:
         """Move the shards and artifacts to their final names in ``staging``; returns their entries in ``run.json``."""
-        told: dict[str, FileEntry] = {}
+        entries: dict[str, FileEntry] = {}
         for entry in self.shards:
             (staging / entry.set).mkdir(exist_ok=True)
             (self.folder / entry.set / entry.file).rename(staging / entry.set / entry.name)
-            told[f"{entry.set}/{entry.name}"] = FileEntry(entry.size_bytes, entry.sha256, entry.rows, entry.ids_sha256)
+            entries[f"{entry.set}/{entry.name}"] = FileEntry(
+                entry.size_bytes, entry.sha256, entry.rows, entry.ids_sha256
+            )
         for name, text in self.artifacts.items():
             data = text.encode()
             (staging / name).write_bytes(data)
-            told[name] = FileEntry.of(data)
-        return dict(sorted(told.items()))
+            entries[name] = FileEntry.of(data)
+        return dict(sorted(entries.items()))
 
 
 @dataclass(frozen=True)

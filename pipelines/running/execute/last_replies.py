@@ -17,31 +17,31 @@ SILENT_S = 1.0
 """Workers without in-flight requests end sooner, and the user gets no message."""
 CLOSE_S = 2.0
 STOP_FILE = "stop"
-LOOK_EVERY_S = 0.1
+CHECK_EVERY_S = 0.1
 
 
 def await_last_replies(models: ModelsSettings) -> None:
     """Send no more requests from this process, and wait for its in-flight replies."""
     if runtime().drain(models, 0.0):
-        _tell()
+        _report_wait()
         runtime().drain(models, LAST_REPLIES_S)
 
 
 def await_workers(folder: Path) -> None:
     """As :func:`await_last_replies`, for the worker processes that have a :class:`LastReplies` in the folder."""
     (folder / STOP_FILE).touch()
-    began_s, is_told = time.monotonic(), False
+    began_s, is_reported = time.monotonic(), False
     while any(_is_alive(path) for path in folder.glob("[0-9]*")):
         waited_s = time.monotonic() - began_s
         if waited_s > LAST_REPLIES_S + CLOSE_S:
             return
-        if waited_s > SILENT_S and not is_told:
-            is_told = True
-            _tell()
-        time.sleep(LOOK_EVERY_S)
+        if waited_s > SILENT_S and not is_reported:
+            is_reported = True
+            _report_wait()
+        time.sleep(CHECK_EVERY_S)
 
 
-def _tell() -> None:
+def _report_wait() -> None:
     with contextlib.suppress(OSError):  # the terminal may be closed, which also stops a run
         say(
             f"beam: stopping; waiting up to {LAST_REPLIES_S:.0f} s for in-flight requests (Ctrl-C ends at once)",
@@ -67,7 +67,7 @@ class LastReplies:
         with contextlib.suppress(FileNotFoundError):  # the command has ended already
             self._mine.touch()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Begin to wait for the last replies if the run is stopped."""
         if self._ending is None and self._stop.exists():
             self._ending = threading.Thread(target=self._end, name="last replies", daemon=True)

@@ -24,7 +24,7 @@ from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.execute.last_replies import LastReplies, await_workers
 
-LOOK_EVERY_S = 0.5
+CHECK_EVERY_S = 0.5
 _THREAD = "run_worker"
 """Beam's name for the threads that wait for a worker process; such a thread raises if its process failed."""
 
@@ -53,13 +53,13 @@ class WorkersRunner(FnApiRunner):
         """Beam's method, which raises RunPaused if a worker is killed."""
         if threading.current_thread() is not threading.main_thread():  # which alone handles signals
             return super().run_pipeline(*arguments, **more)
-        said_before, threading.excepthook = threading.excepthook, self._tell
+        hook_before, threading.excepthook = threading.excepthook, self._on_thread_error
         handled_before = signal.signal(signal.SIGUSR1, self._stop)
         try:
             return super().run_pipeline(*arguments, **more)
         finally:
             signal.signal(signal.SIGUSR1, handled_before)
-            threading.excepthook = said_before
+            threading.excepthook = hook_before
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
@@ -80,7 +80,7 @@ class WorkersRunner(FnApiRunner):
             finally:
                 self._is_at_work = False
 
-    def _tell(self, failed: threading.ExceptHookArgs) -> None:
+    def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
         if not Path(self._wanted.name).is_dir():
             return  # the workers were told to end, so Beam's threads lose their connections
         if failed.thread is None or failed.thread.name != _THREAD:
@@ -114,10 +114,10 @@ def end_with(parent: int, wanted: str) -> None:
     """
     last = LastReplies(Path(wanted))
 
-    def look() -> None:
+    def check() -> None:
         while os.getppid() == parent and Path(wanted).is_dir():
-            last.look()
-            time.sleep(LOOK_EVERY_S)
+            last.check()
+            time.sleep(CHECK_EVERY_S)
         os._exit(1)
 
-    threading.Thread(target=look, name="end_with", daemon=True).start()
+    threading.Thread(target=check, name="end_with", daemon=True).start()

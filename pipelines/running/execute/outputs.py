@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from groundtrace.pipelines.running.plan.wiring import Wired
+from groundtrace.pipelines.running.plan.wiring import WiredPipeline
 from groundtrace.schemas.arrow import rejected_schema, rl_schema, sft_schema
 from groundtrace.schemas.records import Draft, Rejected
 from groundtrace.stages.plumbing.ends import READ_SCHEMA, SideCalls, end_data
@@ -34,7 +34,7 @@ RECORDS_AT_ONCE = 50_000
 
 
 def write_ends(
-    wired: Wired,
+    wired: WiredPipeline,
     shared: RowContext,
     job: str,
     roots: MediaRoots,

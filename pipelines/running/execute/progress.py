@@ -25,7 +25,7 @@ from groundtrace.stages.plumbing.stage_list import StageList
 
 REDRAW_S = 0.5
 LINE_EVERY_S = 5.0
-LOOK_EVERY_S = 0.5
+CHECK_EVERY_S = 0.5
 RATE_OVER_S = 60.0
 MIN_RATE_OVER_S = 5.0
 """The longest and the shortest time over which the rate of calls is measured, from which the time left is estimated."""
@@ -102,7 +102,7 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
     """Print changed figures every few seconds, and at once when the run begins to wait or continues."""
     shown, waited, next_s = "", False, time.monotonic() + LINE_EVERY_S
     while True:
-        ended = stop.wait(LOOK_EVERY_S)
+        ended = stop.wait(CHECK_EVERY_S)
         waits = view.waits()
         if not ended and time.monotonic() < next_s and bool(waits) == waited:
             continue

@@ -29,8 +29,8 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
         return FnApiRunner()
     direct.direct_running_mode = "in_memory"  # otherwise Beam would use its own worker command
     given = JobServiceHandle.encode_pipeline_options(options.get_all_options())
-    told = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
-    return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(told))
+    info = beam_provision_api_pb2.ProvisionInfo(pipeline_options=given)
+    return WorkersRunner(sys.executable, _worker_code(recipe_file), provision_info=ExtendedProvisionInfo(info))
 
 
 def _worker_code(recipe_file: Path | None) -> str:

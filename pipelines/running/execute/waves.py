@@ -10,7 +10,7 @@ MIN_GROWTH, MAX_GROWTH = 1.5, 8.0
 _HASH_BITS = 64
 
 
-def first_share(target: int, questions: int | None) -> float:
+def first_wave_share(target: int, questions: int | None) -> float:
     """The share of the questions that the first wave draws; 0 (only count them) when their number is not known."""
     if questions is None:
         return 0.0
@@ -18,14 +18,14 @@ def first_share(target: int, questions: int | None) -> float:
     return min(1.0, wanted / questions) if questions else 1.0
 
 
-def next_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
+def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
     """The share that the next wave draws, when ``drawn`` of the ``questions`` gave ``accepted`` rows, too few.
 
     The yield seen is extrapolated with two standard deviations to spare, so that a further wave is seldom needed. A
     wave is at least 1.5 times and at most 8 times as large as the one before.
     """
     if share <= 0:
-        return first_share(target, questions)
+        return first_wave_share(target, questions)
     wanted = (target + 2 * target**0.5) * (drawn + 1) / (accepted + 1)
     grown = wanted / questions if questions else 1.0
     return min(1.0, max(grown, MIN_GROWTH * share), MAX_GROWTH * share)

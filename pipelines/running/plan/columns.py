@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from groundtrace.stages.sources.base import OPTIONAL_FIELDS, RowSettings
-from groundtrace.stages.sources.shapes.base import Rows
+from groundtrace.stages.sources.shapes.base import OneRecordPerRow
 from groundtrace.stages.sources.shapes.registry import SHAPES
 
 _NAMES = {
@@ -43,7 +43,7 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
     ``are_rows``: the input's rows need no id, and their media are found under other names too.
     """
-    are_rows = are_rows or rows.shape != Rows.name or rows.number_ids or rows.file_ids
+    are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
     shaped = SHAPES.named(rows.shape).gives
     given = shaped | {field for field in _NAMES if rows.columns.get(field, field) in columns or field in rows.constants}

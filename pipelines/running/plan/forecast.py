@@ -201,13 +201,13 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
     """
     most, found = None, list[tuple[Usage, float]]()
     for stage in stages:
-        told = summary.stages.get(stage.name)
-        if most is not None and told is not None and told.read and not stage.is_sample:
-            growth = _growth(told.read, records, most)
+        figures = summary.stages.get(stage.name)
+        if most is not None and figures is not None and figures.read and not stage.is_sample:
+            growth = _growth(figures.read, records, most)
             found += [
                 (role.stages[stage.name], growth) for role in summary.ledger.values() if stage.name in role.stages
             ]
-        bound = None if told is None else max_kept(stage, settings)
+        bound = None if figures is None else max_kept(stage, settings)
         most = most if bound is None else bound
     return found
 

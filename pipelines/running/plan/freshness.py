@@ -46,8 +46,8 @@ def is_unfinished_fresh(root: Path) -> bool:
     """Whether the last run with ``--fresh`` has not finished, or was ended by its budget."""
     since = fresh_since(root)
     try:
-        told = json.loads((root / "run.json").read_text("utf-8"))
-        finished, budget = told.get("fresh_since") == since, told.get("budget") or {}
+        summary = json.loads((root / "run.json").read_text("utf-8"))
+        finished, budget = summary.get("fresh_since") == since, summary.get("budget") or {}
         return bool(since) and not (finished and not budget.get("used_up"))
     except (OSError, ValueError, AttributeError):  # no finished run, or none that can be read
         return bool(since)

@@ -15,7 +15,7 @@ from groundtrace.stages.sources import registry
 from groundtrace.stages.sources.base import Input, InputError, NothingHere, RowSettings, Source
 from groundtrace.stages.sources.hf_datasets import DataSets
 from groundtrace.stages.sources.rows import media_column
-from groundtrace.stages.sources.shapes.base import FIRST_ROWS, Row, Rows, Shape
+from groundtrace.stages.sources.shapes.base import FIRST_ROWS, OneRecordPerRow, Row, Shape
 from groundtrace.stages.sources.shapes.registry import SHAPES, shape_of
 from groundtrace.storage.places import (
     STANDARD,
@@ -54,8 +54,8 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
     _check_columns(rows, found)
     found = replace(found, sources=tuple(replace(each, storage=storage) for each in found.sources))
     if SHAPES.named(rows.shape).is_expanding:  # a data set declares its number of rows, each perhaps several records
-        told = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
-        found = replace(found, sources=tuple(told))
+        sources = (replace(each, records=None) if each.kind == DataSets.name else each for each in found.sources)
+        found = replace(found, sources=tuple(sources))
     return _with_files(found, rows, storage)
 
 
@@ -94,8 +94,8 @@ def check_fields(found: Input, rows: RowSettings) -> None:
     missing = missing_fields(found.columns, rows, are_rows)
     if missing:
         names = ", ".join(sorted(found.columns))
-        shape = seen_shape(found) if rows.shape == Rows.name else SHAPES[Rows.name]
-        seen = f"it looks like {shape.title}" if shape.name != Rows.name else f"its columns are {names}"
+        shape = seen_shape(found) if rows.shape == OneRecordPerRow.name else SHAPES[OneRecordPerRow.name]
+        seen = f"it looks like {shape.title}" if shape.name != OneRecordPerRow.name else f"its columns are {names}"
         raise InputError(
             f"{found.name} has no column for {', '.join(missing)} ({seen}): "
             f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name them"

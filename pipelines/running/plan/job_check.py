@@ -97,8 +97,8 @@ def _check_endpoint(endpoint: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
-        said = error.strerror or str(error)
-        raise OptionError(f"no job server at {endpoint} ({said}): start it, see docs/engines.md") from error
+        reason = error.strerror or str(error)
+        raise OptionError(f"no job server at {endpoint} ({reason}): start it, see docs/engines.md") from error
     with grpc.insecure_channel(endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=ANSWER_S)

@@ -105,11 +105,11 @@ def adopt_file(path: str) -> ModuleType:
             return importlib.import_module(file.stem)
     except (Exception, SystemExit) as error:  # anything that the user's code raises; sys.exit(0) is not a finished run
         sys.modules.pop(file.stem, None)
-        said = (
+        message = (
             str(error)
             if isinstance(error, SyntaxError | ImportError | UserError)
             else f"{type(error).__name__}: {error}"
         )
         if isinstance(error, ModuleNotFoundError) and _is_ours(error.name or ""):
-            said += f"; Groundtrace's own is groundtrace.{error.name}"
-        raise PipelineError(f"{file} cannot be imported: {' '.join(said.split())}{_line_of(file, error)}") from error
+            message += f"; Groundtrace's own is groundtrace.{error.name}"
+        raise PipelineError(f"{file} cannot be imported: {' '.join(message.split())}{_line_of(file, error)}") from error

@@ -150,9 +150,9 @@ class LocalRun:
 
     def _outputs(self) -> list[str]:
         """The names of the outputs in the folder, ``run.json`` last; it names the artifacts."""
-        told = self.root / "run.json"
+        file = self.root / "run.json"
         try:
-            summary = json.loads((told if told.exists() else self.staging / _REPLACED / told.name).read_text("utf-8"))
+            summary = json.loads((file if file.exists() else self.staging / _REPLACED / file.name).read_text("utf-8"))
             artifacts = [str(name) for name in summary.get("artifacts", _FORMER_ARTIFACTS)]
         except (OSError, ValueError, AttributeError):
             artifacts = _FORMER_ARTIFACTS

@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError, load_recip
 from groundtrace.pipelines.running.plan.local_run import LocalRun
 from groundtrace.pipelines.running.plan.options import is_local, pipeline_options
 from groundtrace.pipelines.running.plan.places import cache_path, named_folder
-from groundtrace.pipelines.running.plan.wiring import Wired, stages_of, wire
+from groundtrace.pipelines.running.plan.wiring import WiredPipeline, stages_of, wire
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -104,7 +104,7 @@ class Plan:
         """The models with these roles only."""
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
-    def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> Wired:
+    def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
         """Wires the recipe's DAG on a pipeline, for a run with that context; by default on one that nothing runs.
 
         Raises what :func:`groundtrace.pipelines.running.plan.wiring.wire` raises, and

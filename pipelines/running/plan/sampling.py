@@ -26,7 +26,7 @@ MAX_RECORDS = 5000
 """Only the first so many records of a larger input are read."""
 MIN_RECORDS = 50
 """At least so many records are read, however long it takes."""
-MAX_LOOK_S = 60.0
+MAX_READ_S = 60.0
 """After this time no further record is read: the media may be large or remote."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
 """Reasons whose details each name a file; all such files count as one problem."""
@@ -43,7 +43,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Sample:
+class RecordSample:
     """The sampled records: how many were read, the questions that they give, and why the others give none."""
 
     read: int
@@ -53,8 +53,8 @@ class Sample:
 
 def sample_records(
     sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
-) -> Sample:
-    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_LOOK_S`, but at least :data:`MIN_RECORDS`.
+) -> RecordSample:
+    """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_READ_S`, but at least :data:`MIN_RECORDS`.
 
     Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. Raises the errors of reading
     the input.
@@ -65,7 +65,7 @@ def sample_records(
         drafts: dict[str, Draft] = {}
         numbers: dict[tuple[str, str], list[int]] = {}
         first_of: dict[str, str] = {}
-        read, end_s = 0, time.monotonic() + MAX_LOOK_S
+        read, end_s = 0, time.monotonic() + MAX_READ_S
         for raw in itertools.islice(found, MAX_RECORDS):
             if read >= MIN_RECORDS and time.monotonic() > end_s:
                 break
@@ -81,7 +81,7 @@ def sample_records(
                 numbers.setdefault((DUPLICATE_ID, f"id: {excerpt(draft.id)} is repeated"), []).append(raw.number)
             drafts.setdefault(draft.id, draft)
     problems = (Problem(*why, len(found), found[0]) for why, found in numbers.items())
-    return Sample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
+    return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 
 def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None) -> Draft:

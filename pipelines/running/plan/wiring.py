@@ -25,7 +25,7 @@ from groundtrace.stages.plumbing.stage_list import StageList, list_stages
 
 
 @dataclass(frozen=True)
-class Wired:
+class WiredPipeline:
     """A DAG on a pipeline.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wired:
     added: Mapping[str, tuple[Column[Any], ...]]
 
 
-def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> Wired:
+def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
     """Wires the recipe's DAG on a pipeline.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if records would get lost or a stage is
@@ -55,7 +55,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     ends = recipe.build(pipeline, context, settings)
     if not isinstance(ends, Ends):
         raise PipelineError(f"the recipe {recipe.name}: build returned {type(ends).__name__} instead of Ends")
-    seen = _Seen()
+    seen = _StageVisitor()
     pipeline.visit(seen)
     outer = [node for node in seen.stages if _outermost(node) is node]
     stages = _listed(recipe, (node.transform for node in outer), context.models)
@@ -71,7 +71,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
             f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads (see "
             "IngestRecords)"
         )
-    return Wired(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
+    return WiredPipeline(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
@@ -146,7 +146,7 @@ class _Outputs(dict[Any, PCollection]):
         return self[name]
 
 
-class _Seen(PipelineVisitor):
+class _StageVisitor(PipelineVisitor):
     """Collects the nodes of a pipeline that are stages, those that do a stage's work, and the inputs of all nodes."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ def _outermost(node: Any) -> Any:
     return found
 
 
-def _check_listed(recipe: Recipe, seen: _Seen) -> None:
+def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
     """Refuse work of a stage that is missing from the list: funnel, card and validation would not know of it."""
     for stage, node in seen.working:
         outer = _outermost(node)

@@ -115,7 +115,7 @@ def _below(path: Place, root: Place) -> str:
     return str(path)[len(str(root)) :].replace(os.sep, "/").strip("/")
 
 
-class Rows(Shape):
+class OneRecordPerRow(Shape):
     """One record a row, with its fields in columns."""
 
     name, title = "rows", "one record a row"
@@ -129,4 +129,4 @@ class Rows(Shape):
         yield row
 
 
-ROWS = Rows()
+ROWS = OneRecordPerRow()

@@ -39,7 +39,7 @@ class Annotation:
 
 
 @dataclass
-class Instances:
+class CocoFile:
     """A COCO file without its segmentations."""
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _first_file_name(path: Place) -> Any:
         return None  # the fault is reported when the file is read
 
 
-def _read(row: Row, held: Instances) -> Iterable[Row]:
+def _read(row: Row, held: CocoFile) -> Iterable[Row]:
     image_id = _number(row.get("image_id"))
     if image_id not in held.images:
         raise BadRow(f"image_id: {excerpt(row.get('image_id'))} is no image of the COCO file")
@@ -112,7 +112,7 @@ def _read(row: Row, held: Instances) -> Iterable[Row]:
     return [{**row, "media": [name], "boxes": boxes or None}]
 
 
-def _chosen(row: Row, held: Instances, image_id: int) -> list[Annotation]:
+def _chosen(row: Row, held: CocoFile, image_id: int) -> list[Annotation]:
     found = held.by_image.get(image_id, [])
     if (wanted := _listed(row.get("annotation_ids"))) is not None:
         by_id = {each.id: each for each in found}
@@ -134,8 +134,8 @@ def _box(each: Annotation, names: Mapping[int, str], width: float, height: float
     if each.category not in names:
         raise BadRow(f"boxes: annotation {each.id} has the category {each.category}, which the COCO file has not")
     if w > 0 and h > 0 and (x + w > width * (1 + SLACK) or y + h > height * (1 + SLACK)):
-        said = f"[{x:g}, {y:g}, {w:g}, {h:g}] leaves the {width:g}x{height:g} image"
-        raise BadRow(f"boxes: annotation {each.id}: {said}: COCO writes x, y, width, height")
+        problem = f"[{x:g}, {y:g}, {w:g}, {h:g}] leaves the {width:g}x{height:g} image"
+        raise BadRow(f"boxes: annotation {each.id}: {problem}: COCO writes x, y, width, height")
     return {"label": names[each.category], "bbox": [x, y, x + w, y + h]}
 
 
@@ -163,9 +163,9 @@ def _stamp(path: Place) -> tuple[float, int]:
 
 
 @lru_cache(maxsize=1)
-def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
+def _instances(path: Place, stamp: tuple[float, int]) -> CocoFile:
     """The file's boxes. Raises UserError if it is not a COCO file."""
-    held = Instances()
+    held = CocoFile()
     remedy = "set input.coco_instances to the path of a COCO file, from the questions' folder"
     try:
         with path.open(encoding="utf-8-sig") as text:
@@ -185,7 +185,7 @@ def _instances(path: Place, stamp: tuple[float, int]) -> Instances:
     return held
 
 
-def _hold(held: Instances, array: str, entry: Mapping[str, Any]) -> None:
+def _hold(held: CocoFile, array: str, entry: Mapping[str, Any]) -> None:
     if array == "images":
         name = entry["file_name"]
         if not isinstance(name, str):

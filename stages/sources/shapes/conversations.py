@@ -104,12 +104,12 @@ def placed(text: str, shown_before: int, media_count: int) -> str:
 def _turn(number: int, value: Any) -> Turn:
     if not isinstance(value, Mapping):
         raise BadRow(f"conversations: turn {number} is no object with from and value: {excerpt(value)}")
-    said_by = value.get("from") if value.get("from") is not None else value.get("role")
+    speaker = value.get("from") if value.get("from") is not None else value.get("role")
     content = value.get("value") if value.get("value") is not None else value.get("content")
-    role = _ROLES.get(said_by.casefold()) if isinstance(said_by, str) else None
+    role = _ROLES.get(speaker.casefold()) if isinstance(speaker, str) else None
     if role is None:
         known = ", ".join(_ROLES)
-        raise BadRow(f"conversations: turn {number} is said by {excerpt(said_by)}, which is none of {known}")
+        raise BadRow(f"conversations: turn {number} is said by {excerpt(speaker)}, which is none of {known}")
     if isinstance(content, str):
         return Turn(role, content)
     if not isinstance(content, list):

@@ -1,6 +1,6 @@
 import pytest
 
-from groundtrace.embedded.sight.answer import Reading, answer, relevant_labels
+from groundtrace.embedded.sight.answer import SightAnswer, answer, relevant_labels
 from groundtrace.embedded.sight.by_colour import find_shapes
 from groundtrace.embedded.sight.language import read_question
 from groundtrace.embedded.sight.layout import find_panels
@@ -84,7 +84,7 @@ def test_above_without_contact_is_left_open(canvas):
     drawn = canvas(bars=True).tower(40, ["yellow", "black", "blue"])
     assert look(drawn, "There is a blue block above a yellow block") is None
     reading = look(drawn, "There is a blue block on a yellow block")
-    assert isinstance(reading, Reading) and reading.answer == "no"
+    assert isinstance(reading, SightAnswer) and reading.answer == "no"
 
 
 def test_two_towers_of_the_height_meant_are_left_open(canvas):

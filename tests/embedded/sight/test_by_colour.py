@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.embedded.sight.by_colour import find_shapes
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 
 
 def labels(image):
@@ -103,8 +103,8 @@ def test_a_large_picture_is_read_in_its_own_pixels(canvas):
 
 
 def test_scaling_a_shape_scales_box_point_and_area():
-    shape = Shape("red", "square", (2.0, 4.0, 6.0, 8.0), (4.0, 6.0), 16.0).scaled(0.5)
-    assert shape == Shape("red", "square", (1.0, 2.0, 3.0, 4.0), (2.0, 3.0), 4.0)
+    shape = FoundShape("red", "square", (2.0, 4.0, 6.0, 8.0), (4.0, 6.0), 16.0).scaled(0.5)
+    assert shape == FoundShape("red", "square", (1.0, 2.0, 3.0, 4.0), (2.0, 3.0), 4.0)
 
 
 @settings(max_examples=40)

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from groundtrace.embedded.sight.claims import MAX_CLAIMS, read_claims, read_nouns
 from groundtrace.embedded.sight.query import Amount
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 
 WALLS = ((0.0, 0.0, 400.0, 100.0),)
 SEEN = [
-    Shape("yellow", "square", (0, 20, 30, 50), (15, 35), 900),
-    Shape("yellow", "square", (200, 50, 230, 80), (215, 65), 900),
-    Shape("blue", "circle", (320, 10, 350, 40), (335, 25), 700),
+    FoundShape("yellow", "square", (0, 20, 30, 50), (15, 35), 900),
+    FoundShape("yellow", "square", (200, 50, 230, 80), (215, 65), 900),
+    FoundShape("blue", "circle", (320, 10, 350, 40), (335, 25), 700),
 ]
 
 

@@ -3,11 +3,11 @@ import pytest
 
 from groundtrace.embedded.sight.layout import as_tower, find_panels, find_towers, touches
 from groundtrace.embedded.sight.query import Touch
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 
 
 def block(x, y, colour="blue", side=20):
-    return Shape(colour, "square", (x, y, x + side, y + side), (x + side / 2, y + side / 2), side * side)
+    return FoundShape(colour, "square", (x, y, x + side, y + side), (x + side / 2, y + side / 2), side * side)
 
 
 def test_panels_lie_between_the_bars(canvas):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.grading.answers.choices import Named, named_options, normalise_text
+from groundtrace.grading.answers.choices import NamedOptions, named_options, normalise_text
 
 ANIMALS = ("cat", "dog", "a horse")
 
@@ -75,7 +75,7 @@ def test_named_options(predicted: str, choices: tuple[str, ...], indices: set[in
 
 
 def test_a_mention_is_marked() -> None:
-    assert named_options("surely not the dog", ANIMALS) == Named(frozenset({1}), is_mention=True)
+    assert named_options("surely not the dog", ANIMALS) == NamedOptions(frozenset({1}), is_mention=True)
 
 
 @given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=10), min_size=1, max_size=6))

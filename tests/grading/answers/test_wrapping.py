@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.grading.answers.wrapping import bare, unled, unwrapped, without_markup
+from groundtrace.grading.answers.wrapping import bare_answer, without_answer_phrase, without_markup, without_wrapping
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from groundtrace.grading.answers.wrapping import bare, unled, unwrapped, without
     ],
 )
 def test_what_encloses_all_of_it(text: str, inner: str) -> None:
-    assert unwrapped(text) == inner
+    assert without_wrapping(text) == inner
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_encloses_all_of_it(text: str, inner: str) -> None:
     ],
 )
 def test_leading_phrases(text: str, rest: str) -> None:
-    assert unled(text) == rest
+    assert without_answer_phrase(text) == rest
 
 
 def test_markup_within_a_text() -> None:
@@ -63,6 +63,6 @@ def test_markup_within_a_text() -> None:
 
 @given(st.text(max_size=60) | st.text("$\\{}text*`\"'.。B答案是 ", max_size=40))
 def test_any_text_keeps_something(text: str) -> None:
-    for form in (bare, unled, unwrapped, without_markup):
+    for form in (bare_answer, without_answer_phrase, without_wrapping, without_markup):
         assert isinstance(form(text), str)
-    assert unwrapped(text).strip() or not text.strip()
+    assert without_wrapping(text).strip() or not text.strip()

@@ -126,7 +126,7 @@ def test_conclusions_come_in_order_with_their_places() -> None:
 @example("0\r", COUNT)
 def test_any_text_is_read(reasoning: str, question: Question) -> None:
     for each in conclusions(reasoning, question):
-        assert reasoning[each.start : each.end] == each.said
+        assert reasoning[each.start : each.end] == each.text
 
 
 WHOLE = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.cache.log import (
     CacheEntry,
-    Logged,
+    LogEntry,
     LogWriter,
     decode_body,
     decode_line,
@@ -24,15 +24,15 @@ from groundtrace.inference.request import Completion
 FOLDER = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
-def logged(n: int, text: str = "text") -> Logged:
-    return Logged(CacheEntry(f"key {n}", "policy", "p.v1", "m", 100, Completion(text, "why"), n, 2 * n), 1000.5 + n)
+def logged(n: int, text: str = "text") -> LogEntry:
+    return LogEntry(CacheEntry(f"key {n}", "policy", "p.v1", "m", 100, Completion(text, "why"), n, 2 * n), 1000.5 + n)
 
 
-def line(each: Logged) -> bytes:
+def line(each: LogEntry) -> bytes:
     return encode_line(each, encode_body(each.entry.completion))
 
 
-def read(path: Path, start_bytes: int = 0, batch_lines: int = 1000) -> tuple[list[Logged], int, int]:
+def read(path: Path, start_bytes: int = 0, batch_lines: int = 1000) -> tuple[list[LogEntry], int, int]:
     entries, damaged, end_bytes = [], 0, start_bytes
     for batch in read_log(path, start_bytes, batch_lines):
         entries += batch.entries
@@ -44,9 +44,9 @@ def read(path: Path, start_bytes: int = 0, batch_lines: int = 1000) -> tuple[lis
 @given(st.text(st.characters(exclude_categories=())), st.lists(st.floats(-1e9, 0)))
 def test_a_line_gives_back_its_entry(text: str, logprobs: list[float]) -> None:
     entry = CacheEntry("k", "r", "p", "m", 7, Completion(text, text, "length", tuple(logprobs)), 3, 4)
-    whole = line(Logged(entry, 12.25))
+    whole = line(LogEntry(entry, 12.25))
     assert whole.count(b"\n") == 1
-    assert decode_line(whole) == Logged(entry, 12.25)
+    assert decode_line(whole) == LogEntry(entry, 12.25)
 
 
 def test_logprobs_stand_only_where_there_are_some() -> None:
@@ -75,7 +75,7 @@ def test_who_answered_is_kept_where_it_is_another() -> None:
 )
 def test_an_entry_that_cannot_be_kept_is_refused(entry: CacheEntry) -> None:
     with pytest.raises(ValueError, match=r"not a text|surrogates|not a count|Out of range"):
-        line(Logged(entry, 1.0))
+        line(LogEntry(entry, 1.0))
 
 
 def sealed(data: bytes) -> bytes:
@@ -181,7 +181,7 @@ def test_a_log_written_as_a_whole_appears_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     assert write_log(path, iter([logged(1), logged(2)])) == path.stat().st_size
     assert read(path)[0] == [logged(1), logged(2)]
-    bad = Logged(CacheEntry("k", "r", "p", "m", -1, Completion("")), 1.0)
+    bad = LogEntry(CacheEntry("k", "r", "p", "m", -1, Completion("")), 1.0)
     with pytest.raises(ValueError, match="max_tokens"):
         write_log(path, iter([bad]))
     assert read(path)[0] == [logged(1), logged(2)]

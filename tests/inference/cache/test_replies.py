@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 
-from groundtrace.inference.cache.replies import CacheEntry, CacheInUse, Kept, ReplyCache
+from groundtrace.inference.cache.replies import CachedReply, CacheEntry, CacheInUse, ReplyCache
 from groundtrace.inference.request import Completion
 
 from ..cached_replies import OLD, entry, found
@@ -163,7 +163,7 @@ def test_more_keys_than_one_query_takes(opened: Opened) -> None:
 def test_tokens_and_logprobs_are_kept(opened: Opened) -> None:
     scored = Completion("three", "", "stop", (-0.25, -1.5))
     opened().put([CacheEntry("a", "judge", "p.v1", "m", 9, scored, 30, 4)])
-    assert opened().get(["a"]) == {"a": Kept(scored, 9, 30, 4)}
+    assert opened().get(["a"]) == {"a": CachedReply(scored, 9, 30, 4)}
 
 
 def old_database(path: Path, replies: int) -> None:
@@ -180,7 +180,7 @@ def old_database(path: Path, replies: int) -> None:
 @pytest.mark.parametrize("replies", [0, 700])
 def test_a_database_of_before_is_brought_up_to_date(opened: Opened, path: Path, replies: int) -> None:
     old_database(path, replies)
-    expected = {f"key {n}": Kept(Completion(f"old {n}", "\ud83d"), 9) for n in range(replies)}
+    expected = {f"key {n}": CachedReply(Completion(f"old {n}", "\ud83d"), 9) for n in range(replies)}
     cache = opened()
     assert cache.get(expected) == expected
     cache.put([entry("new")])

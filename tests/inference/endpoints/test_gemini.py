@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from groundtrace.grading.messages import MediaPart, TextPart
-from groundtrace.inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, reply_of
+from groundtrace.inference.endpoints.gemini import MAX_CANDIDATES, MAX_REQUEST_BYTES, GeminiEndpoint, gemini_reply
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.request import Completion, Continuation, Reply, Request, Sampling
@@ -294,5 +294,5 @@ def test_a_repeated_call_sends_nothing(server, models_settings, text_prompt) -> 
 @pytest.mark.parametrize(("asked", "named"), [("tiny", ""), ("models/tiny", ""), ("tiny-latest", "tiny")])
 def test_another_model_than_the_one_asked_for_is_noted(asked: str, named: str) -> None:
     candidate = {"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}
-    reply = reply_of({"candidates": [candidate], "modelVersion": "tiny"}, 1, "", asked)
+    reply = gemini_reply({"candidates": [candidate], "modelVersion": "tiny"}, 1, "", asked)
     assert reply.completions == (Completion("a", answered_by=named),)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.inference.endpoints.openai_reply import reply_of
+from groundtrace.inference.endpoints.openai_reply import openai_reply
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Completion, Reply
 from groundtrace.schemas.usage import Usage
@@ -37,7 +37,7 @@ def texts(reply: Reply) -> list[str]:
 
 def failing(given: Any, n: int = 1) -> CallError:
     with pytest.raises(CallError) as caught:
-        reply_of(given, n, KEY)
+        openai_reply(given, n, KEY)
     return caught.value
 
 
@@ -60,7 +60,7 @@ def failing(given: Any, n: int = 1) -> CallError:
     ],
 )
 def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected: list[str], wasted: int) -> None:
-    reply = reply_of(answer(*choices), n, KEY)
+    reply = openai_reply(answer(*choices), n, KEY)
     assert (texts(reply), reply.usage.tokens_wasted) == (expected, wasted)
     assert (reply.usage.requests, reply.usage.tokens_in, reply.usage.tokens_out) == (1, 100, 60)
 
@@ -98,7 +98,7 @@ def test_every_count_of_the_usage() -> None:
         "prompt_tokens_details": {"cached_tokens": 80},
         "completion_tokens_details": {"reasoning_tokens": 40},
     }
-    reply = reply_of(answer(choice(), **details), 1, KEY)
+    reply = openai_reply(answer(choice(), **details), 1, KEY)
     assert reply.usage == Usage(requests=1, tokens_in=100, tokens_cached=80, tokens_out=60, tokens_reasoning=40)
 
 
@@ -109,14 +109,14 @@ def test_what_is_no_count_is_none(count: Any) -> None:
         "prompt_tokens_details": {"cached_tokens": count},
         "completion_tokens_details": {"reasoning_tokens": count},
     }
-    reply = reply_of(answer(choice(), tokens_in=count, tokens_out=count, **usage), 1, KEY)
+    reply = openai_reply(answer(choice(), tokens_in=count, tokens_out=count, **usage), 1, KEY)
     assert reply.usage == Usage(requests=1)
 
 
 @pytest.mark.parametrize("cached", [101, 10**9])
 def test_no_more_input_tokens_are_cached_than_there_are(cached: int) -> None:
     """Else a request would cost less than nothing."""
-    reply = reply_of(answer(choice(), prompt_tokens_details={"cached_tokens": cached}), 1, KEY)
+    reply = openai_reply(answer(choice(), prompt_tokens_details={"cached_tokens": cached}), 1, KEY)
     assert (reply.usage.tokens_in, reply.usage.tokens_cached) == (100, 100)
 
 
@@ -135,14 +135,14 @@ def test_no_more_input_tokens_are_cached_than_there_are(cached: int) -> None:
     ],
 )
 def test_another_model_than_the_one_asked_for_is_noted(named: Any, told: str) -> None:
-    reply = reply_of(answer(choice("a"), choice("b")) | {"model": named}, 2, KEY, "gpt-x")
+    reply = openai_reply(answer(choice("a"), choice("b")) | {"model": named}, 2, KEY, "gpt-x")
     assert [each.answered_by for each in reply.completions] == [told, told]
 
 
 def test_half_characters_are_spelt_out() -> None:
     """No row or file can hold a lone surrogate, wherever the server puts it."""
     message = {"content": "\ud83d here", "reasoning_content": "\ud83d there"}
-    reply = reply_of(answer({"message": message, "finish_reason": "\ud83d"}), 1, KEY)
+    reply = openai_reply(answer({"message": message, "finish_reason": "\ud83d"}), 1, KEY)
     assert reply.completions == (Completion("\\ud83d here", "\\ud83d there", "\\ud83d"),)
 
 
@@ -170,7 +170,7 @@ JSON = st.recursive(
 @given(JSON | st.builds(lambda choices, usage: {"choices": choices, "usage": usage}, st.lists(JSON), JSON))
 def test_json_of_any_form_is_a_reply_or_a_typed_failure(given: Any) -> None:
     try:
-        reply = reply_of(given, 2, KEY)
+        reply = openai_reply(given, 2, KEY)
     except CallError as error:
         reply = error.partial
         assert error.failure in {Failure.GARBLED, Failure.EMPTY, Failure.REFUSED}

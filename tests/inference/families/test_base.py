@@ -9,7 +9,7 @@ from groundtrace.grading.responses.pointing import NoPoints, RawPoint
 from groundtrace.inference.families.base import Family, after_thinking
 from groundtrace.inference.families.labels import MAX_LABEL_CHARS
 from groundtrace.inference.families.registry import FAMILIES
-from groundtrace.inference.grounding import BadReply, RawBox, Reading
+from groundtrace.inference.grounding import BadReply, ParsedPointing, RawBox
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import MediaRef
@@ -59,7 +59,7 @@ def test_our_own_form_is_asked_for_in_the_order_of_the_frame(frame: CoordinateFr
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_none_and_nonsense_are_told_apart(name: str) -> None:
-    assert FAMILIES.named(name).points("There are none.", "dog", IMAGE, 0) == Reading(())
+    assert FAMILIES.named(name).points("There are none.", "dog", IMAGE, 0) == ParsedPointing(())
     for read in (FAMILIES.named(name).points, FAMILIES.named(name).boxes):
         with pytest.raises(BadReply):
             read("I would rather not say.", "dog", IMAGE, 0)
@@ -77,7 +77,7 @@ def test_a_family_may_read_replies_in_its_own_way() -> None:
         Point("dog", 280.0, 140.0, 0),
         Point("dog", 560.0, 0.0, 0),
     )
-    assert own.points("", "dog", IMAGE, 0) == Reading(())
+    assert own.points("", "dog", IMAGE, 0) == ParsedPointing(())
     assert own.boxes("0 0 0.5 1", "dog", IMAGE, 0).found == (Box("dog", 0.0, 0.0, 280.0, 280.0, media_index=0),)
     with pytest.raises(BadReply, match="lies outside"):
         own.points("2 0", "dog", IMAGE, 0)
@@ -88,7 +88,7 @@ def test_prose_is_read_where_a_family_says_so() -> None:
     with pytest.raises(BadReply):
         own.points("The dog is at (12, 34).", "dog", IMAGE, 0)
     found = replace(own, reads_prose=True).points("The dog is at (12, 34).", "dog", IMAGE, 0)
-    assert found == Reading((Point("dog", 12.0, 34.0, 0),))
+    assert found == ParsedPointing((Point("dog", 12.0, 34.0, 0),))
 
 
 def test_a_family_that_cannot_point_gives_the_middles_of_its_boxes() -> None:

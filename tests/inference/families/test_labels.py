@@ -14,7 +14,7 @@ from groundtrace.inference.families.labels import (
     closeness,
     quoted,
 )
-from groundtrace.inference.grounding import BadReply, Reading
+from groundtrace.inference.grounding import BadReply, ParsedPointing
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def test_what_of_a_reply_is_of_the_label(said: list[str], kept: list[str], calle
 
 
 def test_a_wider_word_is_named() -> None:
-    assert about([Said("dog"), Said("cat")], "red dog") == Reading((Said("dog"),), "dog")
+    assert about([Said("dog"), Said("cat")], "red dog") == ParsedPointing((Said("dog"),), "dog")
 
 
 @pytest.mark.parametrize(

@@ -51,10 +51,10 @@ async def is_open(breaker: Breaker) -> bool:
 def test_a_look_finds_out(server: Server, opens: bool) -> None:
     async def main() -> None:
         breaker = Breaker(server.check)
-        await breaker.look(timeout_s=0.01)
+        await breaker.check(timeout_s=0.01)
         assert await is_open(breaker) is opens
         server.error, server.hangs = None, False
-        await breaker.look()
+        await breaker.check()
         assert not await is_open(breaker)
 
     asyncio.run(main())

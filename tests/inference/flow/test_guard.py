@@ -259,12 +259,12 @@ def test_a_server_that_asks_to_wait_at_the_start_is_waited_for(tmp_path: Path) -
             raise left.pop()
         return "serves m"
 
-    asyncio.run(guard_of(tmp_path, soon).look())
+    asyncio.run(guard_of(tmp_path, soon).check())
     assert not waiting(str(tmp_path))
 
     async def never() -> str:
         raise asks(0.3)
 
     with pytest.raises(RunStopped, match="no answer for 1 s: rate_limited") as stopped:
-        asyncio.run(guard_of(tmp_path, never, outage_timeout_s=1.0).look())
+        asyncio.run(guard_of(tmp_path, never, outage_timeout_s=1.0).check())
     assert stopped.value.resumable

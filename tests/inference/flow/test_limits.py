@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.inference.flow.limits import Gate
+from groundtrace.inference.flow.limits import ConcurrencyLimit
 
 
 async def settle() -> None:
@@ -18,7 +18,7 @@ async def settle() -> None:
 
 def test_no_more_inside_than_the_limit_and_everybody_in_order() -> None:
     async def main() -> None:
-        gate, inside, order = Gate(3), set(), []
+        gate, inside, order = ConcurrencyLimit(3), set(), []
         leave = asyncio.Event()
 
         async def visit(number: int) -> None:
@@ -41,7 +41,7 @@ def test_no_more_inside_than_the_limit_and_everybody_in_order() -> None:
     asyncio.run(main())
 
 
-async def queue_of(gate: Gate, ranks: Sequence[int], order: list[int]) -> list[asyncio.Task[None]]:
+async def queue_of(gate: ConcurrencyLimit, ranks: Sequence[int], order: list[int]) -> list[asyncio.Task[None]]:
     """One waiting visitor for each rank; each notes its place in ``ranks`` when it enters, and leaves."""
 
     async def visit(number: int, rank: int) -> None:
@@ -56,7 +56,7 @@ async def queue_of(gate: Gate, ranks: Sequence[int], order: list[int]) -> list[a
 
 def test_the_lower_rank_goes_first_and_equal_ones_in_order() -> None:
     async def main() -> list[int]:
-        gate, order = Gate(1), []
+        gate, order = ConcurrencyLimit(1), []
         token = await gate.enter()
         tasks = await queue_of(gate, [0, 0, -1, 0, -3, -1], order)
         assert order == []
@@ -70,7 +70,7 @@ def test_the_lower_rank_goes_first_and_equal_ones_in_order() -> None:
 @pytest.mark.parametrize("cancelled", [[0], [2], [0, 1, 2], [1, 3], [0, 1, 2, 3]])
 def test_a_cancelled_visitor_gives_no_place_away(cancelled: list[int]) -> None:
     async def main() -> None:
-        gate, order = Gate(1), []
+        gate, order = ConcurrencyLimit(1), []
         token = await gate.enter()
         tasks = await queue_of(gate, [0] * 4, order)
         for number in cancelled:
@@ -86,7 +86,7 @@ def test_a_cancelled_visitor_gives_no_place_away(cancelled: list[int]) -> None:
 
 def test_a_visitor_cancelled_while_it_is_let_in_passes_its_place_on() -> None:
     async def main() -> None:
-        gate, order = Gate(1), []
+        gate, order = ConcurrencyLimit(1), []
         token = await gate.enter()
         tasks = await queue_of(gate, [0, 0], order)
         gate.leave(token)  # the first has its place now, but has not run yet
@@ -98,7 +98,7 @@ def test_a_visitor_cancelled_while_it_is_let_in_passes_its_place_on() -> None:
     asyncio.run(main())
 
 
-async def both_ways(gate: Gate) -> None:
+async def both_ways(gate: ConcurrencyLimit) -> None:
     """The gate has exactly its one place: the first enters at once, the second does not."""
     token = await asyncio.wait_for(gate.enter(), 1)
     second = asyncio.create_task(gate.enter())
@@ -108,7 +108,7 @@ async def both_ways(gate: Gate) -> None:
     gate.leave(await second)
 
 
-async def burst(gate: Gate, overloaded: Sequence[bool]) -> None:
+async def burst(gate: ConcurrencyLimit, overloaded: Sequence[bool]) -> None:
     """As many requests at once as the sequence is long, which then end in its order."""
     tokens = [await gate.enter() for _ in overloaded]
     for token, failed in zip(tokens, overloaded, strict=True):
@@ -119,7 +119,7 @@ def test_a_burst_of_overloads_cuts_once() -> None:
     """All of them were begun before the cut: they say nothing of the smaller limit."""
 
     async def main() -> list[int]:
-        gate, limits = Gate(64), []
+        gate, limits = ConcurrencyLimit(64), []
         for _ in range(3):
             await burst(gate, [True] * gate.limit)
             limits.append(gate.limit)
@@ -130,7 +130,7 @@ def test_a_burst_of_overloads_cuts_once() -> None:
 
 def test_the_limit_never_falls_below_one() -> None:
     async def main() -> int:
-        gate = Gate(4)
+        gate = ConcurrencyLimit(4)
         for _ in range(200):
             await burst(gate, [True] * gate.limit)
         return gate.limit
@@ -143,7 +143,7 @@ def test_single_faults_do_not_cut(share: float, limit: int) -> None:
     """Evenly spread: the limit stays at the most, or goes down to one."""
 
     async def main() -> int:
-        gate, ended = Gate(64), 0
+        gate, ended = ConcurrencyLimit(64), 0
         for _ in range(200):
             failures = []
             for _ in range(gate.limit):
@@ -158,7 +158,7 @@ def test_single_faults_do_not_cut(share: float, limit: int) -> None:
 @pytest.mark.parametrize("most", [1, 3, 16, 64, 500])
 def test_the_limit_comes_back_to_the_most(most: int) -> None:
     async def main() -> list[int]:
-        gate, limits = Gate(most), []
+        gate, limits = ConcurrencyLimit(most), []
         for _ in range(40):
             await burst(gate, [True] * gate.limit)
         for _ in range(40 * 20):
@@ -173,7 +173,7 @@ def test_the_limit_comes_back_to_the_most(most: int) -> None:
 
 def test_without_adaptation_nothing_cuts() -> None:
     async def main() -> int:
-        gate = Gate(64, adaptive=False)
+        gate = ConcurrencyLimit(64, adaptive=False)
         for _ in range(5):
             await burst(gate, [True] * 64)
         return gate.limit
@@ -192,7 +192,7 @@ def test_never_more_inside_than_the_limit_at_entry_and_all_are_admitted(
     """Whoever stays how long, is overloaded or is cancelled on the way."""
 
     async def main() -> None:
-        gate, inside, admitted = Gate(most), 0, 0
+        gate, inside, admitted = ConcurrencyLimit(most), 0, 0
 
         async def visit(rank: int, stays: int, overloaded: bool) -> None:
             nonlocal inside, admitted
@@ -228,7 +228,7 @@ def test_a_place_is_given_only_below_the_limit_in_force(most: int, ends: list[bo
     """A lowered limit sends nobody out, but lets nobody in until enough have left."""
 
     async def main() -> None:
-        gate, inside = Gate(most), []
+        gate, inside = ConcurrencyLimit(most), []
         for overloaded in ends:
             while len(inside) < gate.limit:
                 inside.append(await gate.enter())

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from groundtrace.inference.flow import machines
-from groundtrace.inference.flow.limits import Gate
+from groundtrace.inference.flow.limits import ConcurrencyLimit
 from groundtrace.inference.flow.machines import Machines
 from groundtrace.inference.flow.quota import Quota
 from groundtrace.inference.settings import EndpointSettings
@@ -188,7 +188,7 @@ class Two(Machines):
 def test_a_quota_is_that_of_the_machine(tmp_path: Path) -> None:
     async def measure() -> tuple[int, float]:
         settings = EndpointSettings("openai", "m", max_concurrency=6, requests_per_minute=60)
-        gate = Gate(6, adaptive=False)
+        gate = ConcurrencyLimit(6, adaptive=False)
         quota = Quota(settings, gate, tmp_path / "quota.json", Two())
         asking = [asyncio.ensure_future(gate.enter()) for _ in range(5)]
         await asyncio.sleep(1)

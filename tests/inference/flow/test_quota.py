@@ -13,8 +13,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 import groundtrace.inference.flow.quota
-from groundtrace.inference.flow.limits import BURST_S, Gate
-from groundtrace.inference.flow.quota import LEASE_S, Member, Quota, Quotas, Shared, divided
+from groundtrace.inference.flow.limits import BURST_S, ConcurrencyLimit
+from groundtrace.inference.flow.quota import LEASE_S, Quota, QuotaMember, Quotas, QuotaState, divided
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.storage.remote_path import RemotePath
@@ -80,7 +80,7 @@ steps = st.lists(
 @given(st.integers(1, 20), steps)
 def test_all_places_held_are_never_more_than_there_are(most: int, beats: list[tuple[str, int, float, float]]) -> None:
     """As long as each says in time how many requests it still has under way."""
-    shared, share, inside, time_s = Shared(), dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0), 100.0
+    shared, share, inside, time_s = QuotaState(), dict.fromkeys("abcd", 0), dict.fromkeys("abcd", 0), 100.0
     for name, work, ended, pause_s in beats:
         time_s += pause_s
         for each in "abcd":
@@ -96,7 +96,7 @@ def test_all_places_held_are_never_more_than_there_are(most: int, beats: list[tu
 
 
 def test_a_lost_process_holds_its_places_for_the_lease() -> None:
-    shared = Shared()
+    shared = QuotaState()
     assert shared.lease("lost", 8, 8, 8, 100.0) == (8, 8)
     assert shared.lease("other", 0, 8, 8, 100.0 + LEASE_S - 0.1)[0] == 0
     assert shared.lease("other", 0, 8, 8, 100.0 + LEASE_S)[0] == 8
@@ -104,7 +104,7 @@ def test_a_lost_process_holds_its_places_for_the_lease() -> None:
 
 
 def test_a_lease_from_before_the_clock_was_set_back_counts_no_more() -> None:
-    shared = Shared({"lost": Member(8, 8, 10_000.0)})
+    shared = QuotaState({"lost": QuotaMember(8, 8, 10_000.0)})
     assert shared.lease("other", 0, 8, 8, 100.0) == (8, 8)
 
 
@@ -113,7 +113,7 @@ class Worker:
 
     def __init__(self, path: Path, under_way: list["Worker"], most: int = 12, **limits: Any) -> None:
         settings = EndpointSettings("openai", "m", max_concurrency=most, **limits)
-        self.gate = Gate(most)
+        self.gate = ConcurrencyLimit(most)
         self.quota = Quota(settings, self.gate, path)
         self.under_way, self.began_s = under_way, list[float]()
         self.tasks: list[asyncio.Task[None]] = []
@@ -383,7 +383,7 @@ def test_machines_with_a_cache_on_object_storage_have_parts(
     monkeypatch.setattr("groundtrace.inference.flow.machines.BEAT_S", 0.05)
     monkeypatch.setattr("groundtrace.inference.flow.machines.JOIN_S", 0.5)
 
-    async def entered(gate: Gate) -> int:
+    async def entered(gate: ConcurrencyLimit) -> int:
         asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]
         while not gate.inside:
             await asyncio.sleep(0.05)

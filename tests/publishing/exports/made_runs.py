@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from groundtrace.publishing.exports.export import Exported, Request, export_run
+from groundtrace.publishing.exports.export import ExportArguments, ExportResult, export_run
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
 from groundtrace.schemas.run_summary import Counts, RunSummary
 from tests.added import ADDED, WHOLE_RL
@@ -98,9 +98,9 @@ def make_run(
     return folder
 
 
-def exported(run: Path, form: str, output: Path, family: str = "qwen3-vl", **options: Any) -> Exported:
+def exported(run: Path, form: str, output: Path, family: str = "qwen3-vl", **options: Any) -> ExportResult:
     """The run in that format."""
-    return export_run(Request(run, form, output, family, **options))
+    return export_run(ExportArguments(run, form, output, family, **options))
 
 
 def lines(file: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from groundtrace.grading.responses.response import parse_points
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.exports.errors import LeftOut
-from groundtrace.publishing.exports.turns import check_marks, has_tags, in_frame, parts, turns_of
+from groundtrace.publishing.exports.turns import check_marks, content_parts, has_tags, in_frame, turns_of
 from groundtrace.schemas.coordinates import QWEN25_IMAGE
 from tests.publishing.exports.made_runs import trace
 
@@ -16,13 +16,13 @@ from tests.publishing.exports.made_runs import trace
 @given(st.lists(st.text(alphabet="ab<>image \n"), min_size=1, max_size=5), st.integers(0, 6))
 def test_parts_are_the_text_with_its_first_marks_taken_out(texts: list[str], images: int) -> None:
     content = "<image>".join(texts)
-    found = parts(content, images)
+    found = content_parts(content, images)
     assert "".join("<image>" if part["type"] == "image" else part["text"] or "" for part in found) == content
     assert sum(part["type"] == "image" for part in found) == min(images, content.count("<image>"))
 
 
 def test_a_text_without_content_is_a_part() -> None:
-    assert parts("", 1) == [{"type": "text", "text": ""}]
+    assert content_parts("", 1) == [{"type": "text", "text": ""}]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.publishing.rewards.requests import BadRequest, Request, read_get_reward, read_score, response_in
+from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score, response_in
 from groundtrace.schemas.control_text import END_TOKENS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -32,7 +32,7 @@ def test_any_bytes_are_a_request_or_a_refusal(read: Any, body: bytes) -> None:
     except BadRequest as refusal:
         assert "\n" not in str(refusal)[:200] or refusal.item is not None
     else:
-        assert isinstance(found, Request)
+        assert isinstance(found, ScoreRequest)
         assert found.answers
         assert all(isinstance(answer.text, str) for answer in found.answers)
 

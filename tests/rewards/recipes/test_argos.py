@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from groundtrace.config.settings import ConfigError
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.pointing_score import PointingSettings
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.schemas.geometry import Point
 
-SEES = Served(frozenset({"judge", "detector", "segmenter"}))
+SEES = ServedRoles(frozenset({"judge", "detector", "segmenter"}))
 DOG = (Point("dog", 3.0, 4.0),)
 EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 TAG = '<points x1="3" y1="4" alt="dog">dog</points>'
@@ -210,7 +210,7 @@ def test_without_a_judge_the_reasoning_has_no_part(run, seeing, case) -> None:
     points = (Point("dog", 15, 15), Point("dog", 30, 15))
     asked = ASKED | {"pointable": ("dog",)}
     tags = "".join(f'<points x1="{p.x}" y1="15" alt="dog">dog</points>' for p in points)
-    served = Served(frozenset({"detector", "segmenter"}))
+    served = ServedRoles(frozenset({"detector", "segmenter"}))
     given = case(f"<think>I see {tags}.</think><answer>2</answer>", seeing(KENNEL), served, points=points, **asked)
     (earned,) = run(Argos(ArgosSettings()).score([given], Memory()))
     assert earned.reward == pytest.approx((1 + 0.5) / 2)

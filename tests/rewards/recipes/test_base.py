@@ -8,7 +8,7 @@ import pytest
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.curriculum import CurriculumState
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.recipes.base import Earned, Memory, Reference, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.schemas.records import Verdict
@@ -43,5 +43,5 @@ def test_verdicts_stand_in_the_order_asked_for_and_know_the_outcome(run, case, s
     assert found[0].reason == found[3].reason == "no judge is configured"
     assert found[2].reason == "no gold boxes"
     # a right direct answer to a simple question has thinking 1: the scorer knows both
-    served = replace(direct, masks=ObjectMasks(direct.question, scripted(), Served(frozenset({"judge"}))))
+    served = replace(direct, masks=ObjectMasks(direct.question, scripted(), ServedRoles(frozenset({"judge"}))))
     assert [verdict.value for verdict in run(verdicts_of(scorers, served))] == [0.0, 1.0, None, 1.0]

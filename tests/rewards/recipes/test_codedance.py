@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.codedance import CodeDance
 from groundtrace.rewards.scorers.tool_calls import ToolCallSettings
@@ -80,7 +80,7 @@ def test_what_cannot_be_told_is_unscored(rewards) -> None:
 def test_what_a_judge_failed_on_is_unscored(run, case, scripted) -> None:
     free = {"answer_type": "text", "gold": "since it leans on the one beside it"}
     asked = case(
-        "<think>so</think><answer>it fell</answer>", scripted(judge=["?"]), Served(frozenset({"judge"})), **free
+        "<think>so</think><answer>it fell</answer>", scripted(judge=["?"]), ServedRoles(frozenset({"judge"})), **free
     )
     (earned,) = run(RECIPE.score([replace(asked, trajectory=Trajectory((WELL,)))], Memory()))
     assert earned.reward is None

@@ -15,7 +15,7 @@ from groundtrace.inference.session import Session
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.curriculum import CurriculumSettings, CurriculumState
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Memory, Recipe
 from groundtrace.rewards.recipes.ivgr import Ivgr, IvgrSettings
 from groundtrace.rewards.recipes.rucl import Rucl
@@ -24,7 +24,7 @@ from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Rubric
 
-SERVED = Served(frozenset({"judge", "detector", "segmenter"}))
+SERVED = ServedRoles(frozenset({"judge", "detector", "segmenter"}))
 MARGIN = 0.1
 QUESTION = "How many yellow squares are there?"
 FIRST, SECOND, OTHER = (30, 20, 60, 50), (200, 50, 230, 80), (320, 10, 350, 40)

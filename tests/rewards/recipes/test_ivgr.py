@@ -7,12 +7,12 @@ import pytest
 from groundtrace.grading.responses.response import parse_boxes
 from groundtrace.rewards.aggregate import StreamSettings
 from groundtrace.rewards.case import Context
-from groundtrace.rewards.locating import Served
-from groundtrace.rewards.recipes.base import Earned, Judged, Memory, Reference
+from groundtrace.rewards.locating import ServedRoles
+from groundtrace.rewards.recipes.base import Earned, Memory, Reference, RewardedResponse
 from groundtrace.rewards.recipes.ivgr import Ivgr, IvgrSettings
 from groundtrace.schemas.geometry import Box
 
-JUDGED = Served(frozenset({"judge"}))
+JUDGED = ServedRoles(frozenset({"judge"}))
 GOLD = (Box("", 0, 0, 10, 10),)
 EXACT = "<think>a car <box>[0,0,10,10]</box></think><answer>2</answer>"
 HALF = "<think>a car <box>[0,0,10,5]</box></think><answer>2</answer>"
@@ -174,7 +174,7 @@ def test_what_it_asks_is_looked_at_before_training() -> None:
 def learned(run, group, memory: Memory, *texts: str, stream: str = "grounded") -> dict[str, Reference]:
     _, cases = group(*((stream, text) for text in texts))
     earned = run(RECIPE.score(cases, memory))
-    step = [Judged("q1", case.text, case.context, each) for case, each in zip(cases, earned, strict=True)]
+    step = [RewardedResponse("q1", case.text, case.context, each) for case, each in zip(cases, earned, strict=True)]
     return dict(RECIPE.learn(memory, step).references)
 
 
@@ -190,7 +190,7 @@ def test_ivgr_eq4_the_archive_keeps_the_best(run, group) -> None:
 
 
 def test_textual_responses_are_no_references() -> None:
-    step = [Judged("q1", EXACT, Context(stream="textual"), Earned(3.0, ()))]
+    step = [RewardedResponse("q1", EXACT, Context(stream="textual"), Earned(3.0, ()))]
     assert RECIPE.learn(Memory(), step) == Memory()
 
 

@@ -9,7 +9,7 @@ from groundtrace.config.settings import ConfigError
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.session import Session
 from groundtrace.rewards.case import Context, case_of
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.registry import RECIPES, make_recipe
@@ -59,7 +59,7 @@ def test_what_cannot_be_is_refused_in_one_line(name, options, said) -> None:
 def test_an_answer_of_a_type_that_is_not_known_is_unscored(name: str, text: str) -> None:
     """It neither earns nor costs anything: nobody here can say what is right."""
     question = Question("q", "drawn", "MIT", (), "At which angle?", "45 degrees", "angle")
-    masks = ObjectMasks(question, Session(None), Served(frozenset()))  # type: ignore[arg-type]
+    masks = ObjectMasks(question, Session(None), ServedRoles(frozenset()))  # type: ignore[arg-type]
     case = case_of(read_trace(0, text), masks)
     case = replace(case, context=Context(stream="textual"), trajectory=Trajectory((None,)))
     recipe = make_recipe(name, OPTIONS.get(name, {}))

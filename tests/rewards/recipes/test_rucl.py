@@ -7,13 +7,13 @@ import pytest
 
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.curriculum import CurriculumSettings, CurriculumState
-from groundtrace.rewards.locating import Served
-from groundtrace.rewards.recipes.base import Earned, Judged, Memory
+from groundtrace.rewards.locating import ServedRoles
+from groundtrace.rewards.recipes.base import Earned, Memory, RewardedResponse
 from groundtrace.rewards.recipes.rucl import Rucl
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
 from groundtrace.schemas.records import Rubric
 
-JUDGED = Served(frozenset({"judge"}))
+JUDGED = ServedRoles(frozenset({"judge"}))
 RUBRICS = tuple(Rubric(name, "what", "when", 1.0, 0.5, "easy" if name < "c" else "hard") for name in "abcd")
 """a and b are easy, c and d hard."""
 RECIPE = Rucl(CurriculumSettings(ramp_steps=4, window=2, growth="linear"))
@@ -72,14 +72,14 @@ def test_an_unscored_answer_has_no_reward(run, scripted, case) -> None:
 def step(run, scripted, case):
     """The responses of a step, judged."""
 
-    def build(*judge: str) -> list[Judged]:
+    def build(*judge: str) -> list[RewardedResponse]:
         context = Context().with_added(COLUMN, RUBRICS)
         earned: list[Earned] = []
         for reply in judge:
             earned += run(
                 RECIPE.score([case(caller=scripted(judge=[reply]), served=JUDGED, context=context)], Memory())
             )
-        return [Judged("q", "", context, each) for each in earned]
+        return [RewardedResponse("q", "", context, each) for each in earned]
 
     return build
 

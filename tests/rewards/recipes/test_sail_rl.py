@@ -7,11 +7,11 @@ import pytest
 from groundtrace.config.settings import build
 from groundtrace.rewards.case import Context
 from groundtrace.rewards.complexity import COMPLEXITY
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Memory
 from groundtrace.rewards.recipes.sail_rl import SailRl, SailRlSettings
 
-JUDGED = Served(frozenset({"judge"}))
+JUDGED = ServedRoles(frozenset({"judge"}))
 THINKS = "<judge>Reasoning is needed.</judge><think>one, two</think>\\boxed{{{}}}"
 DIRECT = "<judge>This is a simple question.</judge><think></think>\\boxed{{{}}}"
 PAPER, SUM = SailRl(SailRlSettings()), SailRl(SailRlSettings("additive"))

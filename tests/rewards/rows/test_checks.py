@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from groundtrace.rewards.rows.checks import note_start, row_check
-from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.records import Question
 
@@ -26,7 +26,7 @@ def row_of(answer_type: str = "numeric", answer: str = "3", streams: Any = ()) -
     ],
 )
 def test_rows_that_the_reward_cannot_score(recipe: str, row: TrainingRow, said: str) -> None:
-    with pytest.raises(BadRow, match=said):
+    with pytest.raises(UnusableRow, match=said):
         row_check(RewardSettings(recipe=recipe))(row)
 
 

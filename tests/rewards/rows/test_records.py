@@ -11,7 +11,7 @@ import pytest
 
 from groundtrace.grading.question_text import user_text
 from groundtrace.rewards.rows.records import Records
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.records import MediaRef
 
@@ -73,7 +73,7 @@ def test_broken_records(broken: Any, reason: str, tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes((SAMPLE / MEDIA).read_bytes())
     line = broken if isinstance(broken, str) else record | broken
     rows = Records(write_records(tmp_path / "data", [record, line, record | {"id": "last"}]))
-    with pytest.raises(BadRow) as caught:
+    with pytest.raises(UnusableRow) as caught:
         rows[1]
     assert str(caught.value).startswith(reason)
     assert [rows[0].id, rows[2].id] == [record["id"], "last"]
@@ -86,7 +86,7 @@ def test_videos_are_left_out(tmp_path: Path) -> None:
     writer.release()
     (record,) = records("662-1-0-c0")
     rows = Records(write_records(tmp_path, [record | {"media": ["clip.avi"], "boxes": None}]))
-    with pytest.raises(BadRow, match=r"nlvr-dev-662-1-0-c0: videos are evaluated from shards"):
+    with pytest.raises(UnusableRow, match=r"nlvr-dev-662-1-0-c0: videos are evaluated from shards"):
         rows[0]
 
 
@@ -95,7 +95,7 @@ def test_blank_lines_count_as_lines_and_not_as_records(tmp_path: Path) -> None:
     folder = write_records(tmp_path, [record, "", " \r", "{"])
     rows = Records(folder)
     assert len(rows) == 2
-    with pytest.raises(BadRow, match="line 4"):
+    with pytest.raises(UnusableRow, match="line 4"):
         rows[1]
 
 

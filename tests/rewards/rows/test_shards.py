@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.rewards.rows.row import BadRow
+from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import COMMON, ShardError, Shards
 
 Row = Callable[..., dict[str, Any]]
@@ -95,7 +95,7 @@ def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
 def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
-    with pytest.raises(BadRow, match="row 0 of sft: no id, no turns, or a text that is null"):
+    with pytest.raises(UnusableRow, match="row 0 of sft: no id, no turns, or a text that is null"):
         _only(tmp_path, write_shards, row(**changes))
 
 
@@ -114,5 +114,5 @@ def test_streams_that_cannot_be_asked_make_a_bad_row(
     changes: dict[str, Any], said: str, tmp_path: Path, row: Row, write_shards: Write
 ) -> None:
     shards = Shards(write_shards(tmp_path, [row(**changes)], "rl"), "rl", tmp_path / "rows")
-    with pytest.raises(BadRow, match=said):
+    with pytest.raises(UnusableRow, match=said):
         shards[0]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.rewards.form import BOXED_FORM, TEXTUAL_FORM
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorers import boxes, boxes_counted, boxes_located
 from groundtrace.rewards.scorers.boxes_located import MAX_BOXES, score_located
 from groundtrace.rewards.selection import choose
 from groundtrace.schemas.geometry import Box
 
-DETECTS = Served(frozenset({"detector"}))
+DETECTS = ServedRoles(frozenset({"detector"}))
 PARK = {
     "dog": [(10, 10, 30, 30), (50, 10, 70, 30), (90, 10, 110, 30)],
     "cat": [(130, 10, 150, 30)],

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.inference.errors import CallError, Failure
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorers.boxes import max_boxes, score_boxes, score_group
 from groundtrace.rewards.scorers.boxes_named import PROMPT, SCORER, score_named_group
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.labels import names_alike
 
-JUDGED = Served(frozenset({"judge"}))
+JUDGED = ServedRoles(frozenset({"judge"}))
 SOFA = Box("sofa", 0, 0, 10, 10)
 CAT = Box("black cat", 100, 0, 110, 10)
 
@@ -33,7 +33,7 @@ def score(run, case, scripted):
     """The values of responses, and what the judge was asked."""
 
     def value(*responses: Sequence[Box], gold=(SOFA, CAT), judge: Sequence[object] | None = ()):
-        caller, served = scripted(judge=list(judge or ())), Served() if judge is None else JUDGED
+        caller, served = scripted(judge=list(judge or ())), ServedRoles() if judge is None else JUDGED
         found = run(score_named_group([case("", caller, served, boxes=tuple(r), gold_boxes=gold) for r in responses]))
         assert all(verdict.name == "boxes" for verdict in found)
         return [verdict.value for verdict in found], [

@@ -8,7 +8,7 @@ import pytest
 
 from groundtrace.grading.messages import TextPart
 from groundtrace.grading.responses.response import Response, parse_response
-from groundtrace.inference.caller import Answered
+from groundtrace.inference.caller import CallResult
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.inference.request import Completion, Sampling
 from groundtrace.prompts.loader import RenderedPrompt
@@ -29,7 +29,7 @@ class SamplingCaller:
 
     async def generate(
         self, role: str, prompt: RenderedPrompt, sampling: Sampling, *, repair: bool = False
-    ) -> Answered:
+    ) -> CallResult:
         assert (role, repair) == ("judge", False)
         self.asked.append((prompt, sampling))
         reply = self.replies.pop(0)
@@ -37,7 +37,7 @@ class SamplingCaller:
             raise reply
         assert len(reply) == sampling.n
         call = Call(role, prompt.name, prompt.sha256, "m", ("key",))
-        return Answered(tuple(map(Completion, reply)), call)
+        return CallResult(tuple(map(Completion, reply)), call)
 
     def repair_attempts(self, role: str) -> int:
         return 0

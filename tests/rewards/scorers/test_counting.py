@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.grounding import encode_mask
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorers.counting import score_counting
 from groundtrace.schemas.geometry import Point
 
-DETECTS = Served(frozenset({"detector", "segmenter"}))
+DETECTS = ServedRoles(frozenset({"detector", "segmenter"}))
 
 
 def boxes(*xs: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Continuation
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorers.reasoning import SCORER, score_reasoning
 from groundtrace.schemas.quoting import MAX_CHARS
 
@@ -36,7 +36,7 @@ def test_no_reasoning_and_no_answer_are_0_and_ask_nobody(run, scripted, question
 
 @pytest.mark.parametrize("text", ["<answer>2</answer>", "<think> \n</think><answer>2</answer>"])
 def test_a_response_without_reasoning_is_0(run, scripted, case, text) -> None:
-    verdict = run(SCORER.score(case(text, scripted(), Served(frozenset({"judge"})))))
+    verdict = run(SCORER.score(case(text, scripted(), ServedRoles(frozenset({"judge"})))))
     assert (verdict.value, verdict.failed) == (0.0, False)
 
 

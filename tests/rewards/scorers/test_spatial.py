@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.grounding import encode_mask
-from groundtrace.rewards.locating import ObjectMasks, Served
+from groundtrace.rewards.locating import ObjectMasks, ServedRoles
 from groundtrace.rewards.scorers.spatial import PointView, point_checker, score_spatial, view_point
 from groundtrace.rewards.targets import Targets
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import FrameRef
 
-DETECTS = Served(frozenset({"detector", "segmenter"}))
-POINTS_TOO = Served(frozenset({"detector", "segmenter", "pointer"}))
+DETECTS = ServedRoles(frozenset({"detector", "segmenter"}))
+POINTS_TOO = ServedRoles(frozenset({"detector", "segmenter", "pointer"}))
 
 
 def boxes(*rows: list[float]) -> str:
@@ -45,7 +45,7 @@ OFF = -0.1 / 2
 def score(run, case):
     """Score points against what the caller's detector and segmenter say; the question speaks of what is looked for."""
 
-    def build(caller, *points: Point, served: Served = DETECTS, **changes):
+    def build(caller, *points: Point, served: ServedRoles = DETECTS, **changes):
         return run(score_spatial(case(caller=caller, served=served, points=points, **(NAMED | changes))))
 
     return build
@@ -454,19 +454,19 @@ def test_an_empty_mask_is_no_instance(score, scripted) -> None:
 def test_the_detector_is_asked_in_the_order_that_it_is_read_in(score, scripted, frame, order) -> None:
     """A 400x100 picture: y from 100 to 200 of 1000 is 10 to 20 px, x from 100 to 200 is 40 to 80 px."""
     caller = scripted(frame, detector=[boxes([100, 100, 200, 200])], segmenter=[masks(full(40, 10, 40, 10))])
-    served = Served(frozenset({"detector", "segmenter"}))
+    served = ServedRoles(frozenset({"detector", "segmenter"}))
     assert score(caller, Point("dog", 60, 15), served=served).value == 1.0
     assert order in caller.asked[0][1].user[1].text
 
 
 POINTED = '<point x="15" y="15" alt="bar">bar</point>'
-CHARTS = Served(POINTS_TOO.roles, synthetic_sources=frozenset({"charts"}))
+CHARTS = ServedRoles(POINTS_TOO.roles, synthetic_sources=frozenset({"charts"}))
 
 
 @pytest.mark.parametrize(("own", "marked"), [(True, True), (False, False)])
 def test_argos_before_eq3_on_synthetic_images_a_pointer_prompts_the_segmenter(score, scripted, own, marked) -> None:
     caller = scripted(pointer=[POINTED], segmenter=[masks(full(10, 10, 10, 40))])
-    served = Served(CHARTS.roles, own_pointer=own, synthetic_sources=CHARTS.synthetic_sources)
+    served = ServedRoles(CHARTS.roles, own_pointer=own, synthetic_sources=CHARTS.synthetic_sources)
     verdict = score(caller, Point("bar", 12, 45), Point("bar", 60, 45), served=served, source="charts")
     assert verdict.value == 0.5
     assert [(role, prompt.name) for role, prompt, _ in caller.asked] == [
@@ -641,7 +641,7 @@ def test_the_embedded_engine_points_and_segments_on_synthetic_images(with_models
 
 def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
     caller = scripted(detector=[boxes([10.5, 10, 20.2, 30], [50, 50, 50, 60])])
-    served = Served(frozenset({"detector", "pointer"}))
+    served = ServedRoles(frozenset({"detector", "pointer"}))
     verdict = score(caller, Point("dog", 10, 29), Point("dog", 20.9, 12), Point("dog", 21, 12), served=served)
     assert verdict.value == pytest.approx(1 / 2)  # the pixels that the box touches; a box without width is no object
     assert "boxes stand for masks: no segmenter" in verdict.reason
@@ -651,7 +651,7 @@ def test_without_a_segmenter_boxes_stand_for_masks(score, scripted) -> None:
 
 def test_what_the_detector_calls_it_is_in_the_evidence(score, scripted) -> None:
     caller = scripted(detector=['{"boxes": [{"label": "puppy", "box": [10, 10, 20, 30]}]}'])
-    verdict = score(caller, Point("dog", 15, 20), served=Served(frozenset({"detector"})))
+    verdict = score(caller, Point("dog", 15, 20), served=ServedRoles(frozenset({"detector"})))
     assert verdict.value == 1.0
     assert "no segmenter; the detector calls it 'puppy'" in verdict.reason
     assert "calls it 'puppy'" in json.loads(verdict.evidence[0])["note"]
@@ -659,6 +659,6 @@ def test_what_the_detector_calls_it_is_in_the_evidence(score, scripted) -> None:
 
 def test_without_a_segmenter_a_pointer_does_not_stand_in(score, scripted) -> None:
     caller = scripted(detector=["no idea"])
-    verdict = score(caller, Point("dog", 10, 29), served=Served(frozenset({"detector", "pointer"})))
+    verdict = score(caller, Point("dog", 10, 29), served=ServedRoles(frozenset({"detector", "pointer"})))
     assert (verdict.value, verdict.failed) == (None, True)
     assert [role for role, _, _ in caller.asked] == ["detector"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from groundtrace.grading.messages import MediaPart, TextPart
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
 from groundtrace.rewards.extraction import FrameStatement, SegmentStatement, Statements
-from groundtrace.rewards.locating import Served
+from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorers.temporal import (
     CATEGORIES,
     MAX_DESCRIPTION_CHARS,
@@ -303,7 +303,7 @@ def test_a_detector_that_fails_on_an_image_beside_the_clip_fails_the_verdict(run
     asked = case(
         "<think>At 1 s there are two.</think><answer>2</answer>",
         scripted(judge=[statements] * 3, detector=[TIMEOUT] * 3),
-        Served(frozenset({"judge", "detector"})),
+        ServedRoles(frozenset({"judge", "detector"})),
         media=(clip, still),
     )
     verdict = run(SCORER.score(asked))

@@ -40,7 +40,7 @@ def held(stage: str, work: Callable[..., Any]) -> Callable[..., Any]:
 
 for stage, module, name in (
     ("ingest", groundtrace.stages.ingest_records, "check_medium"),
-    ("split", groundtrace.stages.split_by_media_group, "side_of"),
+    ("split", groundtrace.stages.split_by_media_group, "split_side"),
     ("write", groundtrace.stages.write_shards, "write_shard"),
 ):
     setattr(module, name, held(stage, getattr(module, name)))

@@ -7,7 +7,7 @@ from apache_beam.pvalue import PCollection
 
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.records import Draft
-from groundtrace.stages.plumbing.keeping import OVER_QUOTA, draft_key, keep_lowest, last_keys
+from groundtrace.stages.plumbing.keeping import OVER_QUOTA, draft_key, highest_kept_keys, keep_lowest_keys
 from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
@@ -16,7 +16,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
     [({"a": 2, "b": 1}, {"a": "2", "b": "9"}), ({"a": 0, "b": 1}, {"a": "", "b": "9"})],
 )
 def test_the_highest_key_that_is_kept(limits: dict[str, int], last: dict[str, str]) -> None:
-    assert last_keys([("a", ["3", "1", "2"]), ("b", ["9"])], lambda counts: limits) == last
+    assert highest_kept_keys([("a", ["3", "1", "2"]), ("b", ["9"])], lambda counts: limits) == last
 
 
 def test_the_key_is_that_of_the_id(make_draft: Callable[..., Draft]) -> None:
@@ -35,7 +35,7 @@ class KeepTwo(DraftStage):
     stage = Stage("two", "two of each stay", reasons={OVER_QUOTA: "left over by a quota or ratio"})
 
     def expand(self, drafts: PCollection) -> object:
-        return keep_lowest(drafts, self.stage, first_letter, two_of_each, "more than two of {}")
+        return keep_lowest_keys(drafts, self.stage, first_letter, two_of_each, "more than two of {}")
 
 
 @pytest.mark.parametrize("backwards", [False, True])

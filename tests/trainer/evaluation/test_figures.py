@@ -9,7 +9,14 @@ from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question, Verdict
-from groundtrace.trainer.evaluation.figures import Answered, exact_points, figures, mean, page, points_in_gold
+from groundtrace.trainer.evaluation.figures import (
+    EvaluatedQuestion,
+    eval_figures,
+    eval_page,
+    exact_points,
+    mean,
+    points_in_gold,
+)
 from groundtrace.trainer.sample import Rollout
 
 SQUARES = (Box("red square", 0, 0, 10, 10, 0), Box("red square", 20, 0, 30, 10, 0))
@@ -33,10 +40,10 @@ def scored(outcome: float | None, text: str = "", spatial: float | None = None) 
     return Scored(reward, outcome, text, (Verdict("outcome", outcome, ""), Verdict("spatial", spatial, "")))
 
 
-def answered(asked: TrainingRow, *each: Scored, tokens: int = 3, truncated: int = 0) -> Answered:
+def answered(asked: TrainingRow, *each: Scored, tokens: int = 3, truncated: int = 0) -> EvaluatedQuestion:
     """The answers to a question, the first few of them cut off."""
     rollouts = tuple(Rollout((1,) * tokens, index < truncated) for index in range(len(each)))
-    return Answered(asked, rollouts, each)
+    return EvaluatedQuestion(asked, rollouts, each)
 
 
 TABLE = [
@@ -60,7 +67,7 @@ TABLE = [
 
 
 def test_figures_of_all() -> None:
-    found = figures(TABLE, (1, 2, 3, 4))["all"]
+    found = eval_figures(TABLE, (1, 2, 3, 4))["all"]
     assert (found["questions"], found["answers"], found["unscored"]) == (5, 16, 5)
     assert found["accuracy"] == pytest.approx(5 / 11), "of the scored answers"
     assert found["best_constant"] == 2 / 5
@@ -80,7 +87,7 @@ def test_figures_of_all() -> None:
 
 
 def test_by_source_and_answer_type() -> None:
-    report = figures(TABLE, (1,))
+    report = eval_figures(TABLE, (1,))
     assert {name: part["questions"] for name, part in report["source"].items()} == {"a": 2, "b": 3}
     assert {name: part["accuracy"] for name, part in report["source"].items()} == {
         "a": pytest.approx(3 / 7),
@@ -96,25 +103,25 @@ def test_by_source_and_answer_type() -> None:
 
 def test_unscored_is_never_0() -> None:
     """Where nobody could score anything there is no figure, and the rest of the report does not change."""
-    [part] = [figures(TABLE, (1, 2))["answer_type"]["text"]]
+    [part] = [eval_figures(TABLE, (1, 2))["answer_type"]["text"]]
     assert (part["answers"], part["unscored"]) == (4, 4)
     for name in ("accuracy", "reward", "spatial", "points_in_gold_boxes", "exact_points"):
         assert part[name] is None
     assert part["pass_at_k"] == {"1": None, "2": None}
-    with_it, without = figures(TABLE, (1, 2))["all"], figures([TABLE[0], TABLE[1], *TABLE[3:]], (1, 2))["all"]
+    with_it, without = eval_figures(TABLE, (1, 2))["all"], eval_figures([TABLE[0], TABLE[1], *TABLE[3:]], (1, 2))["all"]
     for name in ("accuracy", "pass_at_k", "reward"):
         assert with_it[name] == without[name]
 
 
 def test_no_questions() -> None:
-    found = figures([], (1,))
+    found = eval_figures([], (1,))
     assert found["all"]["questions"] == 0
     assert found["all"]["accuracy"] is None and found["all"]["best_constant"] is None
     assert (found["source"], found["answer_type"]) == ({}, {})
 
 
 def test_the_report_is_json() -> None:
-    assert json.loads(json.dumps(figures(TABLE, (1, 4)), allow_nan=False)) == figures(TABLE, (1, 4))
+    assert json.loads(json.dumps(eval_figures(TABLE, (1, 4)), allow_nan=False)) == eval_figures(TABLE, (1, 4))
 
 
 POINTS: list[tuple[str, list[float], list[float]]] = [
@@ -161,14 +168,14 @@ EVIL = '<script>alert("x")</script>'
 def test_the_page_escapes_what_models_and_data_say() -> None:
     evil = row(EVIL, EVIL, EVIL, "text", None, EVIL)
     table = [answered(evil, scored(1.0, f"</pre>{EVIL}"), scored(0.0), scored(None))]
-    html = page(figures(table, (1,)), table)
+    html = eval_page(eval_figures(table, (1,)), table)
     assert "<script" not in html
     assert "</pre>&lt;script" not in html
     assert html.count("&lt;script&gt;alert(&#34;x&#34;)") == 5, "id, question, gold answer, source and text"
 
 
 def test_the_page_shows_the_figures() -> None:
-    html = page(figures(TABLE, (1, 4)), TABLE)
+    html = eval_page(eval_figures(TABLE, (1, 4)), TABLE)
     assert "pass@1" in html and "pass@4" in html
     assert "0.455" in html, "the accuracy"
     assert "–" in html, "a figure that nothing can be said of"
@@ -178,6 +185,6 @@ def test_the_page_shows_the_figures() -> None:
 
 def test_the_page_shows_the_first_questions_only() -> None:
     table = [answered(row(f"q{number:03}"), *[scored(1.0, "text")] * 5) for number in range(40)]
-    html = page(figures(table, (1,)), table)
+    html = eval_page(eval_figures(table, (1,)), table)
     assert html.count("<pre") == 24 * 2
     assert "q023" in html and "q024" not in html

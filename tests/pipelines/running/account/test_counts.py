@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.inference.flow.notes import Paid
-from groundtrace.pipelines.running.account.counts import Figures, agreements, figures_of, ledger
+from groundtrace.pipelines.running.account.counts import RunCounts, agreements, figures_of, ledger
 from groundtrace.pipelines.running.execute.job_folder import read_job
 from groundtrace.schemas.records import Call
 from groundtrace.schemas.run_summary import Counts, RoleLedger
@@ -27,7 +27,7 @@ def call(stage: str, *keys: int, role: str = "judge", usd: float = 0.0, repairs:
 
 def figures(
     folder: Path, read: list[tuple[int, str]], side: tuple[SideCalls, ...] = (), **ends: list[EndRow]
-) -> Figures:
+) -> RunCounts:
     return figures_of(read_job(write_job(folder, read, ends, side)), frozenset({"sample"}))
 
 

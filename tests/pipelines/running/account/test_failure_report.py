@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from groundtrace.pipelines.running.account import failure_report, finishing
-from groundtrace.pipelines.running.account.failure_report import cost_of
+from groundtrace.pipelines.running.account.failure_report import payment_lines
 from groundtrace.schemas.run_summary import PaidFigures
 
 from ...far_server import asking, right, said, serving
@@ -137,4 +137,4 @@ def test_a_page_that_cannot_be_made_is_told_on_the_one_line(
     ],
 )
 def test_costs_in_words(paid: PaidFigures | None, words: list[str]) -> None:
-    assert cost_of(paid) == words
+    assert payment_lines(paid) == words

@@ -32,13 +32,13 @@ def test_a_worker_is_waited_for_until_its_replies_have_come(
 
     monkeypatch.setattr(last_replies, "end_process", end_process)
     worker = LastReplies(tmp_path)
-    worker.look()
+    worker.check()
     assert not ended, "nobody has stopped the run"
     waiting = threading.Thread(target=await_workers, args=(tmp_path,))
     waiting.start()
     time.sleep(last_replies.SILENT_S + 0.3)
-    worker.look()
-    worker.look()
+    worker.check()
+    worker.check()
     assert waiting.is_alive()
     come.set()
     waiting.join(10)

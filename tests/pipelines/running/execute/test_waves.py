@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.pipelines.commands.cli import main
-from groundtrace.pipelines.running.account.counts import Figures
+from groundtrace.pipelines.running.account.counts import RunCounts
 from groundtrace.pipelines.running.account.summary import Wave
 from groundtrace.pipelines.running.execute import waves
-from groundtrace.pipelines.running.execute.waves import first_share, next_share, threshold
+from groundtrace.pipelines.running.execute.waves import first_wave_share, next_wave_share, threshold
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.run_summary import Counts
 
@@ -31,7 +31,7 @@ LIMIT = 50
     [(1, 1000, 0.032), (8, 1000, 0.032), (100, 1000, 0.4), (100, 300, 1.0), (5, 0, 1.0), (5, None, 0.0)],
 )
 def test_the_first_wave(target: int, questions: int | None, share: float) -> None:
-    assert first_share(target, questions) == pytest.approx(share)
+    assert first_wave_share(target, questions) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_the_first_wave(target: int, questions: int | None, share: float) -> Non
     ],
 )
 def test_the_next_wave(target: int, accepted: int, drawn: int, questions: int, share: float, following: float) -> None:
-    assert next_share(target, accepted, drawn, questions, share) == pytest.approx(following)
+    assert next_wave_share(target, accepted, drawn, questions, share) == pytest.approx(following)
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**7), st.floats(0, 1))
 def test_waves_grow_until_all_are_drawn(target: int, questions: int, found: float) -> None:
-    share, number = first_share(target, questions), 1
+    share, number = first_wave_share(target, questions), 1
     while share < 1:
         drawn = int(share * questions)
-        following = next_share(target, min(target - 1, int(found * drawn)), drawn, questions, share)
+        following = next_wave_share(target, min(target - 1, int(found * drawn)), drawn, questions, share)
         assert following >= min(1.0, 1.5 * share)
         assert threshold(share) < threshold(following) or threshold(following) == ""
         share, number = following, number + 1
@@ -70,7 +70,7 @@ def test_thresholds_are_shares_of_the_hash_space() -> None:
 
 def test_what_a_wave_accepted_counts_what_was_beyond_the_target() -> None:
     rejected = {"cut": {"over_quota": 3, "not_drawn": 4}, "draw": {"not_drawn": 6}}
-    wave = Wave(Figures(Counts(20, 5, 2, rejected), kept={"draw": 14}))
+    wave = Wave(RunCounts(Counts(20, 5, 2, rejected), kept={"draw": 14}))
     assert wave.summary() == {"questions": 20, "drawn": 14, "accepted": 8}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from groundtrace.pipelines.running.plan import sampling
 from groundtrace.pipelines.running.plan.inputs import find_input
-from groundtrace.pipelines.running.plan.sampling import Problem, Sample, sample_records
+from groundtrace.pipelines.running.plan.sampling import Problem, RecordSample, sample_records
 from groundtrace.stages.sources.base import RowSettings
 from groundtrace.vision.media import MediaRoots
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def look(folder: Path, *records: dict[str, object]) -> Sample:
+def look(folder: Path, *records: dict[str, object]) -> RecordSample:
     (folder / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     found = find_input(str(folder))
     return sample_records(found.sources, RowSettings(), MediaRoots(found.media_root, ""), None)
@@ -50,7 +50,7 @@ def test_records_are_read_checked_and_their_media_decoded(folder: Path) -> None:
     [
         ({}, 80),
         ({"MAX_RECORDS": 60}, 60),
-        ({"MAX_LOOK_S": -1.0}, sampling.MIN_RECORDS),
+        ({"MAX_READ_S": -1.0}, sampling.MIN_RECORDS),
     ],
 )
 def test_all_records_are_read_up_to_a_number_and_a_time(

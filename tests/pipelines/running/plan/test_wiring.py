@@ -12,7 +12,7 @@ from groundtrace.config.settings import ConfigError
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.plan import wiring
 from groundtrace.pipelines.running.plan.loading import PipelineError, bundled_names, load_recipe
-from groundtrace.pipelines.running.plan.wiring import Wired, stages_of, wire
+from groundtrace.pipelines.running.plan.wiring import WiredPipeline, stages_of, wire
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
@@ -199,7 +199,7 @@ def recipe(build: Build) -> Recipe:
     return Recipe("mine", RunSettings, build)
 
 
-def wired(build: Build) -> Wired:
+def wired(build: Build) -> WiredPipeline:
     """The DAG, whose stages are those that are found without wiring what is in them."""
     found = wire(recipe(build), beam.Pipeline(), CONTEXT, RunSettings())
     assert stages_of(recipe(build), CONTEXT, RunSettings()) == found.stages

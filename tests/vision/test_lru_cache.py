@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.vision.recent import Recent
+from groundtrace.vision.lru_cache import LruCache
 
 
-def asked(recent: Recent[str], keys: str) -> str:
+def asked(recent: LruCache[str], keys: str) -> str:
     """The keys that were computed, in order, when these are asked for one after the other."""
     computed: list[str] = []
 
@@ -32,12 +32,12 @@ def asked(recent: Recent[str], keys: str) -> str:
     ],
 )
 def test_the_least_recently_used_goes_first(limit: int, keys: str, computed: str) -> None:
-    assert asked(Recent(limit), keys) == computed
+    assert asked(LruCache(limit), keys) == computed
 
 
 @given(st.integers(1, 4), st.lists(st.sampled_from("abcdefg"), max_size=30))
 def test_what_is_kept_are_the_last_used(limit: int, keys: list[str]) -> None:
-    recent: Recent[str] = Recent(limit)
+    recent: LruCache[str] = LruCache(limit)
     order: list[str] = []
     for key in keys:
         assert (asked(recent, key) == key) == (key not in order[-limit:])
@@ -53,25 +53,25 @@ def test_what_is_kept_are_the_last_used(limit: int, keys: list[str]) -> None:
     ],
 )
 def test_the_bound_may_be_on_sizes(limit: int, keys: str, computed: str) -> None:
-    assert asked(Recent(limit, size_of=len), keys) == computed
+    assert asked(LruCache(limit, size_of=len), keys) == computed
 
 
 def test_what_is_too_large_sends_nothing_away() -> None:
-    recent: Recent[str] = Recent(3, size_of=len)
+    recent: LruCache[str] = LruCache(3, size_of=len)
     recent.of("small", lambda: "abc")
     assert recent.of("large", lambda: "abcd") == "abcd"
     assert recent.of("small", lambda: "computed again") == "abc"
 
 
 def test_an_error_is_the_callers_and_nothing_is_kept() -> None:
-    recent: Recent[str] = Recent(1)
+    recent: LruCache[str] = LruCache(1)
     with pytest.raises(ZeroDivisionError):
         recent.of("a", lambda: str(1 // 0))
     assert recent.of("a", lambda: "a") == "a"
 
 
 def test_threads_that_ask_at_once_share_one_value() -> None:
-    recent: Recent[list[int]] = Recent(8)
+    recent: LruCache[list[int]] = LruCache(8)
     barrier = threading.Barrier(8)
     found: list[list[int]] = []
 

@@ -5,10 +5,10 @@ import time
 from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.schemas.text import printable
 
-TELL_EVERY_S = 10.0
+REPORT_EVERY_S = 10.0
 
 
-class Patience:
+class OutageTimer:
     """Measures how long the run has waited for a server, at most ``limit_s``; ``named`` describes the endpoint to a
     person.
     """
@@ -17,7 +17,7 @@ class Patience:
         self._name, self._named, self._notes = name, named, notes
         self.limit_s = limit_s
         self._since_s: float | None = None
-        self._told_s: float | None = None
+        self._reported_s: float | None = None
 
     def begin(self) -> None:
         """Start the clock if it is not running."""
@@ -30,24 +30,24 @@ class Patience:
         waited_s = 0.0 if self._since_s is None else time.monotonic() - self._since_s
         return self.limit_s - waited_s
 
-    def tell(self, why: object) -> None:
+    def report(self, why: object) -> None:
         """Show that the run waits, why, and for how long already."""
-        said = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
-        self._told_s = time.monotonic()
-        self._notes.away(self._name, printable(" ".join(said.split())))
+        message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
+        self._reported_s = time.monotonic()
+        self._notes.away(self._name, printable(" ".join(message.split())))
 
-    def tell_now_and_then(self, why: object) -> None:
-        """Like :meth:`tell`, but at most every ``TELL_EVERY_S`` seconds."""
-        if self._told_s is None or time.monotonic() - self._told_s >= TELL_EVERY_S:
-            self.tell(why)
+    def report_periodically(self, why: object) -> None:
+        """Like :meth:`report`, but at most every ``REPORT_EVERY_S`` seconds."""
+        if self._reported_s is None or time.monotonic() - self._reported_s >= REPORT_EVERY_S:
+            self.report(why)
 
-    def tell_end(self) -> None:
+    def report_end(self) -> None:
         """Show that the run does not wait any more. The clock runs on until :meth:`forget`."""
-        if self._told_s is not None:
-            self._told_s = None
+        if self._reported_s is not None:
+            self._reported_s = None
             self._notes.back(self._name)
 
     def forget(self) -> None:
         """The server has answered: reset the clock."""
         self._since_s = None
-        self.tell_end()
+        self.report_end()

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-import groundtrace.trainer.drawing
+import groundtrace.trainer.row_sampler
 from groundtrace.rewards.rows.shards import ShardError, Shards
-from groundtrace.trainer.drawing import Draws, Room
 from groundtrace.trainer.encode import sft_sample
 from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
 
 Row = Callable[..., dict[str, Any]]
-Drawer = Callable[..., tuple[Draws, list[tuple[str, str]]]]
+Drawer = Callable[..., tuple[RowSampler, list[tuple[str, str]]]]
 ROWS = 7
 LONG = "q-long"
 
@@ -22,17 +22,17 @@ LONG = "q-long"
 def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: VisionLanguageModel) -> Drawer:
     """Draws from shards of ``ROWS`` rows and others, and the list of what it leaves out."""
 
-    def make(others: tuple[dict[str, Any], ...] = (), seed: int = 0, max_tokens: int = 500) -> tuple[Draws, list]:
+    def make(others: tuple[dict[str, Any], ...] = (), seed: int = 0, max_tokens: int = 500) -> tuple[RowSampler, list]:
         rows = [*(row(id=f"q{number}") for number in range(ROWS)), *others]
         if not (tmp_path / "sft").exists():
             write_shards(tmp_path, rows, per_shard=3)
         told: list[tuple[str, str]] = []
         shards = Shards(tmp_path, "sft", tmp_path / "cache")
-        draws = Draws(
+        draws = RowSampler(
             shards,
             lambda found: [(found, sft_sample(qwen3, found))],
             seed,
-            Room(max_tokens),
+            LengthLimit(max_tokens),
             lambda *why: told.append(why),
         )
         return draws, told
@@ -40,7 +40,7 @@ def drawer(tmp_path: Path, row: Row, write_shards: Callable[..., Path], qwen3: V
     return make
 
 
-def _ids(draws: Draws, *counts: int) -> list[str]:
+def _ids(draws: RowSampler, *counts: int) -> list[str]:
     found = [draws.take(count) for count in counts]
     assert all(row.id == sample.id for taken in found for row, sample in taken)
     return [row.id for taken in found for row, _ in taken]
@@ -120,7 +120,7 @@ def test_when_no_row_can_be_used_it_stops(drawer: Drawer) -> None:
 
 def test_what_is_not_kept_is_encoded_again_alike(drawer: Drawer, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [sample for _, sample in drawer()[0].take(3 * ROWS)]
-    monkeypatch.setattr(groundtrace.trainer.drawing, "KEPT_BYTES", 0)
+    monkeypatch.setattr(groundtrace.trainer.row_sampler, "KEPT_BYTES", 0)
     again = [sample for _, sample in drawer()[0].take(3 * ROWS)]
     assert [(a.id, a.ids.tolist()) for a in again] == [(b.id, b.ids.tolist()) for b in kept]
     assert all((a.images[0].patches == b.images[0].patches).all() for a, b in zip(again, kept, strict=True))

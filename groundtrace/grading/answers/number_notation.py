@@ -1,6 +1,6 @@
 """The notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
 
-:func:`undress` rewrites it in plain form before numbers and quantities are read.
+:func:`plain_notation` rewrites it in plain form before numbers and quantities are read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _european(found: re.Match[str]) -> str:
     return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
 
 
-_DRESSING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+_NOTATIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<![\w.])(\d+) and a half\b", re.I), r"\1.5"),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;:! ]"), ""),
@@ -61,7 +61,7 @@ _DRESSING: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
 )
 
 
-def undress(text: str) -> str:
+def plain_notation(text: str) -> str:
     """Returns the text with signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits made plain.
 
     Units and currencies are kept. Linear for text within ``MAX_CHARS``.
@@ -69,6 +69,6 @@ def undress(text: str) -> str:
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)
     text = unicodedata.normalize("NFKC", text).translate(_SIGNS)
-    for pattern, replacement in _DRESSING:
+    for pattern, replacement in _NOTATIONS:
         text = pattern.sub(replacement, text)
     return text

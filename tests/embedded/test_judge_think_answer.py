@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from groundtrace.embedded.judged import HANDLERS, steps_of
+from groundtrace.embedded.judge_think_answer import HANDLERS, steps_of
 from groundtrace.embedded.scenes import Scene
 from groundtrace.embedded.sight.language import read_question
 from groundtrace.grading.messages import MediaPart

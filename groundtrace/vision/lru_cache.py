@@ -12,7 +12,7 @@ def _one(_: object) -> int:
     return 1
 
 
-class Recent(Generic[T]):
+class LruCache(Generic[T]):
     """A thread-safe cache of at most ``limit`` values by key; drops the least recently used value first.
 
     With ``size_of``, ``limit`` is the maximum sum of the values' sizes; a value larger than ``limit`` is not cached.

@@ -14,7 +14,7 @@ import numpy as np
 
 from groundtrace.embedded.judge import answered
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
-from groundtrace.embedded.sight.answer import Reading, answer, relevant_labels
+from groundtrace.embedded.sight.answer import SightAnswer, answer, relevant_labels
 from groundtrace.embedded.sight.labels import read_label
 from groundtrace.embedded.sight.language import read_question
 from groundtrace.embedded.sight.query import (
@@ -25,7 +25,7 @@ from groundtrace.embedded.sight.query import (
     ObjectStatement,
     Query,
 )
-from groundtrace.embedded.sight.shapes import Shape
+from groundtrace.embedded.sight.shapes import FoundShape
 from groundtrace.grading.answers.grading import grade_answer
 from groundtrace.grading.answers.polarity import polarity
 from groundtrace.grading.responses.conclusions import conclusions
@@ -113,11 +113,11 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
     if query is None or reading is None:
         return f"<judge>This cannot be read.</judge><think></think>\\boxed{{{CANNOT_READ}}}"
     judgement = f"Answering takes several steps: {'; '.join(steps_of(query))}. So it needs reasoning."
-    thought = " ".join([*_told(query, reading, scene), reading.reason])
+    thought = " ".join([*_thought_sentences(query, reading, scene), reading.reason])
     return f"<judge>{judgement}</judge>\n<think>\n{thought}\n</think>\n\\boxed{{{reading.answer}}}"
 
 
-def _told(query: Query, reading: Reading, scene: Scene) -> Iterator[str]:
+def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
     """Yields the steps, the number of objects of each class in question, and the places of the evidence with sums."""
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -136,7 +136,7 @@ def _several(number: int, label: str) -> str:
     return f"{number} {label}{'' if number == 1 else 's'}"
 
 
-def _place(shape: Shape, width: int) -> str:
+def _place(shape: FoundShape, width: int) -> str:
     middle = shape.point_px[0]
     return "on the left" if middle < width / 3 else "on the right" if middle > 2 * width / 3 else "in the middle"
 
@@ -155,7 +155,7 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise _beyond("reasoning without a sum")
-    wrong = next((said for said, left, right in sums if left != right), None)
+    wrong = next((equation for equation, left, right in sums if left != right), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
     return json.dumps({"reason": reason, "sound": wrong is None})
 
@@ -187,7 +187,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
     stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
     if not stated:
         raise _beyond("reasoning that states no conclusion")
-    return json.dumps({"reason": f"it says: {stated[-1].said}", "supported": all(each.right for each in stated)})
+    return json.dumps({"reason": f"it says: {stated[-1].text}", "supported": all(each.right for each in stated)})
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from groundtrace.rewards.rows.row import BadRow, TrainingRow
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards
 from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
@@ -17,7 +17,7 @@ KEPT_BYTES = 2**31
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
-"""Encodes a row as one sample, or as one sample for each of its streams. Raises BadRow."""
+"""Encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
 """The position of draws: the number of rows consumed, including the rows left out. With several parts: the number
@@ -25,7 +25,7 @@ consumed of each part, then the number drawn of each part."""
 
 
 @dataclass(frozen=True)
-class Room:
+class LengthLimit:
     """The length limit of a row: ``max_tokens``, of which ``answer_tokens`` are reserved for the answer."""
 
     max_tokens: int
@@ -39,11 +39,11 @@ class Room:
         return f"{sample.id}: {len(sample)} tokens, batch.max_tokens is {self.max_tokens}{kept}"
 
 
-def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) -> list[Sample]:
+def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
     """The samples of the first usable rows: at least ``count`` samples if the shards have them."""
     found: list[Sample] = []
     for index in range(len(shards)):
-        with contextlib.suppress(BadRow):
+        with contextlib.suppress(UnusableRow):
             samples = [sample for _, sample in encode(shards[index])]
             found += samples if all(room.refusal(sample) is None for sample in samples) else []
         if len(found) >= count:
@@ -51,7 +51,7 @@ def first_samples(shards: Shards, encode: Encode, room: Room, count: int = 8) ->
     return found
 
 
-class Draws:
+class RowSampler:
     """Draws rows in an order that depends on seed and position only, so that a resumed run continues with the next row.
 
     A row that cannot be used is reported to ``left_out`` (its number and the reason) once, and the next row replaces
@@ -60,7 +60,13 @@ class Draws:
     """
 
     def __init__(
-        self, shards: Shards, encode: Encode, seed: int, room: Room, left_out: LeftOut, parts: Sequence[Part] = ()
+        self,
+        shards: Shards,
+        encode: Encode,
+        seed: int,
+        room: LengthLimit,
+        left_out: LeftOut,
+        parts: Sequence[Part] = (),
     ) -> None:
         self.position: Position = 0
         self._shards, self._encode, self._seed, self._room = shards, encode, seed, room
@@ -130,7 +136,7 @@ class Draws:
             return ()
         try:
             drawn = self._encode(self._shards[index])
-        except BadRow as error:
+        except UnusableRow as error:
             return self._leave_out(index, str(error))
         if reasons := [reason for _, sample in drawn if (reason := self._room.refusal(sample)) is not None]:
             return self._leave_out(index, reasons[0])

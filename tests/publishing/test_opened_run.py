@@ -11,7 +11,7 @@ import pytest
 
 from groundtrace.pipelines.commands import cli
 from groundtrace.publishing.figures import SHARDS, InspectError, read_config
-from groundtrace.publishing.opened import open_run
+from groundtrace.publishing.opened_run import open_run
 
 ROWS = 3
 
