@@ -131,7 +131,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     from groundtrace.inference.grounding import BadReply
     from groundtrace.inference.role_calls import repair_prompt
 
-    gate = ConcurrencyLimit(IN_FLIGHT, adaptive=False)
+    concurrency = ConcurrencyLimit(IN_FLIGHT, adaptive=False)
     prompt = prompt_of(TEMPLATE_ITEM)
     templates = [json.dumps(text_body(p, temperature=1.0)) for p in (prompt, repair_prompt(prompt, "{}", "wrong"))]
 
@@ -141,10 +141,10 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
         for template in templates:
             body = body_of(item, template, arguments.folder)
             try:
-                replies = await samples(session, gate, url, body, SAMPLES, MAX_TOKENS)
+                replies = await samples(session, concurrency, url, body, SAMPLES, MAX_TOKENS)
                 whole = [reply for reply in replies if reply.finish_reason != "length"]
                 if len(whole) < SAMPLES:
-                    whole += await samples(session, gate, url, body, SAMPLES - len(whole), 2 * MAX_TOKENS)
+                    whole += await samples(session, concurrency, url, body, SAMPLES - len(whole), 2 * MAX_TOKENS)
                 return bool(texts_of(argparse.Namespace(completions=whole)))
             except CallError:
                 return False
@@ -160,7 +160,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"kept": asyncio.run(run())}
 
 
-async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
+async def samples(session: Any, concurrency: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
     """``n`` samples, requested until none is missing. Raises CallError if the retries are exhausted."""
     from groundtrace.inference.errors import CallError
 
@@ -168,7 +168,7 @@ async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: in
     failed, wait_s = 0, 0.0
     while len(found) < n:
         await asyncio.sleep(wait_s)
-        await gate.enter(-failed)
+        await concurrency.enter(-failed)
         try:
             found += await one_try(session, url, body | {"n": n - len(found), "max_tokens": max_tokens})
             failed, wait_s = 0, 0.0
@@ -178,7 +178,7 @@ async def samples(session: Any, gate: Any, url: str, body: dict[str, Any], n: in
                 raise
             wait_s = error.retry_after_s or 0.0
         finally:
-            gate.leave(0)
+            concurrency.leave(0)
     return found
 
 

@@ -27,7 +27,7 @@ from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.caller import CallResult
 from groundtrace.inference.grounding import BadReply
 from groundtrace.inference.request import Sampling, Temperature
-from groundtrace.inference.role_calls import CUT_OFF, Asks, ask_for, whole
+from groundtrace.inference.role_calls import CUT_OFF, Asks, ask_for, untruncated
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
@@ -98,7 +98,7 @@ async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSetti
     media = {"original": shown(question.media)}
     if draft.added(COMPLEXITY) == SIMPLE:
         prompt = load_prompt(DIRECT_PROMPT).render(media, **asked)
-        judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, whole(read_judgement))
+        judgement, _ = await ask_for(session, "teacher", prompt, settings.sampling, untruncated(read_judgement))
         text = direct_trace(judgement, question.answer)
     else:
         asked |= {"answer": question.answer, "answer_format": answer_format(question)}

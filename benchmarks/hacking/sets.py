@@ -13,7 +13,7 @@ from faults.rendered import render
 from groundtrace.grading.responses.response import format_box
 from groundtrace.pipelines.running.library import run
 from groundtrace.rewards.rows.row import TrainingRow
-from groundtrace.rewards.rows.row import asked as asked_in
+from groundtrace.rewards.rows.row import per_stream as asked_in
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.decode import decode_image

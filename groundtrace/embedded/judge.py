@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from groundtrace.embedded.prose import judged
+from groundtrace.embedded.prose import judge_support
 from groundtrace.embedded.scenes import CANNOT_READ, Scene
 from groundtrace.embedded.sight.labels import COLOURS, KINDS, read_label
 from groundtrace.grading.answers.numerals import read_numerals
@@ -22,7 +22,7 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
     return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
-def answered(question: str, predicted: str) -> Question:
+def with_answer(question: str, predicted: str) -> Question:
     """The question with the response's answer in place of the gold answer; the answer type follows from its words."""
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
@@ -36,7 +36,9 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
     the check of the points does that, and if a correct point could lower the reasoning's reward, a policy would learn
     not to point.
     """
-    read = judged(prompt.variable("reasoning"), answered(prompt.variable("question"), prompt.variable("predicted")))
+    read = judge_support(
+        prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
+    )
     supports = "cannot_judge" if read.supports is None else "yes" if read.supports else "no"
     return json.dumps({"reason": read.reason[:200], "supports": supports})
 

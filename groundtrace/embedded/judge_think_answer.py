@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from groundtrace.embedded.judge import answered
+from groundtrace.embedded.judge import with_answer
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
 from groundtrace.embedded.sight.answer import SightAnswer, answer, relevant_labels
 from groundtrace.embedded.sight.labels import read_label
@@ -184,7 +184,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judges whether the answer is the stated conclusion of the reasoning. Raises CallError if it states none."""
     predicted = prompt.variable("predicted")
-    stated = conclusions(prompt.variable("reasoning"), answered(prompt.variable("question"), predicted))
+    stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
         raise _beyond("reasoning that states no conclusion")
     return json.dumps({"reason": f"it says: {stated[-1].text}", "supported": all(each.right for each in stated)})

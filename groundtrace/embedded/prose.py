@@ -100,7 +100,7 @@ class SupportVerdict:
     reason: str
 
 
-def judged(reasoning: str, question: Question) -> SupportVerdict:
+def judge_support(reasoning: str, question: Question) -> SupportVerdict:
     """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from groundtrace.embedded.judge import answered
+from groundtrace.embedded.judge import with_answer
 from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
 from groundtrace.embedded.sight.answer import SightAnswer, walls_of
 from groundtrace.embedded.sight.claims import Claim, read_claims, read_nouns
@@ -190,7 +190,7 @@ def _concludes(seen: _AttemptEvidence) -> bool:
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
         return False
-    stated = conclusions(seen.response.think or "", answered(seen.prompt.variable("question"), predicted))
+    stated = conclusions(seen.response.think or "", with_answer(seen.prompt.variable("question"), predicted))
     if stated:
         return all(each.right for each in stated)
     if not isinstance(seen.query, CountQuery):

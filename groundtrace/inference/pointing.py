@@ -4,7 +4,7 @@ from groundtrace.grading.messages import MediaPart
 from groundtrace.inference.caller import Caller
 from groundtrace.inference.grounding import ParsedPointing
 from groundtrace.inference.request import Sampling
-from groundtrace.inference.role_calls import ask_for, whole
+from groundtrace.inference.role_calls import ask_for, untruncated
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import MediaRef
 
@@ -19,7 +19,7 @@ async def points_of(
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
     form = family.point_form if family.point_prompt else family.box_form
-    read = whole(lambda reply: family.points(reply.text, entity, medium, media_index))
+    read = untruncated(lambda reply: family.points(reply.text, entity, medium, media_index))
     found, _ = await ask_for(caller, role, prompt, sampling, read, form.replace("LABEL", entity))
     return found
 
@@ -30,6 +30,6 @@ async def boxes_of(
     """The boxes of a label; as :func:`points_of`."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)
-    read = whole(lambda reply: family.boxes(reply.text, label, medium, media_index))
+    read = untruncated(lambda reply: family.boxes(reply.text, label, medium, media_index))
     found, _ = await ask_for(caller, role, prompt, sampling, read, family.box_form.replace("LABEL", label))
     return found

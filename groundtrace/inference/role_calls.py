@@ -102,7 +102,7 @@ def _is_cut_short(answered: CallResult) -> bool:
     return any(completion.is_truncated for completion in answered.completions)
 
 
-def whole(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
+def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
     """``read``, but raises BadReply for a truncated reply: the missing items of a truncated list would count as absent,
     and a truncated sentence would be accepted.
     """

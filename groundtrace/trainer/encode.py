@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, asked, sizes_of
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, sizes_of
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
 from groundtrace.vision.decode import UndecodableMedia, decode_image
@@ -198,7 +198,7 @@ def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
     """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises UnusableRow."""
-    rows, images = asked(row, only), encoded_images(vlm, row)
+    rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
 
 

@@ -72,7 +72,7 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
     update = [
         # gradients of float32 weights are freed after each update; gradients of master copies are not
         ("gradients", 4 * (count - copied)),
-        ("activations", _kept(settings, tokens, text.num_hidden_layers) * text.hidden_size),
+        ("activations", _kept_bytes(settings, tokens, text.num_hidden_layers) * text.hidden_size),
         ("activations of the vision tower", _of_tower(model, settings, rows, is_grpo)),
         ("a chunk of logits", 3 * 4 * min(CHUNK, tokens) * text.vocab_size),
     ]
@@ -94,7 +94,7 @@ def _word_bytes(settings: TrainerSettings) -> int:
     return 4 if settings.model.dtype == "float32" else 2
 
 
-def _kept(settings: TrainerSettings, places: int, layers: int) -> int:
+def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
     """Bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
     per_layer = 1 if settings.model.gradient_checkpointing else _KEPT_BYTES_PER_HIDDEN // 2
     return places * layers * per_layer * _word_bytes(settings)
@@ -106,7 +106,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
     patches = round(rows.patches * max(1.0, in_pass / copies))
     tower = model.config.vision_config
     is_trained = any(weight.requires_grad for name, weight in model.named_parameters() if "visual." in name)
-    return _kept(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
+    return _kept_bytes(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
 
 
 def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:

@@ -38,7 +38,7 @@ def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, neve
     hidden = vlm.model.model(
         input_ids=batch.ids[None],
         position_ids=batch.positions[:, None],
-        mm_encoder_outputs=_seen(vlm, batch),
+        mm_encoder_outputs=_image_features(vlm, batch),
         use_cache=False,
         cu_seq_lens_q=batch.ends,
         cu_seq_lens_k=batch.ends,
@@ -67,7 +67,7 @@ def _of_chunk(
     return logits.gather(1, targets[:, None])[:, 0] - total, entropy
 
 
-def _seen(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
+def _image_features(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
     """The vision tower's features, computed once per distinct image, in the order of the samples' image tokens."""
     if batch.patches is None:
         return None

@@ -31,7 +31,7 @@ from groundtrace.storage.places import Place, RemotePath, StorageError, StoreUna
 from groundtrace.vision.media import MediaStore
 
 READ_ROWS = 64
-LOOKED_AT_ROWS = 16
+BATCH_ROWS = 16
 _REMEDY = "write or download it anew, or leave it out"
 _PATTERN_SIGNS = frozenset("*?[")
 
@@ -85,7 +85,7 @@ class Parquet(Format):
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             column = media_column(rows, file.schema_arrow.names)
             if column is not None:
-                for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=_without_bytes(file, column)):
+                for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=_without_bytes(file, column)):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
@@ -96,14 +96,14 @@ class Parquet(Format):
             return
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             named = {rows.columns.get(name, name) for name in ANSWER_FIELDS} & set(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=sorted(named)) if named else ():
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=sorted(named)) if named else ():
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
         """The rows, with only the paths of embedded media."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
-            for batch in file.iter_batches(batch_size=LOOKED_AT_ROWS, columns=kept):
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):
                 yield from batch.to_pylist()
 
 

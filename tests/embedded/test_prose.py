@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.embedded.prose import judged
+from groundtrace.embedded.prose import judge_support
 from groundtrace.schemas.records import Question
 
 A, B = (f'<points x1="{x}" y1="5" alt="blue square">blue square</points>' for x in (10, 40))
@@ -72,7 +72,7 @@ COLOUR = asked("What is the color of the leftmost object?", "blue", "text")
     ],
 )
 def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Question) -> None:
-    assert judged(reasoning, question).supports is True, judged(reasoning, question).reason
+    assert judge_support(reasoning, question).supports is True, judge_support(reasoning, question).reason
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_gives_its_evidence_has_concluded(reasoning: str, question: Questio
     ],
 )
 def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question) -> None:
-    assert judged(reasoning, question).supports is False, judged(reasoning, question).reason
+    assert judge_support(reasoning, question).supports is False, judge_support(reasoning, question).reason
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ def test_what_contradicts_evidence_or_answer(reasoning: str, question: Question)
     ],
 )
 def test_what_it_cannot_judge(reasoning: str, question: Question) -> None:
-    assert judged(reasoning, question).supports is None, judged(reasoning, question).reason
+    assert judge_support(reasoning, question).supports is None, judge_support(reasoning, question).reason
 
 
 @given(st.text(), st.sampled_from([TWO, NONE, TRUE, FALSE, MORE, ABSENT, COLOUR]))
 def test_any_text_can_be_judged(reasoning: str, question: Question) -> None:
-    assert judged(reasoning, question).reason
+    assert judge_support(reasoning, question).reason

@@ -39,7 +39,7 @@ class Breaker:
             self._away, self._unreachable = error if is_away else None, 0
             return error
 
-    async def over(self) -> None:
+    async def admit(self) -> None:
         """Raises CallError (``AWAY``) while the server is down."""
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self.check()
@@ -51,7 +51,7 @@ class Breaker:
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Does nothing: a request that :meth:`over` let through is always sent."""
+        """Does nothing: a request that :meth:`admit` let through is always sent."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:

@@ -47,7 +47,7 @@ _UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED
 class CallWatcher(Protocol):
     """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
-    async def over(self) -> None:
+    async def admit(self) -> None:
         """Return when an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
         it may not.
         """
@@ -213,7 +213,7 @@ class Guard:
 
     # While a server is down
 
-    async def over(self) -> None:
+    async def admit(self) -> None:
         """Wait as long as the server is down. Raises :class:`RunStopped` when that takes too long.
 
         One of the waiting calls checks the server; if the check cannot detect the outage, it sends its own request

@@ -106,15 +106,15 @@ class RunNotes:
         """Whether any process of the run has noted that the endpoint's server answered."""
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
-    def away(self, endpoint: str, message: str) -> None:
+    def begin_wait(self, endpoint: str, message: str) -> None:
         """Note that this process waits for the endpoint's server; ``message`` is a message for a person."""
-        self._write(self._away(endpoint), message)
+        self._write(self._wait_file(endpoint), message)
 
-    def back(self, endpoint: str) -> None:
+    def end_wait(self, endpoint: str) -> None:
         """Note that this process does not wait for the endpoint's server any more."""
-        (self._root / self._away(endpoint)).unlink(missing_ok=True)
+        (self._root / self._wait_file(endpoint)).unlink(missing_ok=True)
 
-    def _away(self, endpoint: str) -> str:
+    def _wait_file(self, endpoint: str) -> str:
         return f"away-{_digest(endpoint)}-{self._process}"
 
     def _write(self, name: str, text: str) -> None:

@@ -34,7 +34,7 @@ class OutageTimer:
         """Show that the run waits, why, and for how long already."""
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()
-        self._notes.away(self._name, printable(" ".join(message.split())))
+        self._notes.begin_wait(self._name, printable(" ".join(message.split())))
 
     def report_periodically(self, why: object) -> None:
         """Like :meth:`report`, but at most every ``REPORT_EVERY_S`` seconds."""
@@ -45,7 +45,7 @@ class OutageTimer:
         """Show that the run does not wait any more. The clock runs on until :meth:`forget`."""
         if self._reported_s is not None:
             self._reported_s = None
-            self._notes.back(self._name)
+            self._notes.end_wait(self._name)
 
     def forget(self) -> None:
         """The server has answered: reset the clock."""

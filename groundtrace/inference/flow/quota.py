@@ -101,18 +101,18 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 class Quota:
     """An endpoint's quota in one process: leased through the shared file ``path``, or its own without a ``path``.
 
-    The gate gets the slots of the lease. ``machines`` divides the limits if the cache is in a store. All methods run on
-    one event loop.
+    ``concurrency`` gets the slots of the lease. ``machines`` divides the limits if the cache is in a store. All methods
+    run on one event loop.
     """
 
     def __init__(
         self,
         settings: EndpointSettings,
-        gate: ConcurrencyLimit,
+        concurrency: ConcurrencyLimit,
         path: Path | None = None,
         machines: Machines | None = None,
     ) -> None:
-        self._gate, self._path, self._limit = gate, path, settings.max_concurrency
+        self._concurrency, self._path, self._limit = concurrency, path, settings.max_concurrency
         self._machines = machines
         self._requests = Rate(settings.requests_per_minute)
         self._tokens = Rate(settings.tokens_per_minute)
@@ -122,7 +122,7 @@ class Quota:
         self._beat_s = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         if path is not None:
-            gate.lend(0, self._more)
+            concurrency.lend(0, self._more)
 
     async def take(self, tokens: int) -> None:
         """Wait until one request of so many tokens may be sent; within a process, first come, first served."""
@@ -158,7 +158,7 @@ class Quota:
             self._timer = None
         state.change(lambda shared: shared.members.pop(self._me, None))
         self._beat_s = float("-inf")  # so that the next request gets a lease at once
-        self._gate.lend(0, self._more)
+        self._concurrency.lend(0, self._more)
 
     @property
     def _most(self) -> int:
@@ -196,7 +196,7 @@ class Quota:
     def _beat(self) -> None:
         """Renew the lease, and take or give back slots. Without work since the last beat, give the lease back."""
         state, self._beat_s = self._opened(), asyncio.get_running_loop().time()
-        inside, wanted = self._gate.inside, self._gate.demand()
+        inside, wanted = self._concurrency.inside, self._concurrency.demand()
         if state is None:
             return
         if not wanted:
@@ -208,7 +208,7 @@ class Quota:
         share, due = state.change(lambda shared: shared.lease(self._me, inside, wanted, self._most, self._now_s()))
         if share < min(due, wanted) or inside > share or not self._most:
             self._next_beat(self._beat_s + HURRY_S)
-        self._gate.lend(share, self._more)
+        self._concurrency.lend(share, self._more)
 
     def _next_beat(self, when_s: float) -> None:
         if self._timer is not None:
@@ -227,7 +227,7 @@ class Quota:
             except OSError as error:
                 _log.warning("%s: %s: each worker process applies the endpoint's limits separately", self._path, error)
                 self._path = None
-                self._gate.lend(self._limit)
+                self._concurrency.lend(self._limit)
         return self._state
 
     def _now_s(self) -> float:
@@ -277,7 +277,7 @@ class Quotas:
         finally:
             _opening.reset(token)
 
-    def open(self, endpoint: str, settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
+    def open(self, endpoint: str, settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
         """The quota of an endpoint; shared if name, kind, URL, model and limits are the same."""
         path = None
         if self._folder is not None:
@@ -285,7 +285,7 @@ class Quotas:
             identity = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
             digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
             path = self._folder / f"quota-{digest}.json"
-        self._opened.append(Quota(settings, gate, path, self._machines))
+        self._opened.append(Quota(settings, concurrency, path, self._machines))
         return self._opened[-1]
 
     def close(self) -> None:
@@ -299,7 +299,7 @@ class Quotas:
 _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
 
 
-def quota_of(settings: EndpointSettings, gate: ConcurrencyLimit) -> Quota:
+def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
     """The quota of the endpoint that is being opened; inside :meth:`Quotas.of` it is shared."""
     opening = _opening.get()
-    return Quota(settings, gate) if opening is None else opening[0].open(opening[1], settings, gate)
+    return Quota(settings, concurrency) if opening is None else opening[0].open(opening[1], settings, concurrency)

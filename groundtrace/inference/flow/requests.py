@@ -36,11 +36,11 @@ class Flow:
 
     def __init__(self, settings: EndpointSettings) -> None:
         self._settings = settings
-        self.gate = ConcurrencyLimit(settings.max_concurrency, settings.adaptive)
+        self.concurrency = ConcurrencyLimit(settings.max_concurrency, settings.adaptive)
         self._opening = Opening(settings.max_concurrency)
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._bytes = BytesInFlight(settings.max_bytes_in_flight)
-        self._quota = quota_of(settings, self.gate)
+        self._quota = quota_of(settings, self.concurrency)
         self._sizes = Sizes()
         self._has_warned = False
 
@@ -101,7 +101,7 @@ class Flow:
 
         async def attempt() -> Reply:
             if guard is not None:
-                await guard.over()
+                await guard.admit()
             if allowance is not None:
                 await allowance.next_try()
             taken = NOT_SENT
@@ -195,10 +195,11 @@ class Flow:
                 guard.tried(id(request), failed)
 
     async def _send(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        token, overloaded = await self.gate.enter(rank), False
+        token, overloaded = await self.concurrency.enter(rank), False
         try:
             await self._opening.take()
-            # After the gate: requests that took their part of the rate before they got a slot would be sent in a burst.
+            # After the limit of concurrency: requests that took their part of the rate before they got a slot would be
+            # sent in a burst.
             expected = self._sizes.expected(request, n)
             await self._quota.take(expected)
             guard = guard_of_call()
@@ -217,7 +218,7 @@ class Flow:
                 self._quota.correct(_tokens_of(error.partial) - expected)
             raise
         finally:
-            self.gate.leave(token, overloaded)
+            self.concurrency.leave(token, overloaded)
         self._quota.correct(_tokens_of(reply) - expected)
         if reply.completions:
             self._sizes.saw(request, reply)

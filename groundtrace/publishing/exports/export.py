@@ -60,36 +60,36 @@ class ExportResult:
     counts: Mapping[str, SideCounts]
 
 
-def export_run(request: ExportArguments) -> ExportResult:
+def export_run(arguments: ExportArguments) -> ExportResult:
     """Exports a run. The output folder appears only if this succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
-    form = export_format(request.format)
-    summary = read_summary(request.run, digests=True)
-    rows = {side: count_rows(request.run, side, summary) for side in form.open}
+    form = export_format(arguments.format)
+    summary = read_summary(arguments.run, digests=True)
+    rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
-        raise ExportError(f"{request.run} has no {' or '.join(rows)} rows, which the format {form.name} needs")
-    form.check(request.run)
-    target = _target(request, form, rows)
-    with _unfinished(request) as folder:
-        counts = {side: write_side(request.run, side, form, target, folder) for side in rows if rows[side]}
+        raise ExportError(f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs")
+    form.check(arguments.run)
+    target = _target(arguments, form, rows)
+    with _unfinished(arguments) as folder:
+        counts = {side: write_side(arguments.run, side, form, target, folder) for side in rows if rows[side]}
         _check_counts(counts, rows)
         for name, text in form.beside({side: count.written for side, count in counts.items()}).items():
             (folder / name).write_text(text, "utf-8")
-        files = _write_summary(folder, request, summary, target, counts)
-    return ExportResult(request.output, files, counts)
+        files = _write_summary(folder, arguments, summary, target, counts)
+    return ExportResult(arguments.output, files, counts)
 
 
-def _target(request: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """The target of the request. Raises ExportError if the rows need a family that is not given or cannot be used."""
-    family, output = _family(request, rows), request.output.absolute()
+def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
+    """The target of an export. Raises ExportError if the rows need a family that is not given or cannot be used."""
+    family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
             f"{family.name} writes shares from 0 to 1, which tags with one decimal cannot hold: name another --family"
         )
     rule = family.resize or QWEN25_IMAGE
-    given = {"max_area_px": request.max_pixels, "min_area_px": request.min_pixels}
+    given = {"max_area_px": arguments.max_pixels, "min_area_px": arguments.min_pixels}
     bounds = {name: value for name, value in given.items() if value is not None}
     if bounds and not (isinstance(rule, ResizeRule) and family.frame is CoordinateFrame.QWEN25_RESIZED_PX):
         raise ExportError(
@@ -102,19 +102,19 @@ def _target(request: ExportArguments, form: ExportFormat, rows: Mapping[str, int
         raise ExportError(
             f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} where it is left out"
         ) from error
-    run = request.run_at or str(request.run.absolute())
-    added = {c.name: c.type for c in added_columns(columns_of(request.run, "rl")) if c.for_training}
+    run = arguments.run_at or str(arguments.run.absolute())
+    added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}
     return Target(output, run, family.name, Speech(family.frame, family.decimals, rule), added)
 
 
-def _family(request: ExportArguments, rows: Mapping[str, int]) -> Family:
-    if request.family:
+def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
+    if arguments.family:
         try:
-            return FAMILIES.named(request.family)
+            return FAMILIES.named(arguments.family)
         except ValueError as error:
             raise ExportError(f"--family {error}") from error
     for side in (side for side in rows if rows[side]):
-        if any_tags(request.run, side, TEXT_COLUMNS[side]):
+        if any_tags(arguments.run, side, TEXT_COLUMNS[side]):
             raise ExportError(
                 f"the {side} rows hold or ask for coordinates: set --family to the family of the model to train, one "
                 f"of {', '.join(sorted(FAMILIES))} (plain: pixels of the original), or one of your own as module:NAME"
@@ -123,19 +123,19 @@ def _family(request: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 
 @contextlib.contextmanager
-def _unfinished(request: ExportArguments) -> Iterator[Path]:
+def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
     """A temporary folder beside the output, renamed to the output when the body ends; removed if the body raises."""
     unfinished: Path | None = None
     try:
-        output = _resolved(request.output)
-        _check_place(request, output, request.run.resolve())
+        output = _resolved(arguments.output)
+        _check_place(arguments, output, arguments.run.resolve())
         unfinished = output.with_name(f".{output.name}.{uuid.uuid4().hex}.tmp")
         unfinished.mkdir(parents=True)
         yield unfinished
-        _put(unfinished, output, request.replace)
+        _put(unfinished, output, arguments.replace)
     except OSError as error:
         reason = error.strerror or error
-        raise ExportError(f"cannot write {request.output}: {reason}: choose another folder") from error
+        raise ExportError(f"cannot write {arguments.output}: {reason}: choose another folder") from error
     finally:
         if unfinished is not None:
             shutil.rmtree(unfinished, ignore_errors=True)  # already renamed after success
@@ -154,21 +154,21 @@ def _resolved(output: Path) -> Path:
         raise ExportError(f"--output {str(output)!r} is not the path of a folder ({error}): choose another") from error
 
 
-def _check_place(request: ExportArguments, output: Path, run: Path) -> None:
+def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
     """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
     if output == run or run in output.parents:
         raise ExportError(
-            f"{request.output} is in the run folder, which a repeated run replaces: choose a folder outside"
+            f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside"
         )
     if output in run.parents:
-        raise ExportError(f"the run folder is in {request.output}: choose another folder")
+        raise ExportError(f"the run folder is in {arguments.output}: choose another folder")
     if not output.exists():
         return
-    if not request.replace:
-        raise ExportError(f"{request.output} exists: choose another folder, or replace that export with --replace")
+    if not arguments.replace:
+        raise ExportError(f"{arguments.output} exists: choose another folder, or replace that export with --replace")
     if not output.is_dir() or (not (output / SUMMARY).is_file() and any(output.iterdir())):
         raise ExportError(
-            f"{request.output} is not an export (it has no {SUMMARY}), so it is not replaced: choose another folder"
+            f"{arguments.output} is not an export (it has no {SUMMARY}), so it is not replaced: choose another folder"
         )
 
 
@@ -202,16 +202,16 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 
 
 def _write_summary(
-    folder: Path, request: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
+    folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
     """Writes ``export.json``; returns the names of the files without the images."""
     files, images = contents_of(folder)
     fields = {
-        "format": request.format,
+        "format": arguments.format,
         "family": target.family,
         "frame": str(target.speech.frame),
-        "max_pixels": request.max_pixels,
-        "min_pixels": request.min_pixels,
+        "max_pixels": arguments.max_pixels,
+        "min_pixels": arguments.min_pixels,
         "run": {
             "path": target.run,
             "recipe": summary.recipe,

@@ -22,7 +22,7 @@ from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
 from groundtrace.rewards.rows.checks import check_judge, check_recipe, reads_text
 from groundtrace.rewards.rows.reward import Part, PreparedRow, PromptResponses, Reward, Scored
-from groundtrace.rewards.rows.row import TrainingRow, asked
+from groundtrace.rewards.rows.row import TrainingRow, per_stream
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.scorers.outcome import needs_judge
 from groundtrace.schemas.errors import UserError
@@ -220,7 +220,7 @@ class RowReward:
                     f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one"
                 )
             named = streams[0]
-        [row] = asked(ready.row, (named,)) if named else [ready.row]
+        [row] = per_stream(ready.row, (named,)) if named else [ready.row]
         return key, replace(ready, row=row)
 
     def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:

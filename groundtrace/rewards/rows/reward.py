@@ -81,7 +81,7 @@ class PreparedRow:
     question: Question
     sizes: tuple[Size, ...]
 
-    def answered(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
+    def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
         """The row with responses, which are raw texts of a model with this ``speech``."""
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
@@ -142,7 +142,7 @@ class Reward:
 
         Raises JudgesDown if endpoints do not answer for ``wait_s``, and UnusableRow if an image does not decode.
         """
-        asked = [self.ready(row).answered(responses, speech) for row, responses in zip(rows, texts, strict=True)]
+        asked = [self.ready(row).with_responses(responses, speech) for row, responses in zip(rows, texts, strict=True)]
         parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
         return [scored for part in parts for scored in part]
 

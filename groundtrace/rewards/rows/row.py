@@ -42,7 +42,7 @@ class TrainingRow:
     ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
     ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
     show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if any,
-    they replace the ``messages`` of an RL row (:func:`asked`).
+    they replace the ``messages`` of an RL row (:func:`per_stream`).
     """
 
     id: str
@@ -68,7 +68,7 @@ def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int
     return sizes[:1] if row.frames else sizes
 
 
-def asked(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
+def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
     """A copy of the row for each of its streams (only those in ``only``, if given); the row itself without streams.
 
     The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.

@@ -63,7 +63,7 @@ class RunCounts:
     unbalanced: str = ""
     truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
-    def seen(self, stage: str) -> int:
+    def entered(self, stage: str) -> int:
         """How many records entered a stage."""
         if stage in self.side:
             return self.side[stage][0]

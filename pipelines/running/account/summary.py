@@ -43,7 +43,7 @@ class Wave:
     @property
     def questions(self) -> int:
         """The number of questions."""
-        return self.figures.seen(DRAW.name)
+        return self.figures.entered(DRAW.name)
 
     @property
     def drawn(self) -> int:
@@ -125,7 +125,7 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
     """What the stages did that any record reached, with what each says of itself, in their order."""
     return {
         stage.name: StageFigures(
-            read=figures.seen(stage.name),
+            read=figures.entered(stage.name),
             kept=figures.passed(stage.name),
             does=stage.does,
             is_sample=stage.is_sample,
@@ -134,7 +134,7 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
             reasons=stage.meanings,
         )
         for stage in stages
-        if figures.seen(stage.name)
+        if figures.entered(stage.name)
     }
 
 

@@ -64,7 +64,7 @@ class RunView:
         self._expected = expected_calls
         self._calls: deque[tuple[float, int]] = deque()
 
-    def drawn(self) -> Group:
+    def table(self) -> Group:
         """The table, with tokens, cost, the time left and the waits below it."""
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
@@ -92,10 +92,10 @@ class RunView:
 
 
 def _redraw(stop: threading.Event, view: RunView) -> None:
-    with Live(view.drawn(), console=Console(stderr=True), refresh_per_second=4) as live:
+    with Live(view.table(), console=Console(stderr=True), refresh_per_second=4) as live:
         while not stop.wait(REDRAW_S):
-            live.update(view.drawn())
-        live.update(view.drawn())
+            live.update(view.table())
+        live.update(view.table())
 
 
 def _print_lines(stop: threading.Event, view: RunView) -> None:

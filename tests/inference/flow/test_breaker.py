@@ -29,7 +29,7 @@ class Server:
 
 async def is_open(breaker: Breaker) -> bool:
     try:
-        await breaker.over()
+        await breaker.admit()
     except CallError as error:
         assert (error.failure, error.retryable, error.unreachable) == (Failure.AWAY, False, True)
         return True

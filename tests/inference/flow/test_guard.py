@@ -110,7 +110,7 @@ def test_one_looks_for_the_server_and_all_go_on_when_it_is_back(tmp_path: Path) 
         guard = guard_of(tmp_path, third_time)
         guard.tried(0, REFUSED)
         assert await guard.is_away(REFUSED)
-        await asyncio.gather(*(guard.over() for _ in range(50)))
+        await asyncio.gather(*(guard.admit() for _ in range(50)))
 
     asyncio.run(main())
     assert looks == [3]
@@ -127,7 +127,7 @@ def test_behind_a_gateway_one_request_goes_ahead_of_the_others(tmp_path: Path) -
         assert await guard.is_away(GATEWAY)
 
         async def call(number: int) -> None:
-            await guard.over()
+            await guard.admit()
             gone_on.append(number)
 
         calls = [asyncio.ensure_future(call(number)) for number in range(5)]
@@ -148,7 +148,7 @@ def test_a_server_that_stays_away_stops_all_calls(tmp_path: Path) -> None:
         guard = guard_of(tmp_path, gone, outage_timeout_s=0.3)
         guard.tried(0, REFUSED)
         assert await guard.is_away(REFUSED)
-        return await asyncio.gather(*(guard.over() for _ in range(5)), return_exceptions=True)
+        return await asyncio.gather(*(guard.admit() for _ in range(5)), return_exceptions=True)
 
     stops = asyncio.run(main())
     assert [type(stop) for stop in stops] == [RunStopped] * 5

@@ -57,7 +57,7 @@ def collect(play: Any, **changes: Any) -> tuple[Reply, Tries]:
         collected = asyncio.create_task(flow.collect(REQUEST, tries))
         await play(tries)
         reply = await asyncio.wait_for(asyncio.gather(collected, return_exceptions=True), 10)
-        flow.gate.leave(await asyncio.wait_for(flow.gate.enter(), 1))  # every place was given back
+        flow.concurrency.leave(await asyncio.wait_for(flow.concurrency.enter(), 1))  # every place was given back
         if isinstance(reply[0], BaseException):
             raise reply[0]
         return reply[0], tries

@@ -18,18 +18,18 @@ async def settle() -> None:
 
 def test_no_more_inside_than_the_limit_and_everybody_in_order() -> None:
     async def main() -> None:
-        gate, inside, order = ConcurrencyLimit(3), set(), []
+        concurrency, inside, order = ConcurrencyLimit(3), set(), []
         leave = asyncio.Event()
 
         async def visit(number: int) -> None:
-            token = await gate.enter()
+            token = await concurrency.enter()
             inside.add(number)
             order.append(number)
             assert len(inside) <= 3
             await leave.wait()
             await settle()
             inside.discard(number)
-            gate.leave(token)
+            concurrency.leave(token)
 
         visits = [asyncio.ensure_future(visit(number)) for number in range(10)]
         await settle()
@@ -41,13 +41,13 @@ def test_no_more_inside_than_the_limit_and_everybody_in_order() -> None:
     asyncio.run(main())
 
 
-async def queue_of(gate: ConcurrencyLimit, ranks: Sequence[int], order: list[int]) -> list[asyncio.Task[None]]:
+async def queue_of(concurrency: ConcurrencyLimit, ranks: Sequence[int], order: list[int]) -> list[asyncio.Task[None]]:
     """One waiting visitor for each rank; each notes its place in ``ranks`` when it enters, and leaves."""
 
     async def visit(number: int, rank: int) -> None:
-        token = await gate.enter(rank)
+        token = await concurrency.enter(rank)
         order.append(number)
-        gate.leave(token)
+        concurrency.leave(token)
 
     tasks = [asyncio.create_task(visit(number, rank)) for number, rank in enumerate(ranks)]
     await settle()
@@ -56,11 +56,11 @@ async def queue_of(gate: ConcurrencyLimit, ranks: Sequence[int], order: list[int
 
 def test_the_lower_rank_goes_first_and_equal_ones_in_order() -> None:
     async def main() -> list[int]:
-        gate, order = ConcurrencyLimit(1), []
-        token = await gate.enter()
-        tasks = await queue_of(gate, [0, 0, -1, 0, -3, -1], order)
+        concurrency, order = ConcurrencyLimit(1), []
+        token = await concurrency.enter()
+        tasks = await queue_of(concurrency, [0, 0, -1, 0, -3, -1], order)
         assert order == []
-        gate.leave(token)
+        concurrency.leave(token)
         await asyncio.gather(*tasks)
         return order
 
@@ -70,59 +70,59 @@ def test_the_lower_rank_goes_first_and_equal_ones_in_order() -> None:
 @pytest.mark.parametrize("cancelled", [[0], [2], [0, 1, 2], [1, 3], [0, 1, 2, 3]])
 def test_a_cancelled_visitor_gives_no_place_away(cancelled: list[int]) -> None:
     async def main() -> None:
-        gate, order = ConcurrencyLimit(1), []
-        token = await gate.enter()
-        tasks = await queue_of(gate, [0] * 4, order)
+        concurrency, order = ConcurrencyLimit(1), []
+        token = await concurrency.enter()
+        tasks = await queue_of(concurrency, [0] * 4, order)
         for number in cancelled:
             tasks[number].cancel()
         await settle()
-        gate.leave(token)
+        concurrency.leave(token)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert order == [number for number in range(4) if number not in cancelled]
-        await both_ways(gate)
+        await both_ways(concurrency)
 
     asyncio.run(main())
 
 
 def test_a_visitor_cancelled_while_it_is_let_in_passes_its_place_on() -> None:
     async def main() -> None:
-        gate, order = ConcurrencyLimit(1), []
-        token = await gate.enter()
-        tasks = await queue_of(gate, [0, 0], order)
-        gate.leave(token)  # the first has its place now, but has not run yet
+        concurrency, order = ConcurrencyLimit(1), []
+        token = await concurrency.enter()
+        tasks = await queue_of(concurrency, [0, 0], order)
+        concurrency.leave(token)  # the first has its place now, but has not run yet
         tasks[0].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert (tasks[0].cancelled(), order) == (True, [1])
-        await both_ways(gate)
+        await both_ways(concurrency)
 
     asyncio.run(main())
 
 
-async def both_ways(gate: ConcurrencyLimit) -> None:
-    """The gate has exactly its one place: the first enters at once, the second does not."""
-    token = await asyncio.wait_for(gate.enter(), 1)
-    second = asyncio.create_task(gate.enter())
+async def both_ways(concurrency: ConcurrencyLimit) -> None:
+    """The limit has exactly its one place: the first enters at once, the second does not."""
+    token = await asyncio.wait_for(concurrency.enter(), 1)
+    second = asyncio.create_task(concurrency.enter())
     await settle()
     assert not second.done()
-    gate.leave(token)
-    gate.leave(await second)
+    concurrency.leave(token)
+    concurrency.leave(await second)
 
 
-async def burst(gate: ConcurrencyLimit, overloaded: Sequence[bool]) -> None:
+async def burst(concurrency: ConcurrencyLimit, overloaded: Sequence[bool]) -> None:
     """As many requests at once as the sequence is long, which then end in its order."""
-    tokens = [await gate.enter() for _ in overloaded]
+    tokens = [await concurrency.enter() for _ in overloaded]
     for token, failed in zip(tokens, overloaded, strict=True):
-        gate.leave(token, failed)
+        concurrency.leave(token, failed)
 
 
 def test_a_burst_of_overloads_cuts_once() -> None:
     """All of them were begun before the cut: they say nothing of the smaller limit."""
 
     async def main() -> list[int]:
-        gate, limits = ConcurrencyLimit(64), []
+        concurrency, limits = ConcurrencyLimit(64), []
         for _ in range(3):
-            await burst(gate, [True] * gate.limit)
-            limits.append(gate.limit)
+            await burst(concurrency, [True] * concurrency.limit)
+            limits.append(concurrency.limit)
         return limits
 
     assert asyncio.run(main()) == [44, 30, 21]
@@ -130,10 +130,10 @@ def test_a_burst_of_overloads_cuts_once() -> None:
 
 def test_the_limit_never_falls_below_one() -> None:
     async def main() -> int:
-        gate = ConcurrencyLimit(4)
+        concurrency = ConcurrencyLimit(4)
         for _ in range(200):
-            await burst(gate, [True] * gate.limit)
-        return gate.limit
+            await burst(concurrency, [True] * concurrency.limit)
+        return concurrency.limit
 
     assert asyncio.run(main()) == 1
 
@@ -143,14 +143,14 @@ def test_single_faults_do_not_cut(share: float, limit: int) -> None:
     """Evenly spread: the limit stays at the most, or goes down to one."""
 
     async def main() -> int:
-        gate, ended = ConcurrencyLimit(64), 0
+        concurrency, ended = ConcurrencyLimit(64), 0
         for _ in range(200):
             failures = []
-            for _ in range(gate.limit):
+            for _ in range(concurrency.limit):
                 ended += 1
                 failures.append(int(ended * share) > int((ended - 1) * share))
-            await burst(gate, failures)
-        return gate.limit
+            await burst(concurrency, failures)
+        return concurrency.limit
 
     assert asyncio.run(main()) == limit
 
@@ -158,12 +158,12 @@ def test_single_faults_do_not_cut(share: float, limit: int) -> None:
 @pytest.mark.parametrize("most", [1, 3, 16, 64, 500])
 def test_the_limit_comes_back_to_the_most(most: int) -> None:
     async def main() -> list[int]:
-        gate, limits = ConcurrencyLimit(most), []
+        concurrency, limits = ConcurrencyLimit(most), []
         for _ in range(40):
-            await burst(gate, [True] * gate.limit)
+            await burst(concurrency, [True] * concurrency.limit)
         for _ in range(40 * 20):
-            await burst(gate, [False] * gate.limit)
-            limits.append(gate.limit)
+            await burst(concurrency, [False] * concurrency.limit)
+            limits.append(concurrency.limit)
         return limits
 
     limits = asyncio.run(main())
@@ -173,10 +173,10 @@ def test_the_limit_comes_back_to_the_most(most: int) -> None:
 
 def test_without_adaptation_nothing_cuts() -> None:
     async def main() -> int:
-        gate = ConcurrencyLimit(64, adaptive=False)
+        concurrency = ConcurrencyLimit(64, adaptive=False)
         for _ in range(5):
-            await burst(gate, [True] * 64)
-        return gate.limit
+            await burst(concurrency, [True] * 64)
+        return concurrency.limit
 
     assert asyncio.run(main()) == 64
 
@@ -192,11 +192,11 @@ def test_never_more_inside_than_the_limit_at_entry_and_all_are_admitted(
     """Whoever stays how long, is overloaded or is cancelled on the way."""
 
     async def main() -> None:
-        gate, inside, admitted = ConcurrencyLimit(most), 0, 0
+        concurrency, inside, admitted = ConcurrencyLimit(most), 0, 0
 
         async def visit(rank: int, stays: int, overloaded: bool) -> None:
             nonlocal inside, admitted
-            token = await gate.enter(rank)
+            token = await concurrency.enter(rank)
             inside, admitted = inside + 1, admitted + 1
             assert inside <= most
             try:
@@ -204,8 +204,8 @@ def test_never_more_inside_than_the_limit_at_entry_and_all_are_admitted(
                     await asyncio.sleep(0)
             finally:
                 inside -= 1
-                gate.leave(token, overloaded)
-                assert 1 <= gate.limit <= most
+                concurrency.leave(token, overloaded)
+                assert 1 <= concurrency.limit <= most
 
         tasks = [asyncio.create_task(visit(*visit_of)) for *visit_of, _ in visits]
         await asyncio.sleep(0)
@@ -217,7 +217,7 @@ def test_never_more_inside_than_the_limit_at_entry_and_all_are_admitted(
         assert defects == []
         assert admitted >= sum(not cancelled for *_, cancelled in visits)
         assert inside == 0
-        gate.leave(await asyncio.wait_for(gate.enter(), 1))
+        concurrency.leave(await asyncio.wait_for(concurrency.enter(), 1))
 
     asyncio.run(main())
 
@@ -228,16 +228,16 @@ def test_a_place_is_given_only_below_the_limit_in_force(most: int, ends: list[bo
     """A lowered limit sends nobody out, but lets nobody in until enough have left."""
 
     async def main() -> None:
-        gate, inside = ConcurrencyLimit(most), []
+        concurrency, inside = ConcurrencyLimit(most), []
         for overloaded in ends:
-            while len(inside) < gate.limit:
-                inside.append(await gate.enter())
-            waiting = asyncio.create_task(gate.enter())
+            while len(inside) < concurrency.limit:
+                inside.append(await concurrency.enter())
+            waiting = asyncio.create_task(concurrency.enter())
             await settle()
             assert not waiting.done()
-            gate.leave(inside.pop(0), overloaded)
+            concurrency.leave(inside.pop(0), overloaded)
             await settle()
-            assert waiting.done() == (len(inside) < gate.limit)
+            assert waiting.done() == (len(inside) < concurrency.limit)
             if waiting.done():
                 inside.append(waiting.result())
             else:

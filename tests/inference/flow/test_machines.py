@@ -188,11 +188,11 @@ class Two(Machines):
 def test_a_quota_is_that_of_the_machine(tmp_path: Path) -> None:
     async def measure() -> tuple[int, float]:
         settings = EndpointSettings("openai", "m", max_concurrency=6, requests_per_minute=60)
-        gate = ConcurrencyLimit(6, adaptive=False)
-        quota = Quota(settings, gate, tmp_path / "quota.json", Two())
-        asking = [asyncio.ensure_future(gate.enter()) for _ in range(5)]
+        concurrency = ConcurrencyLimit(6, adaptive=False)
+        quota = Quota(settings, concurrency, tmp_path / "quota.json", Two())
+        asking = [asyncio.ensure_future(concurrency.enter()) for _ in range(5)]
         await asyncio.sleep(1)
-        inside, began_s = gate.inside, now_s()
+        inside, began_s = concurrency.inside, now_s()
         for _ in range(3):
             await quota.take(1)
         seconds = now_s() - began_s

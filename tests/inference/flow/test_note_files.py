@@ -107,9 +107,9 @@ def test_what_was_paid_is_read_from_a_copy(
     assert sum(paid.cost_usd for paid in paid_in(local_copy(f"{bucket}/notes", bucket.storage))) == 0.75
     first.reached("far")
     assert second.was_reached("far") and not second.was_reached("near")
-    first.away("far", "waiting")
+    first.begin_wait("far", "waiting")
     assert len([path for path in (bucket / "notes").walked() if path.name.startswith("away-")]) == 1
-    first.back("far")
+    first.end_wait("far")
     assert not [path for path in (bucket / "notes").walked() if path.name.startswith("away-")]
 
 

@@ -15,10 +15,10 @@ def test_an_endpoint_of_any_name(name: str, tmp_path: Path) -> None:
     assert not first.was_reached(name)
     first.reached(name)
     assert [each for each in NAMES if second.was_reached(each)] == [name]
-    first.away(name, "waiting for it")
-    second.away(name, "waiting for it")
+    first.begin_wait(name, "waiting for it")
+    second.begin_wait(name, "waiting for it")
     assert waiting(str(tmp_path / "notes")) == ["waiting for it"]
-    first.back(name)
-    second.back(name)
+    first.end_wait(name)
+    second.end_wait(name)
     assert waiting(str(tmp_path / "notes")) == []
     assert {path.parent for path in tmp_path.rglob("*") if path.is_file()} == {tmp_path / "notes"}

@@ -109,12 +109,12 @@ def test_a_lease_from_before_the_clock_was_set_back_counts_no_more() -> None:
 
 
 class Worker:
-    """Keeps ``callers`` requests of one second each at the gate of its quota, all counted in ``under_way``."""
+    """Keeps ``callers`` requests of one second each at the concurrency of its quota, all counted in ``under_way``."""
 
     def __init__(self, path: Path, under_way: list["Worker"], most: int = 12, **limits: Any) -> None:
         settings = EndpointSettings("openai", "m", max_concurrency=most, **limits)
-        self.gate = ConcurrencyLimit(most)
-        self.quota = Quota(settings, self.gate, path)
+        self.concurrency = ConcurrencyLimit(most)
+        self.quota = Quota(settings, self.concurrency, path)
         self.under_way, self.began_s = under_way, list[float]()
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -123,7 +123,7 @@ class Worker:
 
     async def _call(self, calls: int, tokens: int) -> None:
         for _ in range(calls):
-            token = await self.gate.enter()
+            token = await self.concurrency.enter()
             try:
                 await self.quota.take(tokens)
                 self.under_way.append(self)
@@ -131,7 +131,7 @@ class Worker:
                 await asyncio.sleep(1)
                 self.under_way.remove(self)
             finally:
-                self.gate.leave(token)
+                self.concurrency.leave(token)
 
     async def stop(self) -> None:
         for task in self.tasks:
@@ -166,7 +166,7 @@ def test_places_move_to_whoever_has_work(path: Path) -> None:
             for _ in range(round(seconds / 0.1)):
                 await asyncio.sleep(0.1)
                 assert len(under_way) <= 12
-            return [each.gate.inside for each in (one, two, three)]
+            return [each.concurrency.inside for each in (one, two, three)]
 
         one.work(callers=20)
         assert await after(1) == [12, 0, 0]
@@ -361,7 +361,7 @@ def test_endpoints_of_one_name_and_place_are_one(
         for name, changed in (("e", {}), (other, fields)):
             with quotas.of(name):
                 flow = Flow(EndpointSettings("openai", "m", **{"base_url": "http://a/v1", **changed}))
-            await flow.gate.enter()
+            await flow.concurrency.enter()
         quotas.close()
         return len(list(tmp_path.glob("quota-*.json")))
 
@@ -372,7 +372,7 @@ def test_with_a_cache_in_memory_an_endpoint_has_its_quota_for_itself() -> None:
     async def main() -> int:
         with Quotas(":memory:").of("e"):
             flow = Flow(EndpointSettings("openai", "m", max_concurrency=3))
-        return len([await flow.gate.enter() for _ in range(3)])
+        return len([await flow.concurrency.enter() for _ in range(3)])
 
     assert run(main()) == 3
 
@@ -383,14 +383,14 @@ def test_machines_with_a_cache_on_object_storage_have_parts(
     monkeypatch.setattr("groundtrace.inference.flow.machines.BEAT_S", 0.05)
     monkeypatch.setattr("groundtrace.inference.flow.machines.JOIN_S", 0.5)
 
-    async def entered(gate: ConcurrencyLimit) -> int:
-        asking = [asyncio.ensure_future(gate.enter()) for _ in range(9)]
-        while not gate.inside:
+    async def entered(concurrency: ConcurrencyLimit) -> int:
+        asking = [asyncio.ensure_future(concurrency.enter()) for _ in range(9)]
+        while not concurrency.inside:
             await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         for each in asking:
             each.cancel()
-        return gate.inside
+        return concurrency.inside
 
     async def main() -> tuple[int, int]:
         machines = []
@@ -400,16 +400,16 @@ def test_machines_with_a_cache_on_object_storage_have_parts(
         gates = []
         for quotas in machines:
             with quotas.of("e"):
-                gates.append(Flow(EndpointSettings("openai", "m", max_concurrency=7)).gate)
+                gates.append(Flow(EndpointSettings("openai", "m", max_concurrency=7)).concurrency)
         alone = await entered(gates[0])
         for _ in range(2):  # in the first round the second machine joins, while the first one's requests are under way
-            for gate in gates:
-                while gate.inside:
-                    gate.leave(0)
-            await asyncio.gather(*(entered(gate) for gate in gates))
+            for concurrency in gates:
+                while concurrency.inside:
+                    concurrency.leave(0)
+            await asyncio.gather(*(entered(concurrency) for concurrency in gates))
         for quotas in machines:
             quotas.close()
-        return alone, sum(gate.inside for gate in gates)
+        return alone, sum(concurrency.inside for concurrency in gates)
 
     assert asyncio.run(main()) == (7, 7)
     assert len(list(tmp_path.rglob("quota-*.json"))) == 2

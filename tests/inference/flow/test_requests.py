@@ -221,7 +221,7 @@ def limit_after(failure: Failure) -> int:
     async def main() -> int:
         flow, send = Flow(flow_settings(max_retries=0)), Script(*(error(failure) for _ in range(64)), takes_s=1.0)
         await asyncio.gather(*(flow.collect(request(), send) for _ in range(64)), return_exceptions=True)
-        return flow.gate.limit
+        return flow.concurrency.limit
 
     return run(main())
 

@@ -15,7 +15,7 @@ from groundtrace.publishing.rewards.reference import RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings, SpeechSettings
 from groundtrace.rewards.complexity import COMPLEXITY
 from groundtrace.rewards.rows.reward import Reward, Scored
-from groundtrace.rewards.rows.row import TrainingRow, asked
+from groundtrace.rewards.rows.row import TrainingRow, per_stream
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.rewards.rubrics import RUBRICS as COLUMN
@@ -54,7 +54,7 @@ class World:
     def asked(self, run: Path, cache: Path) -> list[TrainingRow]:
         """The prompts of all rows, as our own trainer has them."""
         shards = Shards(run, "rl", cache)
-        return [each for index in range(len(shards)) for each in asked(shards[index])]
+        return [each for index in range(len(shards)) for each in per_stream(shards[index])]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from groundtrace.rewards.case import Context
-from groundtrace.rewards.rows.row import TrainingRow, asked, together
+from groundtrace.rewards.rows.row import TrainingRow, per_stream, together
 from groundtrace.schemas.records import Question
 
 TURN = {"role": "user", "content": "?"}
@@ -18,12 +18,12 @@ def row_of(id: str = "q", stream: str | None = None, streams: Any = ()) -> Train
 
 
 def test_a_row_is_asked_once_in_each_stream() -> None:
-    assert asked(row_of()) == [row_of()]
-    found = asked(row_of(streams=BOTH))
+    assert per_stream(row_of()) == [row_of()]
+    found = per_stream(row_of(streams=BOTH))
     assert [(each.context.stream, each.messages[0]["content"]) for each in found] == list(BOTH)
     assert all(each.streams == () for each in found)
-    assert [each.context.stream for each in asked(row_of(streams=BOTH), ["textual"])] == ["textual"]
-    assert asked(row_of(streams=BOTH[1:]), ["grounded"]) == []
+    assert [each.context.stream for each in per_stream(row_of(streams=BOTH), ["textual"])] == ["textual"]
+    assert per_stream(row_of(streams=BOTH[1:]), ["grounded"]) == []
 
 
 @pytest.mark.parametrize(

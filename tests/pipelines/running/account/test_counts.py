@@ -41,7 +41,7 @@ def test_the_funnel(tmp_path: Path) -> None:
     )
     assert found.unbalanced == ""
     assert found.counts == Counts(4, 1, 1, {"ingest": {"bad_json": 1}, "verify": {"wrong_answer": 1}})
-    assert {name: (found.seen(name), found.passed(name)) for name in ("ingest", "verify", "other")} == {
+    assert {name: (found.entered(name), found.passed(name)) for name in ("ingest", "verify", "other")} == {
         "ingest": (4, 3),
         "verify": (2, 1),
         "other": (0, 0),
@@ -102,7 +102,7 @@ def test_calls_and_what_they_are_worth(tmp_path: Path) -> None:
         ("judge", "verify"): Usage(calls=2, cached=3, repairs=1, worth_usd=0.2),
         ("policy", "attempt"): Usage(calls=1, cached=1),
     }
-    assert (found.seen("sample"), found.passed("sample")) == (2, 1)
+    assert (found.entered("sample"), found.passed("sample")) == (2, 1)
     usd = {"worth_usd": 0.3, "worth_usd_squared": pytest.approx(0.2**2 + 0.1**2)}
     assert found.forecast == {"records": 2, "calls": 3, "calls_squared": 5, **usd}
 
@@ -121,7 +121,7 @@ def test_what_was_written_twice_counts_once(tmp_path: Path) -> None:
     folder = write_job(tmp_path, [A], {"sft": [end("a", ["ingest"], [call("verify", 1)])]})
     write_set(folder, "sft", [end("a", ["ingest"], [call("verify", 1)])])
     found = figures_of(read_job(folder), frozenset())
-    assert (found.counts.sft, found.seen("ingest"), found.asked["judge", "verify"].calls) == (1, 1, 1)
+    assert (found.counts.sft, found.entered("ingest"), found.asked["judge", "verify"].calls) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("where", ["record", "sample"])
