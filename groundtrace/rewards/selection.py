@@ -27,7 +27,7 @@ Planner = Literal["rules", "judge"]
 class Choice:
     """Whether a scorer runs for a response, and the reason.
 
-    A scorer that does not run is not applicable, or ``failed``: it applies but cannot run.
+    A scorer that does not run is not applicable, or it is ``failed``, if it applies but cannot run.
     """
 
     scorer: Scorer

@@ -94,10 +94,10 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """The mean over the categories of the values of their items (Argos §3.1), one :class:`ItemScore` each as evidence.
+    """The mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
 
     ``clip`` is in order of time. ``spatial`` returns whether a point is right, or None if it is neutral
-    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); its argument has the number and time of the stated
+    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); it gets a point with the number and time of the stated
     frame. If ``spatial`` raises CallError or BadReply, or is None although there are points, the verdict has failed. If
     the clip ``has_targets``, a response without scored points gets a value for points, too. The value is 0 if there are
     no statements. Raises BudgetUsedUp.
