@@ -131,7 +131,7 @@ def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
 
 
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
-    """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` are those numbered so far."""
+    """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` count those before it."""
     written = text[tag.start : tag.end]
     if tag.name == "box":
         kind, label, number = "box", dict(tag.attributes).get("alt", ""), boxes + 1

@@ -47,7 +47,7 @@ MAX_TEXT_CHARS = 10_000
 """The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
-"""A missing object counts if the images differ by more than this factor times the difference by nudged pixels."""
+"""A call looked at an object if its images without the object differ by more than this times the nudged ones."""
 _SAME_NUMBER = 0.02
 """Two numbers are the same if they differ by at most this share of the larger one."""
 _ENLARGED = 2.0
@@ -230,7 +230,7 @@ def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float
 def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     """The groups in which each object has marks near it.
 
-    Empty if the image has not the original's size, or if too many of its marks are not near an object.
+    Empty if the image does not have the original's size, or if too many of its marks are not near an object.
     """
     if image.shape != original.shape:
         return frozenset()

@@ -88,8 +88,8 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Whether a point's label distinguishes the targets from other objects in the image.
 
     The label has the words of the targets, or all its instances are targets ("black square" for "black block" if the
-    only black objects are squares). If black circles are the targets beside others, "circle" does not.
-    Raises CallError and BadReply.
+    only black objects are squares). If the targets are black circles and the image shows other objects, "circle" and
+    "object" do not distinguish them. Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True

@@ -35,7 +35,7 @@ class Argos(Recipe):
 
     Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
     lowers it, and if the question has targets, a response that points at none earns less than any that points at one.
-    So groups with only right answers also teach if their pointing scores differ.
+    So a group with only right answers also gives a gradient if its pointing scores differ.
     :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
     """
 

@@ -14,7 +14,7 @@ Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 - B is a set, and near-duplicates count as one box. Predicted boxes with the same nearest gold box are near-duplicates
   if they overlap each other, or all overlap this gold box, with an IoU of at least :data:`SAME_BOX_IOU`, directly or
   linked by other boxes. Only the one with the worst overlap, labels considered, counts. So copies of a good box do not
-  hide bad boxes, several attempts at one object do not pay, and the order of the boxes does not matter;
+  hide bad boxes, several attempts at one object earn no more, and the order of the boxes does not matter;
 - more different boxes than :func:`max_boxes` score 0.
 """
 

@@ -9,7 +9,7 @@ The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_sc
 Decisions of our own:
 
 - a moment that the clip does not have, or that contradicts itself, scores 0, since it does not exist; so does a point
-  without a moment, since otherwise it would pay to omit moments;
+  without a moment, since otherwise omitted moments would raise the score;
 - a response without any moment scores 0 if the pointer found something in the clip or the response points; so does a
   response with too many statements to check;
 - if the judge or the detector fails for an item, the verdict has failed;
