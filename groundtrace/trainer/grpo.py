@@ -178,8 +178,8 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
     """The rollouts as samples, with the advantage of each rollout repeated for every token.
 
-    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these do not count
-    in numerator and denominator, but in their group's mean). A rollout with advantage 0 stays in the denominator.
+    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these count in
+    their group's mean, but not in numerator and denominator). A rollout with advantage 0 stays in the denominator.
     """
     made: list[tuple[Sample, float]] = []
     for place, group in enumerate(groups):
