@@ -147,7 +147,7 @@ def _template() -> jinja2.Template:
 
 
 class Markdown(str):
-    """Text that is Markdown, which is not escaped."""
+    """Text that is already Markdown, so it is not escaped."""
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
@@ -215,7 +215,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """The name in a form that can be published: only the last part of a path or URL of the maker."""
+    """The name in a form that can be published: of a path or URL, which may be private, only the last part."""
     if "://" in name:  # a query may hold a token
         name = name.split("?", 1)[0].split("#", 1)[0]
     elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:

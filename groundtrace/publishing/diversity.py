@@ -163,7 +163,7 @@ def _balance(
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Rows by the number of rows in their set that show the same image (compared by path).
+    """Counts rows by how many rows of their set show the same image (compared by path).
 
     For a row with several images, the image that most rows share counts.
     """

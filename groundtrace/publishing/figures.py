@@ -269,9 +269,10 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 
 
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
-    """The histogram of pass rates over the shards; its first and last bars are the rejected too hard and too easy.
+    """The histogram of pass rates over the shards.
 
-    Each rate has its own bar; if there are more than eleven rates, each tenth has. Empty if there is no pass rate.
+    Each rate has its own bar; if there are more than eleven rates, there is one bar for each tenth. The first and the
+    last bar count the records rejected as too hard and as too easy. Empty if all bars would be empty.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),

@@ -131,7 +131,7 @@ def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
 
 
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
-    """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` are those numbered so far."""
+    """The chip of a tag; None if the tag holds no coordinates. ``points`` and ``boxes`` count those before it."""
     written = text[tag.start : tag.end]
     if tag.name == "box":
         kind, label, number = "box", dict(tag.attributes).get("alt", ""), boxes + 1
@@ -197,7 +197,7 @@ def _opened(uri: str, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """See :class:`ShownRow`."""
+    """The facts of :class:`ShownRow`."""
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
     plain = str | int | float | bool
@@ -280,7 +280,7 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """The image in falling sizes: as PNG if this is at most 1.5 times the JPEG (true for drawings), else as JPEG."""
+    """The image in decreasing sizes: as PNG if this is at most 1.5 times the JPEG (true for drawings), else as JPEG."""
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
     height, width = bgr.shape[:2]
     for side in _SIDES_PX:

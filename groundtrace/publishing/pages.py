@@ -1,6 +1,6 @@
 """The HTML pages about a run: each is one file that needs no network and no script.
 
-The content security policy of every page forbids both, so that a reply that was not escaped is harmless.
+The content security policy of every page forbids both, so that a model's reply that was not escaped is harmless.
 """
 
 import functools

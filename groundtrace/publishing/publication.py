@@ -1,4 +1,4 @@
-"""What a card says about a publication: the run's digest, and which sources are published or left out."""
+"""The facts about a publication in its card: the run's digest, and which sources are published or left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """Scoring functions and their aggregation, for curation and training.
 
-The modules ``verl``, ``trl``, ``easyr1`` and ``swift`` are plug-ins that make the verifier a reward in other trainers,
-which can also load them by their file path: docs/rewards.md.
+The modules ``verl``, ``trl``, ``easyr1`` and ``swift`` are plug-ins with which other trainers use the verifier as a
+reward. A trainer can also load a plug-in by its file path; see docs/rewards.md.
 """

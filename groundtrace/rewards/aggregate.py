@@ -53,8 +53,8 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
     Grounding is ``spatial`` for images and ``temporal`` for clips. None if the outcome is unscored. If the
     outcome reaches τ, the score is 0 if one of the ``gates`` is 0, else None if a verdict has failed. Deviations: Eq. 9
-    prints w_S in the numerator and w_G in the denominator, here one weight; verdicts that are not applicable are left
-    out of both; the score is at least 0, although wrong points alone make the grounding negative
+    prints w_S in the numerator and w_G in the denominator, here both have the same weight; verdicts that are not
+    applicable are left out of both; the score is at least 0, although wrong points alone make the grounding negative
     (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)
@@ -81,7 +81,7 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
     """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
     A right answer given directly to a simple question has no thinking to judge;
-    :mod:`groundtrace.rewards.scorers.thinking` scores it 1, so that it can reach 1 here.
+    :mod:`groundtrace.rewards.scorers.thinking` then returns 1 for the thinking, so that such a response can reach 1.
 
     An unscored factor is not left out of the product, since this would reward something that was not judged: the
     product is 0 if a scored factor is 0, else the result is None. The result is also None if the format has failed; if

@@ -24,7 +24,7 @@ class Agreement:
 
 
 def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
-    """The agreement of two judges; labels at the same index are of the same item, None is unscored.
+    """The agreement of two judges; labels at the same index are of the same item, and None means unscored.
 
     κ = (p_o - p_e) / (1 - p_e) with p_e from each judge's own frequencies. Labels are equal or different, without
     distance. Raises ValueError if the lengths differ.

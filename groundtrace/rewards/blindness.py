@@ -1,9 +1,9 @@
-"""The reward of a blind policy, which never looks: it gives the best constant answer for each answer type, no points.
+"""The reward of a blind policy, which never looks at the media.
 
-Reinforcement learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the
-reward of such a policy, and only a reward above it is evidence of looking. No model is called: answers are graded by
-rule, judges are assumed to accept any well-written text, and questions that only a judge can grade are left out and
-counted.
+For each answer type it gives the constant answer with the highest reward, and it gives no points. Reinforcement
+learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the reward of such a
+policy, and only a reward above it is evidence of looking. No model is called: answers are graded by rule, judges are
+assumed to accept any well-written text, and questions that only a judge can grade are left out and counted.
 """
 
 from collections import Counter, defaultdict
@@ -64,7 +64,7 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 def closed_answer(question: Question) -> tuple[str, str] | None:
     """Returns the kind of a closed question and its normalised gold answer; None for other questions.
 
-    These are ``bool`` and yes or no, ``mcq`` and the letter of the choice, or ``count`` and the number.
+    The kinds are ``bool`` (answer yes or no), ``mcq`` (the letter of the choice) and ``count`` (the number).
     """
     if (word := yes_or_no(question.answer)) is not None and question.answer_type == "bool":
         return "bool", word
@@ -88,7 +88,7 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
     """Returns the reward of the best blind policy on these rows, as a share of the reward possible with looking.
 
-    ``settings`` are those of the reward; None is its defaults. The share is over the rows that rules can grade.
+    ``settings`` are those of the reward; None means its defaults. The share is over the rows that rules can grade.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)
@@ -113,7 +113,10 @@ def _bare(question: Question) -> Question:
 
 
 def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
-    """The constant answer with the highest reward (of ties the first in sorted order), and its reward per row."""
+    """The constant answer with the highest reward, and its reward per row.
+
+    If several answers have the highest reward, it is the first in sorted order.
+    """
     rows, best = sum(golds.values()), ("", 0.0)
     for answer, _ in sorted(answers.most_common(MAX_CANDIDATES)):
         earned = sum(share * n for (question, share), n in golds.items() if _is_right(answer, question))
@@ -127,7 +130,7 @@ def _is_right(answer: str, question: Question) -> bool:
 
 
 def blind_text(figures: BlindFigures) -> str:
-    """One or two sentences: the reward, rows and answers of the blind policy, and a warning if the reward is high."""
+    """One or two sentences with the blind policy's reward, rows and answers, and a warning if the reward is high."""
     ungraded = figures.rows - figures.counted
     if figures.share is None:
         return "What a policy earns that never looks is not computed: only a judge can grade these rows."

@@ -33,15 +33,15 @@ def _sigmoid(done: float) -> float:
 
 
 GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _linear}
-"""φ of Eq. 8 on [0, 1]. The paper's is a sigmoid whose steepness it does not give; ours is 10."""
+"""The choices for φ of Eq. 8 on [0, 1]. The paper uses a sigmoid without giving its steepness, which is 10 here."""
 
 
 @settings
 class CurriculumSettings:
     """RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
 
-    T_ramp and λ_base are not given in the paper: the steps of one epoch are a good ramp, hence no default, and λ_base
-    is 0.
+    The paper gives neither T_ramp nor λ_base. T_ramp has no default, since a good value is the number of steps of one
+    epoch; λ_base is 0.
     """
 
     ramp_steps: Annotated[PositiveInt, "T_ramp of Eq. 8"]
@@ -134,8 +134,8 @@ def rubric_reward(
     ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 if it is 1, else as 0 (Eq. 4). None if the outcome is
     unscored, or if ``tiers`` is None because the judge failed.
 
-    Deviation: Eq. 6 is undefined for a stratum without rubrics. Then the other stratum has the whole weight, whatever λ
-    is; without any rubric the reward is the outcome. This is the same for all responses to a question.
+    Deviation: Eq. 6 is undefined for a stratum without rubrics. Then the other stratum has the whole weight for every
+    λ; without any rubric the reward is the outcome. This is the same for all responses to a question.
     """
     if outcome is None or tiers is None:
         return None

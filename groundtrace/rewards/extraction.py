@@ -1,4 +1,4 @@
-"""Extracts the statements of a response about a clip on frames, spans and points (Argos App. C.2 and D, Fig. 10).
+"""Extracts, from a response about a clip, its statements on frames, spans and points (Argos App. C.2, D, Fig. 10).
 
 The paper lets a language model extract three lists from each video trace. The model may invent items, so each item is
 checked against the response: the anchor (the words that state the time) and the description must be exact substrings,
@@ -137,7 +137,10 @@ class _Check:
 
 
 def _written(anchor: str) -> tuple[set[float], set[float]]:
-    """An anchor's frame numbers, and its seconds to two decimals; if it cannot be parsed, all its numbers as both."""
+    """An anchor's frame numbers, and its seconds to two decimals.
+
+    If the anchor cannot be parsed, all its numbers are in both sets.
+    """
     frames: set[float | None] = set()
     times: set[float | None] = set()
     for time in parse_times(anchor) or parse_times(f"[{anchor}]"):
@@ -205,7 +208,10 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 
 
 def _seconds(row: dict[str, Any], name: str) -> float | None:
-    """A finite number or None; texts are accepted, too, since the coordinates in the paper's prompt are texts."""
+    """The field as a number; None if it is missing or null. Raises BadReply if it is not a finite number.
+
+    Texts are accepted, too, since the coordinates in the paper's prompt are texts.
+    """
     value = row.get(name)
     if value is None:
         return None

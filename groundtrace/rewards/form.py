@@ -55,9 +55,9 @@ TEXTUAL_FORM = Form()
 JUDGED_FORM = Form(reasoning=False, judged=True)
 """A judgement, then reasoning only in words, which is empty for a simple question (SAIL-RL)."""
 DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
-"""Only the sections are required, and the reasoning may be empty (CodeDance): other content earns nothing there."""
+"""Only the sections are required, and the reasoning may be empty (CodeDance): other content earns no reward there."""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
-"""The form of a trace by the name of the requested form."""
+"""The forms of traces, by the name with which a form is requested."""
 
 _OPENED = re.compile(r"[<‹＜]\s*(?:point|box|boxe)s?\b", re.IGNORECASE)
 _CLOSED = re.compile(r"<\s*/\s*(?:point|box|boxe)s?\s*>", re.IGNORECASE)
@@ -92,16 +92,16 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Returns the first fault in the form of a response; None if there is no fault.
 
-    ``text`` is in canonical tags, ``response`` is the parsed text. The reasoning is compared with the question's
-    answer: callers put in the gold answer for a right response, the response's own answer for a wrong one. Never
-    raises.
+    ``text`` is in canonical tags, ``response`` is the parsed text. The reasoning is compared with
+    ``question.answer``: callers set it to the gold answer if the response is right, and to the response's own answer if
+    it is wrong. Never raises.
     """
     faults = (fault for check in _CHECKS if (fault := check(text, response, question, form)) is not None)
     return next(faults, None)
 
 
 def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """The response is not too long."""
+    """Returns a fault if the response is too long."""
     if len(text) <= MAX_RESPONSE_CHARS:
         return None
     return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
@@ -129,7 +129,7 @@ def _answers_already(judge: str, question: Question) -> bool:
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Every tag can be parsed, is allowed, and is inside the reasoning."""
+    """Returns a fault if a tag cannot be parsed, is not allowed, or is outside the reasoning."""
     read = {tag.start: tag for tag in scan_tags(text)}
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
@@ -156,7 +156,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Positions are only in tags, unless the question is about coordinates."""
+    """Returns a fault if a position is outside a tag, unless the question is about coordinates."""
     if _is_of_coordinates(question):
         return None
     found = place_in_prose(prose_of(text))
@@ -169,7 +169,7 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """There is one answer, and all other stated answers agree with it."""
+    """Returns a fault if a stated answer differs from the answer, or if text is added to the answer."""
     if answer_type_named(question.answer_type).is_boxes:
         return None
     behind = _behind_the_thought(text) if form.judged else ""
@@ -205,7 +205,10 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """No coordinates are written in words. Not checked for DIRECT_FORM and for questions about coordinates."""
+    """Returns a fault if coordinates are written in words.
+
+    DIRECT_FORM and questions about coordinates are not checked.
+    """
     if form == DIRECT_FORM or _is_of_coordinates(question):
         return None
     prose = prose_of(text) if form.points or form.boxes else text
@@ -214,7 +217,10 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """The response has no special tokens or control characters, except GLM's box marks outside the think section."""
+    """Returns a fault if the response has special tokens or control characters.
+
+    GLM's box marks are allowed outside the think section.
+    """
     found = find_control(response.think or "") or find_control(_GLM_BOX.sub(" ", outside_think(text)))
     return None if found is None else f"a special token or control character stands in the response: {found!r}"
 

@@ -38,7 +38,7 @@ class JudgeTask(Generic[T]):
     """One thing to judge.
 
     Attributes:
-        prompt: the name of the prompt, whose variables are those of ``texts`` and ``fields``, and ``mark``.
+        prompt: the name of the prompt; its variables are the keys of ``texts`` and ``fields``, and ``mark``.
         texts: the texts under judgement, which :func:`groundtrace.schemas.quoting.quote` quotes together, in this
             order.
         read: parses the reply. Raises BadReply for a reply of the wrong form.
@@ -83,7 +83,7 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
     """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0).
 
-    ``where`` begins the error message for any other value.
+    The error message for any other value begins with ``where``.
     """
 
     def read(reply: CallResult) -> Reading:

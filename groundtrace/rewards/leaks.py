@@ -28,7 +28,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase of the list, with a sentence that it must match (``fault``) and one that it must not (``clean``)."""
+    """A phrase of the list, a sentence that it must match (``fault``), and one that it must not match (``clean``)."""
 
     phrase: str
     fault: str

@@ -61,9 +61,9 @@ class ServedRoles:
     def locators(self, source: str) -> tuple[str, ...]:
         """The roles that can find a label in an image of this source, in the order in which they are tried.
 
-        These are the detector and, if it fails, the pointer; only the pointer for synthetic images (Argos §3.1).
-        Without a segmenter it is only the detector, whose boxes then replace masks. Empty if the first role has no
-        endpoint.
+        By default these are the detector and, if it fails, the pointer. For synthetic images it is only the pointer
+        (Argos §3.1). Without a segmenter it is only the detector, whose boxes then replace masks. Empty if the first
+        role has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:

@@ -14,7 +14,10 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Moves a position on the far edge to the last pixel, since the largest value of a model's frame is that edge."""
+    """Moves a position on the right or lower edge to the last pixel.
+
+    A model's largest coordinate is on that edge, outside the last pixel.
+    """
     return math.nextafter(side_px, 0) if value_px == side_px else value_px
 
 
@@ -33,9 +36,9 @@ class Pairing:
 
     @property
     def value(self) -> float:
-        """The instances with a point, divided by points + instances - instances with a point; 1 only if one to one.
+        """The number of instances with a point, divided by (points + instances - instances with a point).
 
-        There must be at least one point or instance.
+        It is 1 only if points and instances are one to one. There must be at least one point or instance.
         """
         pointed = self.instances - self.missed
         return pointed / (self.points + self.instances - pointed)
@@ -82,7 +85,7 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """The masks without duplicates of an object; the largest of the duplicates is kept, whatever their order."""
+    """One mask for each object: of several masks of an object the largest is kept, whatever their order."""
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):

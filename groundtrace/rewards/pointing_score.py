@@ -1,8 +1,9 @@
 """The score for pointing, computed from the number of targets pointed at and the number of wrong points.
 
 Argos Eq. 3 is a mean over the given points: the first factor below, r / (r + w). It does not cover missed targets,
-responses with only wrong points, and responses without points, so that silence can earn more than looking. The rest is
-ours. :func:`pointing_score` has these properties, whatever the other terms of a reward are:
+responses with only wrong points, and responses without points, so that a response can earn more without points than
+with points. The other terms are our own. :func:`pointing_score` has these properties, whatever the other terms of a
+reward are:
 
 - a point on a further target never lowers the score, and a wrong point lowers it;
 - the score without points is never higher than with at least one target pointed at;
@@ -54,8 +55,8 @@ class PointCounts:
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
     """Returns r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
-    r is ``right``, w ``wrong``, n ``number`` (unknown: the second factor is 1), s ``first_share`` and ε ``wrong_cost``.
-    The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
+    r is ``right``, w ``wrong``, n ``number``, s ``first_share`` and ε ``wrong_cost``. If n is unknown, the second
+    factor is 1. The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 if there are no points.
     """
     if not pointed.right and not pointed.wrong:
         return 0.0

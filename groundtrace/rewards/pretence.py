@@ -1,22 +1,22 @@
-"""Whether a call of code looked: does its output tell anything of the image that the policy did not have?
+"""Detects calls of code that only pretend to look at the image.
 
-A reward for calls that end well is also earned by ``print(1)`` and by a crop of one pixel (CodeDance Eq. 1 counts exit
-statuses alone). Deviation: a call whose output does not depend on the objects that the question asks about is a
-pretence and counts as one that did not succeed, and the calls earn by the share of those objects that they looked at,
-so that a crop of a fixed third of the image does not earn what a crop of the objects does.
+CodeDance Eq. 1 counts only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
+call. Deviation: a call whose output does not depend on the objects that the question asks about is a pretence, and does
+not count as a success. Calls earn by the share of these objects that they looked at, so that a crop of a fixed third of
+the image earns less than a crop of the objects.
 
-The environment that executes the code runs it on the image, on the image again, on the image with a few pixels changed
-(:func:`nudged`), and on the image without each group of those objects (:func:`groups_of`, :func:`without_objects`), and
-compares the outputs here. It runs each of these in a fresh process and an empty folder, under the same names: a call
-that can tell the runs apart, by a counter, a file or an image's name, can pretend anything.
+The environment that executes the code runs it on the image, again on the same image, on the image with a few pixels
+changed (:func:`nudged`), and on the image without each group of these objects (:func:`groups_of`,
+:func:`without_objects`). This module compares the outputs. Each run must have a fresh process, an empty folder and the
+same file names: code that can distinguish the runs, by a counter, a file or an image's name, can pretend anything.
 
-Pretences that are not found out, because an honest call may show the same:
+These pretences are not detected, because an honest call may have the same output:
 
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
-  image is found out, unless it is magnified: its change is too small to be read;
-- a long list of random digits that is seeded with the pixels: some of it is the same by chance with pixels nudged;
-- the whole image enlarged, turned, in other colours or in parts, which are operations that the paper teaches;
-- crops of all objects of the image by a policy that does not know which of them the question asks about.
+  image is detected, since it changes too little to be read, unless the code magnifies the change;
+- a long list of random digits that is seeded with the pixels: by chance, some digits are the same for nudged pixels;
+- the whole image, enlarged, turned, in other colours or in parts: the paper teaches these operations;
+- crops of all objects in the image, by a policy that does not know which of them the question asks about.
 """
 
 import itertools
@@ -42,26 +42,27 @@ SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
 
 MAX_GROUPS = 4
-"""Of objects that are painted over one by one: a call is executed at most so often, and three times more."""
+"""The maximum number of groups of objects. A call is executed once without each group, and three times more."""
 MAX_TEXT_CHARS = 10_000
-"""The part of a text that is compared. An environment hands the policy no more than that."""
+"""The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8
 _NOISE = 1.5
-"""Images without an object must differ by more than this times the difference that nudged pixels make."""
+"""A call looked at an object if its images without the object differ by more than this times the nudged ones."""
 _SAME_NUMBER = 0.02
-"""Two numbers read the same where they differ by no more than this share of the larger one."""
+"""Two numbers are the same if they differ by at most this share of the larger one."""
 _ENLARGED = 2.0
-"""The whole image is enlarged where it has this many times its pixels."""
+"""An image is enlarged if it has at least this many times the pixels of the original."""
 _THUMBNAIL_PX = 16
 _SAME_LEVELS = 4.0
-"""Pixels look the same where they differ by no more than this, of 255, and images where thumbnails do on average."""
+"""Pixels look the same if they differ by at most this (of 255), and images if their thumbnails do so on average."""
 _MARKS_COVER = 0.1
-"""An image that differs from the original in no more than this share of its pixels is the original with marks."""
+"""An image that differs from the original in at most this share of its pixels is the original with marks."""
 _MARK_LEVELS = 16
 _MARK_MARGIN_PX = 6
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
-"""A box is marked by so many changed pixels near it, where this share of all changed pixels is near the objects."""
+"""Objects are marked only if at least this share of all changed pixels is near the objects. Each marked box must also
+have at least ``_MARK_PIXELS`` changed pixels near it."""
 _TOKEN = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|(\w+|[^\w\s])", re.IGNORECASE)
 _Tokens = tuple[Counter[str], list[float]]
 """The words and signs of a text, and its numbers in ascending order."""
@@ -69,7 +70,7 @@ _Tokens = tuple[Counter[str], list[float]]
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What a call printed, and the images that it showed."""
+    """The text that a call printed, and the images that it showed."""
 
     text: str = ""
     images: tuple[Pixels, ...] = ()
@@ -93,15 +94,15 @@ class CallOutputs:
 
 
 Groups = Sequence[Sequence[Box]]
-"""The objects that a question asks about (:func:`groups_of`)."""
+"""The objects that a question asks about, in groups (:func:`groups_of`)."""
 
 
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
-    """Returns why a call that ended well was no look, "" where it was one.
+    """Returns why a call that ended well did not look at the image; "" if it did.
 
-    ``original`` is the image, ``earlier`` the outputs of the calls before it. ``computes`` is True for a question where
+    ``original`` is the image, ``earlier`` holds the outputs of earlier calls. ``computes`` is True for a question where
     calculating helps (mathematics), so that an output need not depend on the image.
     """
     shown, has_text = runs.shown, bool(runs.shown.text.strip())
@@ -118,11 +119,11 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Returns which groups of objects a call looked at, by index.
+    """Returns the indices of the groups of objects that a call looked at.
 
-    These are the groups without which the output changes, and the groups that the call marked in the image. What
-    nudged pixels change as well does not count, nor does a number whose change is too small to be read. The image as it
-    is changes without each object and counts only by its marks.
+    These are the groups without which the output changes, and the groups that the call marked in the image. A part of
+    the output that nudged pixels also change does not count, nor does a number whose change is too small to be read. An
+    output of the whole image changes without any object, so it counts only by its marks.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not _is_whole(image, original)]
     stable = _common(_read(runs.shown), _read(runs.nudged))
@@ -137,8 +138,9 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right; one empty group
-    without objects.
+    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+
+    Without objects, there is one empty group.
     """
     ordered = sorted(boxes, key=lambda box: (box.x1, box.y1))
     count = max(1, min(MAX_GROUPS, len(ordered)))
@@ -149,9 +151,9 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Returns an image that looks the same: a few pixels have the colours of their right neighbours.
 
-    A hash, a parity or a random number that is seeded with the pixels differs; counts and places of things do not,
-    and no colour is new, so that code which compares exact colours works as before. The pixels are outside ``boxes``
-    where there are edges outside.
+    A hash, a parity or a random number that is seeded with the pixels changes. Counts and positions of objects do not
+    change, and no colour is new, so code that compares exact colours works as before. The changed pixels are outside
+    ``boxes`` if there are edges outside.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~_covered(image, boxes, _MARK_MARGIN_PX)[:, :-1]
@@ -165,7 +167,7 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     """Returns the image with each box, in pixels, painted over in the mean colour of the pixels around it.
 
-    Without boxes nobody knows what is asked about: the image is then turned around, in inverted colours.
+    Without boxes it is unknown what the question asks about: then the image is turned by 180°, in inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -179,7 +181,7 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def _covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """Which pixels are in a box or within ``margin`` pixels of one: height × width."""
+    """A mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
     covered = np.zeros(image.shape[:2], dtype=bool)
     for box in boxes:
         left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
@@ -194,7 +196,7 @@ def _read(output: Output) -> _Tokens:
 
 
 def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
-    """Those of ``tokens`` that ``others`` have as well, each once; numbers that read the same are one number."""
+    """The part of ``tokens`` that ``others`` also contains; numbers match if they are nearly equal."""
     (words, numbers), (other_words, other_numbers) = tokens, others
     found, first, second = list[float](), 0, 0
     while first < len(numbers) and second < len(other_numbers):
@@ -208,8 +210,9 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 
 
 def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
-    """The visible difference of the ``telling`` images in levels, summed over all pixels; infinite where one output
-    shows more images than the other.
+    """The visible difference of the ``telling`` images in levels, summed over all pixels.
+
+    It is infinite if the outputs show different numbers of images.
     """
     if len(shown.images) != len(other.images):
         return math.inf
@@ -225,7 +228,10 @@ def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float
 
 
 def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """The groups of which each object has marks near it, in an image of the original's size that has few elsewhere."""
+    """The groups in which each object has marks near it.
+
+    Empty if the image does not have the original's size, or if too many of its marks are not near an object.
+    """
     if image.shape != original.shape:
         return frozenset()
     changed = np.asarray((np.abs(image.astype(int) - original) > _MARK_LEVELS).any(axis=2))
@@ -240,7 +246,7 @@ def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
 
 
 def _is_whole(image: Pixels, original: Pixels) -> bool:
-    """Whether an image is the original, or nearly all of it, or the original with marks, and not enlarged."""
+    """Whether an image is the original, nearly all of it, or the original with marks; False if it is enlarged."""
     if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False
     if image.shape == original.shape and (image != original).any(axis=2).mean() <= _MARKS_COVER:

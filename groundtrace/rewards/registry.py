@@ -1,6 +1,6 @@
-"""The scorers by name. Adding one is its file in :mod:`groundtrace.rewards.scorers` and its line here.
+"""The scorers by name. To add one, put its file in :mod:`groundtrace.rewards.scorers` and a line here.
 
-Which of them score what, recipes and configs say (:mod:`groundtrace.rewards.scorer_sets`).
+Recipes and configs decide which scorers are used (:mod:`groundtrace.rewards.scorer_sets`).
 """
 
 from groundtrace.rewards.scorer import Scorer
@@ -29,5 +29,5 @@ SCORERS: Registry[Scorer] = Registry(
 
 
 def scorers_named(*names: str) -> tuple[Scorer, ...]:
-    """The scorers of these names, in this order. Raises RegistryError for a name that there is none of."""
+    """The scorers with these names, in this order. Raises RegistryError for an unknown name."""
     return tuple(SCORERS[name] for name in names)

@@ -67,7 +67,7 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """A judge's verdict on one attempt by one rubric; ``score`` is 0 or 1, or None exactly if it is not applicable."""
+    """A judge's verdict on one attempt by one rubric; ``score`` is 0, 1 or, if the rubric is not applicable, None."""
 
     rubric_id: str
     applicable: bool

@@ -1,7 +1,8 @@
-"""What a scorer is: a value that says when it runs, what it asks of which models, and how it scores.
+"""The type of a scorer: a value that defines when the scorer runs, which roles it calls, and how it scores.
 
-A scorer of one's own is such a value in a file of one's own; it runs where it is among the scorers that are passed to
-:func:`groundtrace.rewards.verifier.verify`. Those of this package are listed in :mod:`groundtrace.rewards.registry`.
+To use a scorer of your own, define such a value in a file of your own and pass it to
+:func:`groundtrace.rewards.verifier.verify`. The scorers of this package are listed in
+:mod:`groundtrace.rewards.registry`.
 """
 
 import math
@@ -53,8 +54,8 @@ class Scorer:
     async def verdict(self, case: Case) -> Verdict:
         """Score a case that meets the needs.
 
-        Raises BudgetUsedUp, and ValueError for a result that is not a verdict of this scorer: it would count as another
-        scorer's, or move a score out of its range.
+        Raises BudgetUsedUp, and ValueError for a result that is not a verdict of this scorer: such a result would count
+        as another scorer's, or move a score out of its range.
         """
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):
@@ -66,7 +67,7 @@ class Scorer:
 
 
 def _is_value(value: object) -> bool:
-    """Whether a verdict can have this value. It may be below 0: wrong points cost more than silence."""
+    """Whether a verdict can have this value. It may be below 0, for wrong points."""
     return value is None or (isinstance(value, int | float) and math.isfinite(value) and value <= 1)
 
 
@@ -76,7 +77,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raises ConfigError where one of the scorers asks a role that has no endpoint: what it checks would never pass.
+    """Raises ConfigError if a scorer requires a role that has no endpoint: no response could pass its check.
 
     ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
     """
@@ -96,7 +97,7 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
-    """Raises ConfigError where one of the names under ``key`` of a config is not the name of a scorer."""
+    """Raises ConfigError if one of the names, which are under ``key`` in a config, is not the name of a scorer."""
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:

@@ -1,4 +1,4 @@
-"""Which scorers verify traces, and how a config adds others and gives them arguments."""
+"""The scorers that verify traces; a config can add others and set the arguments of scorers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from groundtrace.rewards.scorers import boxes, boxes_counted
 from groundtrace.schemas.registry import RegistryError
 
 TRACE_SCORERS = scorers_named("outcome", "format", "spatial", "counting", "temporal", "reasoning")
-"""Those that verify traces unless a recipe says otherwise, in the order of their verdicts."""
+"""The scorers that verify traces unless a recipe uses others, in the order of their verdicts."""
 
 STREAM_SCORERS = (
     *scorers_named("outcome", "format"),
@@ -20,16 +20,17 @@ STREAM_SCORERS = (
     boxes_counted.SCORER,
     *scorers_named("temporal", "reasoning"),
 )
-"""Those that verify traces of iVGR's two streams: those of boxes apply to what was asked for with boxes."""
+"""The scorers that verify traces of iVGR's two streams; those of boxes run only if boxes were requested."""
 
 ScorerArguments = Mapping[str, Mapping[str, Any]]
-"""The arguments of scorers, by a scorer's name in the registry or by ``module:NAME``; {} for a scorer without any."""
+"""The arguments of scorers, by the scorer's name in the registry or ``module:NAME``; {} if there are no arguments."""
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """The scorers with the arguments that a config gives them under ``key``, and then those that only the config names.
+    """The scorers with their ``given`` arguments, then the scorers that only the config names.
 
-    Raises ConfigError for a scorer that cannot be used, and for arguments that it does not take.
+    ``given`` holds the values under ``key`` in the config. Raises ConfigError for a scorer that cannot be used, and for
+    arguments that the scorer does not take.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
@@ -47,7 +48,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """The scorer with these arguments, the others as they were. Raises ConfigError for what it does not take."""
+    """The scorer with these arguments. Raises ConfigError for an argument that it does not take."""
     if not arguments:
         return scorer
     if scorer.arguments is None:

@@ -1,9 +1,9 @@
 """Selects the scorers that run for a response (Argos §3: the agentic verifier selects them for each sample).
 
-Each scorer declares its needs: of the response, of the question and of the run's endpoints
+Each scorer declares what it needs from the response, the question and the run's endpoints
 (:class:`groundtrace.rewards.scorer.Scorer`). By default the needs decide; with the planner ``judge`` a model may leave
 out some of the scorers whose needs are met (:func:`plan_scorers`). Deviation: the paper's agent is always a model;
-needs cost no calls, and give a reason why each scorer runs or not.
+needs cost no calls, and each explains why a scorer runs or not.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Planner = Literal["rules", "judge"]
 class Choice:
     """Whether a scorer runs for a response, and the reason.
 
-    A scorer that does not run is not applicable, or ``failed``: it applies but cannot run.
+    A scorer that does not run is not applicable; or it is ``failed``, which means that it applies but cannot run.
     """
 
     scorer: Scorer

@@ -24,7 +24,7 @@ class Targets:
 
     Attributes:
         exist: whether there are any; None if it is unknown.
-        number: the number of targets; None if it is unknown: one of three dogs answers "Is there a dog?".
+        number: the number of targets; None if it is unknown, as for "Is there a dog?", which one of three dogs answers.
         counted: for a question that counts objects, the phrases with which they are searched; empty for others, whose
             targets are all objects that the question mentions.
         reason: why ``exist`` is unknown.
@@ -62,12 +62,14 @@ async def targets_of(case: Case) -> Targets:
 
 
 async def is_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether a point that is on an object of its label is on a target.
+    """Whether a point is on a target; it must be on an object of its label. Raises CallError and BadReply.
 
-    For a count: the label has all the words of the counted objects and names nothing else, or the point is on an
-    instance of them. For other questions: question, answer, choices or entities name the label, or the point is on an
-    instance of an entity. If the label is less exact than an entity ("circle" or "object" for "black circle") and that
-    entity is found, the point must be on an instance of an entity. Raises CallError and BadReply.
+    If the question counts objects, the point is on a target in two cases: its label has all words of the counted
+    objects and names nothing else, or the point is on an instance of the counted objects.
+
+    For all other questions the two cases are: the question, its answer, its choices or the entities name the label, or
+    the point is on an instance of an entity. If the image shows an entity that is more exact than the label ("black
+    circle" for "circle" or "object"), only the second case counts.
     """
     question = case.question
     if targets.counted:
@@ -86,8 +88,8 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
     """Whether a point's label distinguishes the targets from other objects in the image.
 
     The label has the words of the targets, or all its instances are targets ("black square" for "black block" if the
-    only black objects are squares). For the target "black circle" beside other objects, "circle" and "object" do not.
-    Raises CallError and BadReply.
+    only black objects are squares). If the targets are black circles and the image shows other objects, "circle" and
+    "object" do not distinguish them. Raises CallError and BadReply.
     """
     if _says_target(point.label, case, targets):
         return True
@@ -96,9 +98,9 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """Whether the label of a point on another object also fits a target in the image.
+    """For a point on an object that is not a target: whether its label also fits a target in the image.
 
-    If the targets are black circles, "object" does and "blue circle" does not. Words for place and rank in the label
+    If the targets are black circles, "object" fits and "blue circle" does not. Words for place and rank in the label
     are ignored if the rest does not name the targets: "third object from the left" selects an object but does not
     describe it. Raises CallError and BadReply.
     """

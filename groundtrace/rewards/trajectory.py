@@ -24,7 +24,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The result of the code of each turn of a response; None is a turn without code.
+    """The results of a response's turns: the result of each turn's code, or None for a turn without code.
 
     ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
     question; 0 if it is unknown or if calculation is enough.

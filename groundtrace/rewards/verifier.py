@@ -32,8 +32,8 @@ async def verify(
 ) -> VerifiedResponse:
     """Returns one verdict per scorer, in their order, and the score.
 
-    If the outcome is unscored or below τ, only the outcome is scored; if a gate such as the form is 0, only the outcome
-    and the gates: the other verdicts could not change the score. ``planner`` is a
+    If the outcome is unscored or below τ, only the outcome is scored. If a gate, such as the form, is 0, only the
+    outcome and the gates are scored. The other verdicts could not change the score. ``planner`` is a
     :data:`groundtrace.rewards.selection.Planner`. Raises UserError if no scorer is named ``outcome``, and BudgetUsedUp.
     """
     case = replace(case, pointing=gate.pointing)

@@ -1,8 +1,8 @@
 """The bundled trainer: SFT and GRPO on the shards, in plain torch and transformers, small enough to read.
 
-Reading order: :mod:`groundtrace.trainer.sft` and :mod:`groundtrace.trainer.grpo` are the two training loops. Of what
-they call, :mod:`groundtrace.rewards.rows.shards` reads rows, :mod:`groundtrace.trainer.encode` encodes each row as a
-:class:`groundtrace.trainer.sample.Sample`, :mod:`groundtrace.trainer.collate` packs samples into a batch,
+Reading order: :mod:`groundtrace.trainer.sft` and :mod:`groundtrace.trainer.grpo` are the two training loops. They call
+these modules: :mod:`groundtrace.rewards.rows.shards` reads rows, :mod:`groundtrace.trainer.encode` encodes each row as
+a :class:`groundtrace.trainer.sample.Sample`, :mod:`groundtrace.trainer.collate` packs samples into a batch,
 :mod:`groundtrace.trainer.policy` computes the log-probabilities of its targets, and :mod:`groundtrace.trainer.loss`
 computes the losses. :mod:`groundtrace.trainer.evaluation` evaluates a trained model.
 

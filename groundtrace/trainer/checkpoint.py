@@ -1,4 +1,4 @@
-"""Checkpoints that resume exactly: master weights, optimiser, random state, the position in the data, loop state.
+"""Checkpoints to resume a run exactly: master weights, optimiser, random state, position in the data, loop state.
 
 A checkpoint is a folder ``step-NNNNNN`` that is written atomically. Loading it runs no code from it.
 :func:`export` makes a plain model folder of it, which transformers and vLLM can load.
@@ -39,8 +39,8 @@ def _random_state() -> dict[str, Any]:
 class Progress:
     """Progress of a run.
 
-    It has the steps done, the position in the data (:data:`groundtrace.trainer.row_sampler.Position`), the state of the
-    loop (``memory``: numbers and strings only), and the random state when this object is created.
+    It holds the number of finished steps, the position in the data (:data:`groundtrace.trainer.row_sampler.Position`),
+    the state of the loop (``memory``: numbers and strings only), and the random state at the time of its creation.
     """
 
     step: int = 0

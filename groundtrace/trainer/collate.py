@@ -19,8 +19,8 @@ class Batch:
 
     Attributes:
         ids: (T,) int64.
-        positions: (4, T) int64: the index in its own sequence, then time, height and width. Without the first of these
-            the models would treat the row as one sequence.
+        positions: (4, T) int64: each token's index in its sequence, then time, height and width. Without the index, the
+            models would treat the row as one sequence.
         ends: (n + 1,) int32, the boundaries of the sequences.
         is_image: (T,) bool, whether the token is an image token.
         before: (M,) int64, the indices of the tokens before the targets.

@@ -2,8 +2,8 @@
 
 The template renders the conversation with a placeholder for each answer; the answers are tokenised separately and
 inserted. An answer is therefore unchanged even if the template drops or rewrites the thinking of earlier turns, and its
-tokens begin where a sampler's would. Text that spells a special token is broken up first, so that text of a user or a
-model never becomes an image or the end of a turn.
+first token begins at the same place as in sampling. Text that spells a special token is broken up first, so that text
+of a user or a model never becomes an image or the end of a turn.
 
 The images of a row are decoded by the pipeline's own decoder, one row at a time.
 """
@@ -47,7 +47,10 @@ def encode_messages(
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation up to the start of the next answer, no targets. Raises UnusableRow as :func:`encode_messages`."""
+    """A conversation up to the start of the next answer, without targets.
+
+    Raises UnusableRow as :func:`encode_messages` does.
+    """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
 
@@ -185,7 +188,7 @@ def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """A row's turns up to the answer, as a prompt; ``images`` are the row's encoded images if already made.
+    """A row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
 
     Raises UnusableRow.
     """

@@ -145,7 +145,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
     Dynamic sampling replaces groups that give no gradient, in at most ``max_draws`` draws; a step may end up with fewer
     groups than configured, or with none. The recipe decides which groups are replaced: those whose raw outcomes are all
-    equal, or those whose rewards are (``samples_by_reward``).
+    equal, or those whose rewards are all equal (``samples_by_reward``).
     """
     grpo = trainee.settings.grpo
     sampled: list[Group] = []
@@ -178,8 +178,8 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
     """The rollouts as samples, with the advantage of each rollout repeated for every token.
 
-    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these leave numerator and
-    denominator, but not their group's mean). A rollout with advantage 0 stays in the denominator.
+    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these count in
+    their group's mean, but not in numerator and denominator). A rollout with advantage 0 stays in the denominator.
     """
     made: list[tuple[Sample, float]] = []
     for place, group in enumerate(groups):

@@ -109,5 +109,5 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """The upper clip bound at a step (from 0): ``start``, or moving linearly from it to ``end`` over the run."""
+    """The upper clip bound at a step (from 0), linear from ``start`` to ``end``; ``start`` if ``end`` is None."""
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -145,8 +145,8 @@ def _family(config: Any, settings: ModelSettings) -> Family:
 def set_attention(model: Any, implementation: str) -> None:
     """Switch between packed training (:data:`groundtrace.trainer.attention.NAME`) and ``generate`` (``sdpa``).
 
-    Only the sub-configs are switched; the top level stays at sdpa, where transformers would look for a name that
-    contains "flash" and fail.
+    Only the sub-configs are switched; the top level stays at sdpa, since transformers fails there if the name contains
+    "flash".
     """
     if model.config.text_config._attn_implementation != implementation:
         model.set_attn_implementation({"": "sdpa", "text_config": implementation, "vision_config": implementation})

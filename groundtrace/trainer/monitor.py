@@ -81,7 +81,10 @@ class Monitor:
         self._write_run()
 
     def resume_at(self, step: int) -> None:
-        """Delete the metrics of ``step`` and later, which will be repeated, and reload the rows left out (not at 0)."""
+        """Delete the metrics of ``step`` and later, since these steps will be repeated.
+
+        Also reload the list of rows left out; at step 0, clear it.
+        """
         metrics = [line for line in _lines(self.output / "metrics.jsonl") if line["step"] < step]
         left_out = _lines(self.output / "left_out.jsonl") if step else []
         _write_lines(self.output / "metrics.jsonl", metrics)
@@ -90,7 +93,7 @@ class Monitor:
         self._bar.update(self._task, completed=step)
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record a step's metrics: None as null, infinite and NaN values not at all. The bar displays ``shown``.
+        """Record a step's metrics: None becomes null, infinite and NaN values are omitted. The bar displays ``shown``.
 
         A step with a ``note`` is always printed.
         """

@@ -81,7 +81,7 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
 
 
 def _parts(plan: Any) -> tuple[PlannedPart, ...]:
-    """Raises ValueError."""
+    """The parts of a parsed plan. Raises ValueError if the plan is not valid."""
     listed = plan.get("parts") if isinstance(plan, Mapping) else None
     if not isinstance(listed, list) or not listed:
         raise ValueError('"parts" must be a list that is not empty')
@@ -143,7 +143,7 @@ def plan_text(parts: Sequence[Part]) -> str:
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """The index of the part that the next row of a batch comes from; None if no part is due that fits into ``room``.
+    """The index of the part that the next row of a batch comes from; None if no due part fits into ``room``.
 
     ``drawn`` is the number of rows drawn so far from each part, including this batch; ``target`` is the number of
     prompts in all batches when this one is full. The part with the most missing prompts is chosen, so that with rows of

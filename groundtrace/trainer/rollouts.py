@@ -28,7 +28,7 @@ NEUTRAL = {
     "use_cache": True,
 }
 """Generation settings that leave the model's distribution unchanged. Fields without a default in ``generate``, such as
-min_p, are off if None; see :func:`_bare_config`."""
+min_p, are turned off by None; see :func:`_bare_config`."""
 
 
 @contextlib.contextmanager

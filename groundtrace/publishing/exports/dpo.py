@@ -3,7 +3,7 @@
 The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer is
 graded below that of the kept trace come first, then traces with a lower score; within both groups the lowest score
 comes first, and ties keep the order of the run. A trace that is not known to be worse is never the rejected one, since
-such a pair teaches noise.
+such a pair would train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def _is_below(score: float | None, kept: float | None) -> bool:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Pairs for ``DPOTrainer``."""
+    """Opens the writer of pairs for ``DPOTrainer``."""
 
     def record(row: ExportRow) -> Record:
         others, scores = row.fields.get("other_traces"), row.fields.get("scores") or {}

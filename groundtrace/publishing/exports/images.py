@@ -1,4 +1,4 @@
-"""The images of a row, upright and without transparency, so that every trainer decodes them to the same pixels.
+"""Makes the images of a row upright and opaque, so that every trainer decodes them to the same pixels.
 
 Points and boxes refer to the upright image. Most trainers open images with Pillow and apply neither the EXIF
 orientation nor a white background behind transparency, so an image that needs either is encoded again, as a PNG. All

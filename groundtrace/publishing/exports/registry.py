@@ -1,4 +1,4 @@
-"""The export formats by name. Nothing of them is imported until one is asked for."""
+"""The export formats by name. A format is imported only when it is requested."""
 
 from typing import TYPE_CHECKING
 

@@ -80,8 +80,8 @@ def ready_rows(
 ) -> tuple[ExportRow, ...]:
     """Returns a row of the shards as export rows: one, or one for each of its streams.
 
-    Raises LeftOut. For a row with streams this includes a reference that cannot be made, because such rows are written
-    in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none may fail later.
+    Raises LeftOut; for a row with streams also if its reference cannot be made. Such rows are written in pairs
+    (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

@@ -83,7 +83,7 @@ class ImageFolder:
 
 
 class LinesWriter:
-    """Writes rows to one file of JSON lines; ``record`` makes a row's values from it and the paths of its images."""
+    """Writes rows to one file of JSON lines; ``record`` converts a row and the paths of its images to values."""
 
     def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
         self._path, self._record = path, record

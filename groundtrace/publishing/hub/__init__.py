@@ -3,5 +3,5 @@
 The steps: :mod:`groundtrace.publishing.hub.sources` decides by licence which rows may be published,
 :mod:`groundtrace.publishing.hub.shards` copies shards that cannot be published unchanged,
 :mod:`groundtrace.publishing.hub.prepare` puts all files to send in one folder,
-:mod:`groundtrace.publishing.hub.card_check` checks the card, and :mod:`groundtrace.publishing.hub.upload` uploads them.
+:mod:`groundtrace.publishing.hub.card_check` checks the card, and :mod:`groundtrace.publishing.hub.upload` uploads all.
 """

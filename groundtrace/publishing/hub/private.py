@@ -71,7 +71,7 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without cost and detail (it quotes servers and names files), and without the paths of their media.
+    """Rejected rows without cost, without detail (which quotes servers and names files), and without paths of media.
 
     The last part of each media path and name is kept, and so are the hashes.
     """

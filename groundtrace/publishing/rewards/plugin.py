@@ -1,4 +1,4 @@
-"""The code that the plug-ins share: one reward for each config and process, and numbers instead of None."""
+"""The code that the plug-ins share: it keeps one reward for each config and process, and replaces None by numbers."""
 
 import os
 import threading
@@ -89,8 +89,8 @@ def number_of(config: str, scored: Scored) -> float:
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
     """The verdicts of these names as finite numbers, with the same keys for every response.
 
-    It is for trainers that expect the keys of the first response in all others and average each key. ``NAME_or_0`` is
-    the verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of the first
+    They are for trainers that expect the keys of the first response in all others and average each key. ``NAME_or_0``
+    is the verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of the first
     divided by the mean of the second is the mean of the scored values.
     """
     found: dict[str, float] = {}

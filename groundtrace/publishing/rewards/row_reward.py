@@ -7,7 +7,7 @@ scores it.
 The caller has two duties. If a recipe compares responses
 (:attr:`groundtrace.rewards.recipes.base.Recipe.compares`), one call must hold all responses of a question, since
 responses are compared within a call. If a recipe learns, a step ends with each call that has a list of responses, or
-after as many responses as the settings say. The learnt state is kept in this object, and so in this process.
+after the number of responses that the settings give. The learnt state is kept in this object, and so in this process.
 """
 
 import threading

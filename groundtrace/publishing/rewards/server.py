@@ -58,7 +58,7 @@ CHECK_EVERY_S = 2.0
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether the error is not a client's: clients could fill the log, with any text, by invalid HTTP."""
+    """Whether an error is the server's own. Clients could fill the log with any text, by sending invalid HTTP."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -95,7 +95,7 @@ class Bounds:
 
 
 class Refused(Exception):
-    """A request without a score: ``status`` and ``kind`` are the reason for programs, the message for people."""
+    """A refused request; ``status`` and ``kind`` give the reason to programs, the message gives it to people."""
 
     def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
         super().__init__(message)

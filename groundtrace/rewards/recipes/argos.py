@@ -35,7 +35,7 @@ class Argos(Recipe):
 
     Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
     lowers it, and if the question has targets, a response that points at none earns less than any that points at one.
-    So groups with only right answers also teach if their pointing scores differ.
+    So a group with only right answers also gives a gradient if its pointing scores differ.
     :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
     """
 
@@ -61,7 +61,7 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The share of the weights without that of grounding if there are targets, else 1; see the base."""
+        """The share of all weights except that of grounding if there are targets, else 1; see the base."""
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
@@ -85,7 +85,7 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """The settings, with the scorers skipped whose required role, such as the judge, has no endpoint.
+        """The settings, in which a scorer is skipped if its required role, such as the judge, has no endpoint.
 
         Grounding scorers are not skipped: if they cannot run, the response is unscored.
         """

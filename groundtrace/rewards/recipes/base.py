@@ -79,7 +79,7 @@ class Memory:
 
 
 class Recipe(Protocol):
-    """How verdicts become rewards.
+    """Turns verdicts into rewards.
 
     Attributes:
         name: the recipe's name in a config.
@@ -117,10 +117,10 @@ class Recipe(Protocol):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The maximum reward of a right answer without looking at the media, as a share of that with looking.
+        """The maximum reward of a right answer without looking at the media, as a share of the maximum with looking.
 
         ``pointable`` are the phrases that the pointer found, ``streams`` the streams of the question. Judges are
-        assumed to accept everything. ``settings`` are of the type ``Settings``; None is its defaults.
+        assumed to accept everything. ``settings`` are of the type ``Settings``; None means its defaults.
         """
         return 1.0
 
@@ -138,9 +138,10 @@ class Recipe(Protocol):
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """The verdicts of these scorers, in order; a scorer whose needs are not met is unscored, with the reason.
+    """The verdicts of these scorers, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
 
-    The outcome, if it is among them, is scored first, and is in the case of the others. Raises BudgetUsedUp.
+    If the outcome is among them, it is scored first, and the other scorers get it as ``Case.outcome``. Raises
+    BudgetUsedUp.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -154,7 +155,7 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """The scorer's verdict; if the scorer does not run, unscored with the reason. Raises BudgetUsedUp."""
+    """The scorer's verdict; an unscored one with the reason if the scorer does not run. Raises BudgetUsedUp."""
     choice = choose(scorer, case)
     return (
         await scorer.verdict(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)

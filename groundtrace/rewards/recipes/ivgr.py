@@ -1,4 +1,4 @@
-"""The rewards of iVGR's two streams (§3.2, §3.3): the grounded stream for its boxes, the textual one for consistency.
+"""The rewards of iVGR's two streams (§3.2, §3.3): for boxes in the grounded one, for consistency in the textual one.
 
 A question is answered in both streams. The best valid grounded reasoning of a question is kept as its reference
 (Eq. 4), and a textual response is rewarded if it describes the same content. So the grounded responses of a group are
@@ -163,6 +163,6 @@ class Ivgr(Recipe):
 
 
 def _better(*references: Reference | None) -> Reference | None:
-    """The reference with the highest box reward, the first of ties; None if there is no reference."""
+    """The reference with the highest box reward (if equal, the first one); None if there is no reference."""
     known = [reference for reference in references if reference is not None]
     return max(known, key=lambda reference: reference.box_score, default=None)

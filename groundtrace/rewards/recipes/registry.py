@@ -1,4 +1,4 @@
-"""The reward recipes by name. Adding one is its file in this package and its line here."""
+"""The reward recipes by name. To add one, put its file in this package and a line here."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -25,9 +25,9 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """The recipe of this name, or at ``module:NAME``, with these settings, which stand in a config at ``where``.
+    """The recipe of this name, or at ``module:NAME``, with these settings; ``where`` is their config key, for messages.
 
-    Raises ConfigError for a recipe that cannot be used, and for options that do not fit its settings.
+    Raises ConfigError for a recipe that cannot be used, and for options that do not match its settings.
     """
     try:
         kind = RECIPES.named(name)

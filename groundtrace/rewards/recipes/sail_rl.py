@@ -37,7 +37,7 @@ class SailRl(Recipe):
     words, which is empty for a direct answer, and a boxed answer (:data:`groundtrace.rewards.form.JUDGED_FORM`).
     Deviation: the paper compares the decision in the judge section only with the label, not with the following think
     section. Here a response that rightly decides to answer a simple question directly, but then thinks, has R_think 0:
-    a right decision must not pay if the response does not follow it.
+    a right decision must not earn a reward if the response does not follow it.
     """
 
     name: ClassVar[str] = "sail_rl"

@@ -17,7 +17,7 @@ from groundtrace.schemas.text import counted
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Raise ConfigError if a role or a field of the data is missing that the recipe needs.
+    """Raise ConfigError if the recipe needs a role or a field of the data that is missing.
 
     ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
     """
@@ -53,7 +53,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """A note on the rows whose rubrics leave a stratum empty; None without such rows or if rubrics are not used."""
+    """A note on the rows whose rubrics leave a stratum empty; None if there are none or rubrics are not used."""
     if "rubrics" not in settings.make_recipe().needs:
         return None
     single = Counter(strata for strata in shards.strata if len(strata) == 1)

@@ -33,8 +33,10 @@ class Records:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """Whether the records have this field of a :class:`groundtrace.rewards.case.Context`: only ``stream``, for
-        forms that belong to a stream (:meth:`groundtrace.rewards.rows.shards.Shards.gives`).
+        """Whether the records have this field of a :class:`groundtrace.rewards.case.Context`.
+
+        True only for ``stream``, if the form belongs to a stream; see
+        :meth:`groundtrace.rewards.rows.shards.Shards.gives`.
         """
         return name == "stream" and self._form in STREAMS
 

@@ -41,8 +41,8 @@ class TrainingRow:
 
     ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
     ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
-    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if any,
-    they replace the ``messages`` of an RL row (:func:`per_stream`).
+    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if there
+    are any, they replace the ``messages`` of an RL row (:func:`per_stream`).
     """
 
     id: str
@@ -63,7 +63,7 @@ def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Width and height of each image of the row, or of the first frame only for a clip; ``images`` are the row's."""
+    """Width and height of each of the row's ``images``; for a clip, only those of its first frame."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
@@ -88,7 +88,7 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Groups the prompts' indices by what is scored together: adjacent prompts of one question in different streams.
+    """Groups the indices of prompts that are scored together: adjacent prompts of one question in different streams.
 
     Every other prompt is a group by itself.
     """

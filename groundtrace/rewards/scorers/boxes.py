@@ -14,7 +14,7 @@ Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 - B is a set, and near-duplicates count as one box. Predicted boxes with the same nearest gold box are near-duplicates
   if they overlap each other, or all overlap this gold box, with an IoU of at least :data:`SAME_BOX_IOU`, directly or
   linked by other boxes. Only the one with the worst overlap, labels considered, counts. So copies of a good box do not
-  hide bad boxes, several attempts at one object do not pay, and the order of the boxes does not matter;
+  hide bad boxes, several attempts at one object earn no more, and the order of the boxes does not matter;
 - more different boxes than :func:`max_boxes` score 0.
 """
 
@@ -162,7 +162,7 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """The indices of the predicted boxes that count: of near-duplicates and boxes linked by others, only the worst.
+    """The indices of the predicted boxes that count: of near-duplicates, directly or linked by others, only the worst.
 
     ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is the same, but 0 for labels
     that do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, however
@@ -218,5 +218,5 @@ SCORER = Scorer(
 )
 """The scorer for rewards."""
 OF_TRACES = replace(SCORER, needs=(ASKED_FOR_BOXES, *SCORER.needs), floor=0.5, is_grounding=True)
-"""The scorer for curation of traces with boxes, if gold boxes may be used. The floor of 0.5 is reached by precise boxes
-on some of the gold boxes, since inputs mark more objects than an answer needs."""
+"""The scorer for curation of traces with boxes, if gold boxes may be used. Its floor is 0.5, so that precise boxes on
+only some of the gold boxes pass, since inputs mark more objects than an answer needs."""

@@ -1,6 +1,6 @@
 """The box reward with names: iVGR Eq. 2, but a box does not match a gold box whose object its label cannot name.
 
-Not in the paper, whose Eq. 2 uses only positions, so that a policy would not learn to name its objects; but crops,
+Not in the paper: with Eq. 2, which uses only positions, a policy would not learn to name its objects, although crops,
 references and readers of the reasoning rely on the names. If possible, the words of two labels decide whether they can
 name the same object (:func:`groundtrace.schemas.labels.names_alike`); for synonyms and other languages the judge
 decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does not know the label,

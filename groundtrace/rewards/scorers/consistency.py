@@ -58,7 +58,7 @@ async def score_consistency(
         judgements: the number of samples of the judge in one call, which are averaged. Samples of the wrong form are
             left out; if fewer than half remain, the verdict has failed.
         max_apart: None to show the texts in one order. With a number, a second call shows them in the other order, and
-            the verdict has failed if both differ by more; see :func:`groundtrace.rewards.judge_guard.agreed`.
+            the verdict has failed if the two values differ by more; see :func:`groundtrace.rewards.judge_guard.agreed`.
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
     """

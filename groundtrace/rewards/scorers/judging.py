@@ -25,8 +25,8 @@ DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
     """Returns R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
 
-    Right is to think about a complex question and to answer a simple one directly. A missing or empty judge section,
-    or one without a decision, gives 0.
+    The right decision is to think about a complex question, and to answer a simple one directly. A missing or empty
+    judge section, or one without a decision, gives 0.
 
     Not applicable without a complexity label; failed if the judge fails. As in the paper, only the decision counts, not
     whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that is neither ``simple`` nor

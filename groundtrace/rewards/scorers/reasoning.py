@@ -32,7 +32,7 @@ async def score_reasoning(
     """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
     ``role`` is the judge's role. Reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS` uses the yes/no
-    question, whose prompt marks where the text was cut. 0 without reasoning or answer. Raises BudgetUsedUp.
+    question, whose prompt marks where the text was cut. It is 0 without reasoning or answer. Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")

@@ -1,4 +1,4 @@
-"""Scores of one response on given rubrics (RuCL §3.2 and App. F): applicability, rationale, then score, per rubric.
+"""Scores one response by given rubrics (RuCL §3.2 and App. F): for each, applicability, then rationale, then score.
 
 App. F's reward prompt requests a rationale and a score for each rubric, App. E's mining prompt an applicability and a
 score. Deviation: one prompt requests all three. In a reward, a rubric that does not apply counts as 0 (Eq. 5).

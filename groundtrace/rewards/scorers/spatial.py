@@ -69,7 +69,7 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Returns Eq. 2 for a point, and the mask that it is on, if any.
+    """Returns the result of Eq. 2 for a point, and the mask that the point is on, if any.
 
     Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """

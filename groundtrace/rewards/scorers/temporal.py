@@ -9,7 +9,7 @@ The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_sc
 Decisions of our own:
 
 - a moment that the clip does not have, or that contradicts itself, scores 0, since it does not exist; so does a point
-  without a moment, since otherwise it would pay to omit moments;
+  without a moment, since otherwise omitted moments would raise the score;
 - a response without any moment scores 0 if the pointer found something in the clip or the response points; so does a
   response with too many statements to check;
 - if the judge or the detector fails for an item, the verdict has failed;
@@ -94,10 +94,10 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """The mean over the categories of the values of their items (Argos §3.1), one :class:`ItemScore` each as evidence.
+    """The mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
 
     ``clip`` is in order of time. ``spatial`` returns whether a point is right, or None if it is neutral
-    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); its argument has the number and time of the stated
+    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); it gets a point with the number and time of the stated
     frame. If ``spatial`` raises CallError or BadReply, or is None although there are points, the verdict has failed. If
     the clip ``has_targets``, a response without scored points gets a value for points, too. The value is 0 if there are
     no statements. Raises BudgetUsedUp.

@@ -1,4 +1,4 @@
-"""Whether a trace thinks exactly if its question is complex (SAIL-RL App. A.1, Conditional Annotation).
+"""Checks that a trace thinks about a complex question, and only then (SAIL-RL App. A.1, Conditional Annotation).
 
 The value is 1 if the think section reasons in words about a complex question, or is empty for a simple one; else 0. It
 is also 0 without a judge section. Invisible characters, signs, markup and fewer than :data:`MIN_WORDS` words ("N/A",

@@ -1,4 +1,4 @@
-"""The thinking reward of SAIL-RL (§3.1): is reasoning coherent, true to its sources, and a basis for the answer?
+"""The thinking reward of SAIL-RL (§3.1): is the reasoning coherent, true to its sources, and a basis for the answer?
 
 A judge answers three yes/no questions, each in its own call: logical coherence d1 and factual grounding d2 with the
 image, answer consistency d3 without it. R_think is their mean. If the judge fails on one of them, the verdict has

@@ -123,8 +123,8 @@ def tool_reward(
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
     """G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
-    ``failed`` is for each turn whether it executed code that failed: then r is ``failure_reward``, else 0, also for a
-    turn without code.
+    ``failed`` holds for each turn whether it executed code that failed: then r_t is ``failure_reward``. Otherwise r_t
+    is 0, also for a turn without code.
     """
     returns: list[float] = []
     following = 0.0

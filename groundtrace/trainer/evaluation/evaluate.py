@@ -67,7 +67,7 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """The prompts of each usable row, one or several, for up to ``eval.questions`` rows."""
+    """For each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
     count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:

@@ -96,8 +96,9 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """1 if the points of a counting response match the gold boxes one to one, else 0; empty if the answer is not a
-    number or there are no gold boxes.
+    """[1] if the points of a counting response match the gold boxes one to one, else [0].
+
+    Empty if the answer is not a number or there are no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
