@@ -74,17 +74,17 @@ class ResizeRule:
             raise ValueError(f"impossible resize rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """The (width, height) in px to which an image is resized: :func:`smart_resize`."""
+        """Returns the (width, height) in px to which an image is resized: :func:`smart_resize`."""
         return smart_resize(width_px, height_px, self)
 
 
 @dataclass(frozen=True)
 class FitRule:
-    """How Claude sizes its input: an image is only ever shrunk, and keeps its shape.
+    """How Claude sizes its input: an image is never enlarged, and keeps its shape.
 
     The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
-    ``max_side_px``, counted in whole patches. Padding to whole patches holds no content, so positions refer to the size
-    without padding (the page vision-coordinates of the Claude documentation).
+    ``max_side_px``, counted in whole patches. The padding to whole patches has no content, so positions refer to the
+    size without padding (the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int
@@ -97,7 +97,7 @@ class FitRule:
             raise ValueError(f"impossible resize rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """The (width, height) in px to which an image is resized.
+        """Returns the (width, height) in px to which an image is resized.
 
         Raises:
             UnresizableImage: a side is not positive and finite.
@@ -124,7 +124,7 @@ class FitRule:
 
     @staticmethod
     def _short(long_px: int, width: int, height: int) -> int:
-        """The shorter side that belongs to a longer one."""
+        """Returns the shorter side that belongs to a longer one."""
         return max(1, round(long_px / (width / height)))
 
 
@@ -138,11 +138,11 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
-    """The (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
+    """Returns the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored, under the
-    smallest scaled up and ceiled. No side falls below one factor: plain flooring would give 0 for a thin image, which
-    may therefore exceed the largest area.
+    Both sides are rounded to multiples of the factor. If the area is then above the maximum, both are scaled down and
+    rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor:
+    rounding down would give 0 for a thin image, so the area of such an image may exceed the maximum.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
@@ -200,7 +200,7 @@ def from_px(
 ) -> tuple[float, float]:
     """Convert original pixels to the pair as the frame writes it (y first for ``gemini``); inverse of to_px.
 
-    The numbers are not rounded: how many decimals a model writes is up to the caller.
+    The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
         OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.

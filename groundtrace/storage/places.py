@@ -98,7 +98,8 @@ def write_whole(target: Place, data: bytes | str) -> None:
 def written_to(target: Place) -> Iterator[Path]:
     """Yields a local file to write, which replaces ``target`` when the body ends.
 
-    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files, and is uploaded.
+    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files and
+    is uploaded when the body ends.
     """
     if not isinstance(target, RemotePath):
         with written_whole(target) as unfinished:

@@ -177,8 +177,8 @@ class RemotePath:
     def create(self, data: bytes) -> bool:
         """Create the object with these bytes; returns whether it holds them afterwards.
 
-        An existing object is not changed; the store itself checks that. If several processes create the object, one succeeds. If each of them writes unique bytes, a repeated request
-        does no harm.
+        An existing object is not changed; the store itself checks that. If several processes create the object, one
+        succeeds. If each of them writes unique bytes, a repeated request does no harm.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))

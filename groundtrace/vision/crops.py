@@ -59,9 +59,9 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """The crops of all images in order: for each image the crops of its boxes in order, then the crop around all.
+    """Returns the crops of all images in order: for each image the crops of its boxes, then the crop around all boxes.
 
-    ``sizes`` holds each image's size; None for a clip. Empty if no box can be cropped. Never raises.
+    ``sizes`` holds each image's size; None for a clip. The result is empty if no box can be cropped. Never raises.
     """
     return tuple(
         crop
@@ -72,7 +72,7 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
 
 
 def cut(pixels: Pixels, crop: Crop) -> Pixels:
-    """The pixels of a crop, as a copy."""
+    """Returns a copy of the pixels of a crop."""
     return pixels[crop.top : crop.bottom, crop.left : crop.right].copy()
 
 
@@ -115,7 +115,7 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 
 
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
-    """The span, widened about its centre to at least ``least`` and shifted to be within 0 and ``length``."""
+    """Widen the span about its centre to at least ``least``, and shift it so that it is within 0 and ``length``."""
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)
     return start, max(start + least, min(end, length))

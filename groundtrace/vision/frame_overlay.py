@@ -27,15 +27,15 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """The object number of each point, in the order given.
+    """Returns the object number of each point, in the order given.
 
     Points of one label (ignoring case and white space) and medium are tracked from frame to frame: the points of the
     next frame with such points are paired with the known objects by distance to the object's last position, closest
     pair first; ties go to the older object, then to the point given first. A point without a pair is a new object.
-    Therefore, two points of one frame never share a number, nor do two labels; an object is not lost however far it
-    moves; and a label has as many objects as its fullest frame has points. Numbers start at 1 in order of first
-    appearance: by frame, within a frame in the order given. Points without a frame count as one frame before all
-    others. Objects that cross can be confused, because only positions are compared.
+    Therefore, two points of one frame never share a number, nor do two labels; an object keeps its number, however far
+    it moves; and a label has as many objects as it has points in the frame with the most of them. Numbers start at 1 in
+    order of first appearance: by frame, within a frame in the order given. Points without a frame count as one frame
+    before all others. Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -77,7 +77,7 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
+    """Returns each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
     ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
     :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others. Raises

@@ -86,11 +86,11 @@ class Clip:
 
 
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
-    """At most ``max_frames`` distinct frames, evenly spread in time: the first and, if ``max_frames`` > 1, the last.
+    """Returns at most ``max_frames`` distinct frames, evenly spread in time.
 
-    ``data`` is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia`
-    if the bytes are not a complete clip within the limits, :class:`groundtrace.config.extras.MissingExtra` without the
-    extra ``video``.
+    The first frame is always among them, and also the last if ``max_frames`` > 1. ``data`` is the file's bytes or local
+    path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the bytes are not a complete clip
+    within the limits, and :class:`groundtrace.config.extras.MissingExtra` without the extra ``video``.
     """
     if max_frames < 1:
         raise ValueError(f"max_frames must be at least 1: {max_frames}")
@@ -102,9 +102,10 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 
 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
-    """Upright width and height in pixels and duration in seconds: reads the whole file and decodes one frame.
+    """Returns the upright width and height in pixels, and the duration in seconds.
 
-    Raises as :func:`sample_frames` does, but may not detect damage after the first frame.
+    Reads the whole file but decodes only one frame. Raises as :func:`sample_frames` does, but may not detect damage
+    after the first frame.
     """
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)
@@ -219,8 +220,10 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """The timeline of these start times. The last frame's duration is ``last`` ticks; if that is 0 or None, the mean of
-    the others; for a single frame, from the stream's rate.
+    """Returns the timeline of these start times.
+
+    The last frame's duration is ``last`` ticks; if that is 0 or None, it is the mean duration of the other frames; for
+    a single frame, it follows from the stream's rate.
     """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]

@@ -56,7 +56,7 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """An RGB image as PNG bytes: equal pixels give equal bytes; the compression is fast instead of strong."""
+    """Returns an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast rather than strong."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -64,12 +64,13 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1 unless the image is small.
+    """Draw the marks on a copy of the image: ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, 1 unless the image is
+    small.
 
     ``pixels`` is ``(H, W, 3)`` uint8 RGB and is not changed. The caption of a point is ``number (x, y) label``, that of
-    a box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out, and all labels if
-    they would leave no room for the coordinates. Marks outside the image are drawn on its border. The same input gives
-    the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
+    a box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out; all labels are
+    left out if there would be no room for the coordinates. Marks outside the image are drawn on its border. The same
+    input gives the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
@@ -137,7 +138,9 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """The enlargement, the font size in pixels, and the captions with as much of the labels as fits."""
+    """Returns the enlargement, the font size in pixels, and the captions, whose labels are cut to the room that there
+    is.
+    """
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -214,7 +217,9 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """A caption's opacity mask ``(h, w)`` with padding, and the width of its first part, the chip with the number."""
+    """Returns a caption's opacity mask ``(h, w)`` with padding, and the width of its first part, the chip with the
+    number.
+    """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
     out = np.zeros((math.ceil(1.24 * font_px), chip_px + _width_px(rest, font_px) + 2 * pad), np.uint8)
@@ -289,7 +294,9 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """The mean, over each rectangle, of the quantity in the integral image; rectangles are in shares of the sides."""
+    """Returns, for each rectangle, the mean of the quantity in the integral image; rectangles are in shares of the
+    sides.
+    """
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)
     high = np.clip((unit_rects[..., 2:] * ends).round().astype(int), low + 1, ends)
