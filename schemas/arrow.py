@@ -244,8 +244,7 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Returns the added columns of a shard, in order: those that its stages declare, and the input's columns that were
-    kept.
+    """Returns the added columns of a shard, in order: those that its stages declare, then those kept of the input.
 
     The meaning is "" if the shard does not hold it, as in other people's shards.
     """

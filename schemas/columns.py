@@ -67,9 +67,7 @@ class Column(Generic[T]):
             raise ColumnError(f"the column {self.name} is of type {self.type}: classes are texts, or lists of texts")
 
     def value_of(self, value: object) -> "Value":
-        """Returns the value in the form that a record holds. Raises ColumnError for a value that is not of the column's
-        type.
-        """
+        """Returns the value as a record holds it. Raises ColumnError for a value that is not of the column's type."""
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
         except _Unfit as error:
@@ -95,7 +93,7 @@ class HasValues:
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """Returns a copy with the value in the column; None removes it. Raises ColumnError for a value of another type."""
+        """Returns a copy with the value in the column, or without it for None. Raises ColumnError for a wrong type."""
         found = {each.column: each for each in self.values}
         if value is None:
             found.pop(column.name, None)

@@ -100,9 +100,7 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Returns the first special token of a text, or the first control character as ``U+001B``; None if there is
-    neither.
-    """
+    """Returns the first special token of a text, or the first control character as ``U+001B``; None without either."""
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
     if not matches:
@@ -120,6 +118,6 @@ def without_hidden(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """Returns a response without its end token, which some servers leave in the text, and without the blanks around it."""
+    """Returns a response without its end token, which some servers leave in the text, and without blanks around it."""
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

@@ -66,8 +66,9 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Returns hexadecimal digits that occur in none of the texts, in upper or lower case; the same texts give the same
-    mark.
+    """Returns hexadecimal digits that occur in none of the texts, in upper or lower case.
+
+    The same texts give the same digits.
     """
     texts = [text.casefold() for text in texts]
     base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()

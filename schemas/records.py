@@ -138,7 +138,7 @@ class Call:
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None if the answer is unscored, for example because it was truncated."""
+    """A policy's sampled answer. ``correct`` is None if the answer was not scored, for example if it is truncated."""
 
     text: str
     answer: str | None

@@ -106,7 +106,7 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Returns the part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up by name does."""
+        """Returns the part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up does."""
         self.check(name)
         return self[name] if name in self else self._loaded(name)
 

@@ -194,9 +194,7 @@ class AnsweredFigures:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of the run: its size and SHA-256. A shard also has its number of rows and the digest of their ids in
-    order.
-    """
+    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
 
     size_bytes: int
     sha256: str
@@ -269,9 +267,7 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Returns the most frequent detail of a reason, in the stage with the most rejections for it; "" if there is
-        none.
-        """
+        """Returns the most frequent detail of a reason, in the stage that gave it most often; "" if there is none."""
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")
         return self.details.get(stage, {}).get(reason, "")

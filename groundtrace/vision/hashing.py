@@ -36,10 +36,9 @@ def pixel_sha256(pixels: Pixels) -> str:
 
 
 def dhash(pixels: Pixels) -> int:
-    """Returns the 64-bit difference hash: for each of 8x8 cells, row by row, whether it is darker than its right
-    neighbour.
+    """Returns the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The first cell is the highest bit.
+    A bit says whether its cell is darker than its right neighbour. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape

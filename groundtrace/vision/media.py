@@ -134,7 +134,7 @@ class MediaStore:
         return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """Returns the file's kind, from its first bytes (:func:`sniff_kind`). Raises MediaNotAllowed and MediaMissing."""
+        """Returns the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:

@@ -64,13 +64,13 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """Draw the marks on a copy of the image: ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, 1 unless the image is
-    small.
+    """Draw the marks on a copy of the image.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB and is not changed. The caption of a point is ``number (x, y) label``, that of
-    a box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out; all labels are
-    left out if there would be no room for the coordinates. Marks outside the image are drawn on its border. The same
-    input gives the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The result is ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1
+    unless the image is small. The caption of a point is ``number (x, y) label``, that of a box ``number [x1, y1, x2,
+    y2] label``. Labels that the built-in font cannot write are left out; all labels are left out if there would be no
+    room for the coordinates. Marks outside the image are drawn on its border. The same input gives the same pixels.
+    Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
@@ -138,9 +138,7 @@ def _written(value: float, decimals: int) -> str:
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Returns the enlargement, the font size in pixels, and the captions, whose labels are cut to the room that there
-    is.
-    """
+    """Returns the enlargement, the font size in pixels, and the captions; labels are cut to fit."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -217,8 +215,9 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """Returns a caption's opacity mask ``(h, w)`` with padding, and the width of its first part, the chip with the
-    number.
+    """Returns a caption's opacity mask and the width of its first part, which is the chip with the number.
+
+    The mask has the shape ``(h, w)`` and includes the padding.
     """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
@@ -294,8 +293,9 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """Returns, for each rectangle, the mean of the quantity in the integral image; rectangles are in shares of the
-    sides.
+    """Returns, for each rectangle, the mean of the quantity in the integral image.
+
+    The rectangles are in shares of the image's sides.
     """
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)

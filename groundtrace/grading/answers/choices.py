@@ -144,14 +144,14 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
-    """The options named after the clause that denies one ("A is wrong, so B"); otherwise only the denied ones."""
+    """Returns the options named after a clause that denies one ("A is wrong, so B"), else the denied options."""
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
     return named if named.indices else NamedOptions(frozenset(), denied=denied)
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" do not count."""
+    """Returns the options whose letters are words of their own in the text; the article "a" and "I" do not count."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
@@ -214,7 +214,7 @@ def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> 
 
 
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """The options that a leading label names, with those that the rest of the text adds to it."""
+    """Returns the options that a leading label names, and the options that the rest of the text adds to them."""
     bare = _BARE_LETTER.fullmatch(text)
     if bare is not None:
         index = letters.get(bare.group(1).upper())
@@ -296,7 +296,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The options whose words occur in the text, without those that are part of a longer one that occurs."""
+    """Returns the options whose words occur in the text, except those that are part of a longer one that occurs."""
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}

@@ -61,7 +61,7 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Returns the contents of all complete boxes of a text, of the innermost one if boxes are nested.
+    """Returns the contents of all complete boxes of a text; of nested boxes, only the innermost one counts.
 
     The forms are those of :func:`last_boxed`. Linear in ``len(text)`` except for a sort.
     """
@@ -72,7 +72,10 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """The complete boxes of the other forms, with the offsets of :func:`_latex_boxes`; an end closes the last begin."""
+    """Yields the complete boxes of the other forms, with the offsets of :func:`_latex_boxes`.
+
+    A closing mark closes the last opening mark before it.
+    """
     opened: dict[str, re.Match[str]] = {}
     for mark in _BOX_MARK.finditer(text):
         if mark.group() in (_GLM_BEGIN, _BOXED_BEGIN):

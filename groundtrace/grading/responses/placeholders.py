@@ -43,7 +43,8 @@ def has_remnants(text: str) -> bool:
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    If removing one forms another from the text around it, a blank breaks that one up, so that none is left.
+    If a removal joins the text around it to another placeholder or token, a blank splits that one, so that none is
+    left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):

@@ -92,8 +92,8 @@ def parse_response(text: str) -> Response:
 def closed_answer(text: str) -> str | None:
     """Returns the final answer of a truncated text: that of its last answer section.
 
-    None unless this section is closed and no other section begins behind it: a box or a line may be a candidate that
-    the rest of the text would have corrected. Never raises; linear in ``len(text)``.
+    None unless this section is closed and no other section begins after it. Boxes and ``Answer:`` lines do not count:
+    the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -106,7 +106,7 @@ def closed_answer(text: str) -> str | None:
 
 
 def outside_think(text: str) -> str:
-    """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
+    """Returns the text outside the think blocks; each block is replaced by a line break. Never raises; linear."""
     return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
 
 
@@ -201,7 +201,7 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 
 
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
-    """The think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
+    """Returns the think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None
     for mark in marks:

@@ -88,7 +88,10 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Whether a dash directly before this number is its sign, not that of a range: a clip has no time below 0."""
+    """Whether a dash directly before this number is a minus sign instead of the dash of a range.
+
+    A clip has no time below 0.
+    """
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False
     return len(tokens) < 2 or tokens[-2].kind not in (*_NUMBERS, "frame", "close", "right")
@@ -161,7 +164,7 @@ class _Reader:
         return _End(None, token.value, at + 1) if token.kind in _TIMES else None
 
     def _time_of_frame(self, at: int) -> tuple[float | None, int]:
-        """``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds and the index after it."""
+        """Read ``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds, and the index after them."""
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
         place = at + (opened or comma)
@@ -173,7 +176,7 @@ class _Reader:
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:
-        """``[from|between] A to B``, of frames or of times."""
+        """Read ``[from|between] A to B``, of frames or of times."""
         prefixed = self._tokens[at].kind in ("from", "between", "at")
         link = (*_LINKS, "and") if self._tokens[at].kind == "between" else _LINKS
         begin = at + prefixed
@@ -185,7 +188,7 @@ class _Reader:
         return None
 
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
-        """A span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
+        """Read a span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
@@ -216,7 +219,7 @@ class _Reader:
         return (first.value, last.value), begin + 3 + opened
 
     def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
-        """A span between two times, with its frames if they follow in brackets."""
+        """Read a span between two times, with its frames if they follow in brackets."""
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:
             return self._spanning(at, after, (None, int(last.value)), (first.value, None))
@@ -231,14 +234,14 @@ class _Reader:
         return self._spanning(at, after, frames, (first.value, last.value))
 
     def _onwards(self, at: int) -> _Read | None:
-        """``[from] A onwards``."""
+        """Read ``[from] A onwards``."""
         first = self._end(at + (self._tokens[at].kind in ("from", "at")))
         if first is None or self._tokens[first.at].kind != "onwards":
             return None
         return self._spanning(at, first.at + 1, (first.frame, None), (first.t_s, None))
 
     def _open_sided(self, at: int) -> _Read | None:
-        """``after A``, ``until A``, ``before A``."""
+        """Read ``after A``, ``until A`` or ``before A``."""
         one = self._end(at + 1)
         if one is None:
             return None
@@ -249,7 +252,7 @@ class _Reader:
         return self._spanning(at, one.at, (None, one.frame), (None, one.t_s))
 
     def _single(self, at: int, bracketed: bool = False) -> _Read | None:
-        """One moment, or those of a list behind ``frames``."""
+        """Read one moment, or the moments of a list behind ``frames``."""
         token = self._tokens[at]
         if token.kind == "frame":
             t_s, after = self._time_of_frame(at + 1)
@@ -268,7 +271,7 @@ class _Reader:
         return self._moment(at, place + 1, None, time.value)
 
     def _listed(self, first: _Read) -> _Read:
-        """The moments of ``frames 3, 5 and 7``; each may have its time."""
+        """Read the moments of ``frames 3, 5 and 7``; each may have its time."""
         found, at = first
         while True:
             begin = at + (self._tokens[at].kind == "comma")
@@ -279,7 +282,10 @@ class _Reader:
             found += self._moment(begin, at, int(self._tokens[begin].value), t_s)[0]
 
     def _bracketed(self, at: int) -> _Read | None:
-        """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to the statement if it is the only one in them."""
+        """Read ``[A]``, ``[A, B, …]`` or ``[A-B]``.
+
+        The brackets belong to the statement if it is the only statement in them.
+        """
         found: list[TimeStatement] = []
         place = at + 1
         while True:
