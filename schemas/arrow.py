@@ -195,7 +195,7 @@ Those shards have all of these columns, whatever the recipe is; a column that th
 
 
 def _feature(kind: pa.DataType) -> object:
-    """The ``datasets`` feature of an Arrow type, as its JSON form."""
+    """Returns the ``datasets`` feature of an Arrow type, as its JSON form."""
     if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):
@@ -214,7 +214,7 @@ def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
-    """The schema of core and added columns, with the descriptions of the added ones as metadata."""
+    """Returns the schema of core and added columns, with the descriptions of the added ones as metadata."""
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
     described = [{name: getattr(column, name) for name in _DESCRIBED} for column in added]
     return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(described, ensure_ascii=False).encode()})

@@ -65,7 +65,7 @@ END_TOKENS = tuple(_ENDS.split())
 
 
 def _pattern(tokens: Iterable[str]) -> str:
-    """A pattern that matches the tokens, the longest first."""
+    """Returns a pattern that matches the tokens, the longest first."""
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 

@@ -53,7 +53,7 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """A position is not a number, or is more than 1 % of the side outside the image: a parse failure."""
+    """A position is not a number, or it is outside the image by more than 1 % of the side: a parse failure."""
 
 
 class UnresizableImage(ValueError):
@@ -250,7 +250,7 @@ def box_from_px(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """The written values of the right and the bottom edge. A rule of the wrong class is replaced by the default."""
+    """Returns the written values of the right and the bottom edge. The default replaces a rule of the wrong class."""
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px
@@ -268,7 +268,7 @@ def _check_sides(width_px: float, height_px: float) -> None:
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
-    """Clip to [0, side]; raise OutOfFrame beyond the tolerance or for a value that is not a number."""
+    """Clip the value to [0, side]. Raises OutOfFrame beyond the tolerance, and for a value that is not a number."""
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.
     if not -slack_px <= value_px <= side_px + slack_px:

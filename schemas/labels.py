@@ -205,7 +205,7 @@ def names_alike(label: str, other: str) -> bool | None:
 
 
 def _general_things(text: str) -> Iterator[frozenset[str]]:
-    """For each general noun of the text, yield the attributes in its phrase: "yellow items", "items that are yellow".
+    """Yields the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
 
     Nouns with other words before them are left out: it is unknown what "metal things" are.
     """
@@ -228,7 +228,7 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """The attributes at the end of the words before a noun: black and blue of "the black or blue"."""
+    """Returns the attributes at the end of the words before a noun: black and blue of "the black or blue"."""
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):
@@ -238,7 +238,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """The attributes with which words begin: black and blue of "black or blue and touch"."""
+    """Returns the attributes with which words begin: black and blue of "black or blue and touch"."""
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 
 

@@ -244,7 +244,7 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
 
 
 def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
-    """Look up each part in the registries of this process, so that a wrong one is refused before anything is done."""
+    """Look up each part in the registries of this process, so that a wrong part is refused before the run starts."""
     for registry in _registries:
         for name in given.get(registry.kind, ()):
             try:
@@ -260,7 +260,7 @@ def configured_plugins() -> dict[str, dict[str, str]]:
 
 @functools.cache
 def _entries() -> tuple[tuple[str, Plugin], ...]:
-    """The names and plug-ins of installed packages."""
+    """Returns the names and plug-ins of installed packages."""
     found = importlib.metadata.entry_points(group=GROUP)
     return tuple(
         (each.name, Plugin(each.value, f"the package {each.dist.name if each.dist else '?'}")) for each in found
@@ -269,7 +269,7 @@ def _entries() -> tuple[tuple[str, Plugin], ...]:
 
 @functools.cache
 def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
-    """The plug-ins of installed packages, by kind and name."""
+    """Returns the plug-ins of installed packages, by kind and name."""
     found: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for key, plugin in _entries():
         kind, _, name = key.partition(".")

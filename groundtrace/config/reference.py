@@ -120,7 +120,7 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> ConfigSection:
-    """A default entry, with only the values that differ from the class's own defaults."""
+    """Returns a default entry, with only the values that differ from the class's own defaults."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
         ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "")

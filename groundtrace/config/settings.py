@@ -47,7 +47,7 @@ EXPECTED = {
 
 
 class ConfigError(UserError, ValueError):
-    """A config that cannot be used; the message names the key and what to do."""
+    """A config cannot be used; the message names the key and says what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +142,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
+    """Returns the values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)
@@ -306,7 +306,7 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """The meaning of the key at that place, from its annotation; "" if it has none."""
+    """Returns the meaning of the key at that place, from its annotation; "" if it has none."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -324,13 +324,13 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """The keys of the section at that place; empty if a value is there."""
+    """Returns the keys of the section at that place; empty if a value is there."""
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """The class of the section at that place; None if a value is there."""
+    """Returns the class of the section at that place; None if a value is there."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:

@@ -82,7 +82,7 @@ def parse_record(raw: RawRecord) -> InputRecord:
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """The names of the media in a media field."""
+    """Returns the names of the media in a media field."""
     paths = media if isinstance(media, list) else [media]
     return tuple(medium_name(path) for path in paths if path is not None)
 
@@ -249,7 +249,7 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def _quantity(text: str) -> decimal.Decimal | None:
-    """The number that a text begins with, as in "5 cm"."""
+    """Returns the number that a text begins with, as in "5 cm"."""
     return value_of(text.split()[0]) if text.strip() else None
 
 

@@ -84,7 +84,7 @@ def user_text(question: Question, form: str = POINTS) -> str:
 
 
 def _marks(media: tuple[MediaRef, ...]) -> str:
-    """``<image>`` for each image, and a line with one for each frame of a clip."""
+    """Returns one ``<image>`` for each image; for a clip, one line with ``<image>`` for each of its frames."""
     marks = ""
     for index, medium in enumerate(media):
         lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]

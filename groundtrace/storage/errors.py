@@ -37,14 +37,14 @@ S3_CREDENTIALS: Final = (
 
 
 class StorageError(UserError, OSError):
-    """A location that cannot be used as it is: no such bucket, no access, no credentials, or an invalid name."""
+    """A location cannot be used: there is no such bucket, no access or no credentials, or the name is invalid."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StoreUnavailable(OSError):
-    """The store did not serve a request in all its retries: it is unreachable or overloaded."""
+    """The store did not serve a request, although it was retried: the store is unreachable or overloaded."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"

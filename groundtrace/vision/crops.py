@@ -93,7 +93,7 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
 
 
 def _padded(box: Box, size: Size, margin: float) -> Corners | None:
-    """The box with its margin, clipped to the image; None if the box has no area inside the image."""
+    """Returns the box with its margin, clipped to the image; None if the box has no area inside the image."""
     corners = (box.x1, box.y1, box.x2, box.y2)
     if not all(map(math.isfinite, corners)):
         return None
@@ -105,8 +105,9 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 
 
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
-    """The smallest rectangle in whole pixels that contains the corners, with sides of at least ``min_side_px`` (or the
-    image's).
+    """Returns the smallest rectangle in whole pixels that contains the corners.
+
+    Its sides are at least ``min_side_px`` long, or as long as the image's if these are shorter.
     """
     (width, height), (x1, y1, x2, y2) = size, corners
     left, right = _widened(math.floor(x1), math.ceil(x2), width, min_side_px)

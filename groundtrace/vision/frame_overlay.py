@@ -99,7 +99,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """The drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
+    """Returns the drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -119,15 +119,16 @@ def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pi
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """The image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
+    """Returns the image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """The caption's top-left corner: the first free corner of the image, else the position of lowest cost on a grid.
+    """Returns the caption's top-left corner.
 
-    ``bare`` is the image without marks; ``points`` are the marked positions on the canvas.
+    That is the first free corner of the image, else the position of lowest cost on a grid. ``bare`` is the image
+    without marks; ``points`` are the marked positions on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
 

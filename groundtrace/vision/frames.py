@@ -129,7 +129,7 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The clip's container and its first video stream (cover pictures excluded); FFmpeg's errors are converted."""
+    """Yields the clip's container and its first video stream (no cover pictures); FFmpeg's errors are converted."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -150,7 +150,7 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 
 def _extra() -> tuple[Any, Any]:
-    """PyAV and molmo-utils' reader, imported on first use, because the core does not require them."""
+    """Import PyAV and molmo-utils' reader; this happens at the first use, because the core does not require them."""
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
     from molmo_utils import fetch_video
@@ -202,7 +202,7 @@ def _check_size(width: int, height: int, limits: VideoLimits) -> None:
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
-    """The frames' times, read from the packets without decoding."""
+    """Returns the frames' times, read from the packets without decoding."""
     spans: list[tuple[int, int]] = []
     for packet in container.demux(stream):
         start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
@@ -233,7 +233,10 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """The moments that molmo-utils chooses, in ticks, ascending, from the first frame's start to the clip's end."""
+    """Returns the moments that molmo-utils chooses, in ticks, ascending.
+
+    They are between the first frame's start and the clip's end, both included.
+    """
     with tempfile.TemporaryDirectory(prefix="clip-") as folder:
         path = Path(folder) / "stand-in.mp4"
         _write_stand_in(path, timeline)
@@ -295,7 +298,7 @@ def _decode(
 
 
 def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
-    """The frame as ``(H, W, 3)`` RGB, rotated and mirrored by its display matrix, to the nearest right angle."""
+    """Returns the frame as ``(H, W, 3)`` RGB, turned and mirrored by its display matrix, to the nearest right angle."""
     from av.sidedata.sidedata import Type
 
     _check_size(frame.width, frame.height, limits)

@@ -162,7 +162,7 @@ class MediaStore:
         return f"run:{relative}"
 
     def _split(self, uri: str) -> tuple[Place, str]:
-        """The root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
+        """Returns the root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative

@@ -133,7 +133,7 @@ def _draw(
 
 
 def _written(value: float, decimals: int) -> str:
-    """A coordinate without a trailing ``.0`` or a negative zero."""
+    """Returns a coordinate without a trailing ``.0`` or a negative zero."""
     return f"{round(value, decimals) + 0.0:.{decimals}f}".removesuffix(".0")
 
 
@@ -164,7 +164,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """The text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
+    """Returns the text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -172,7 +172,7 @@ def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
 
 
 def _writable(label: str) -> str:
-    """The label on one line, with limited length and without accents, which the built-in font lacks.
+    """Returns the label on one line, with limited length and without accents, which the built-in font lacks.
 
     Empty if the font lacks one of the remaining characters.
     """
@@ -193,9 +193,9 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
-    """A character's mask, left and top offset from the pen on the baseline, and advance; None if the font lacks it.
+    """Returns a character's mask, its left and top offset from the pen on the baseline, and its advance.
 
-    Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
+    None if the font lacks the character. Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):
@@ -234,8 +234,8 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
     """Rectangles (x1, y1, x2, y2) for captions of the given sizes ``(n, 2)``: near their targets, off other marks.
 
-    Greedy in the given order: each caption takes the position of lowest cost out of some two hundred around its target
-    and over the image. All are inside the canvas if they fit.
+    In the given order, each caption gets the position with the lowest cost, out of about two hundred around its target
+    and over the image. All captions are inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -259,7 +259,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Candidate top-left corners ``(n, c, 2)``: rings around each target, its inside, a coarse grid over the image."""
+    """Returns candidate top-left corners ``(n, c, 2)``: in rings around each target, inside it and on a grid."""
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d
@@ -273,7 +273,7 @@ def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) ->
 
 
 def _overlaps(rects: Floats, others: Floats) -> Floats:
-    """The intersection areas in square pixels, ``(len(rects), len(others))``."""
+    """Returns the intersection areas in square pixels, ``(len(rects), len(others))``."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = rects.T[..., None], others.T
     wide = np.minimum(ax2, bx2) - np.maximum(ax1, bx1)
     high = np.minimum(ay2, by2) - np.maximum(ay1, by1)
@@ -281,7 +281,7 @@ def _overlaps(rects: Floats, others: Floats) -> Floats:
 
 
 def _busy_integral(canvas: Pixels) -> Floats:
-    """The integral image of visual content: pixels that differ from the most frequent colour, and edges."""
+    """Returns the integral image of visual content: pixels that differ from the most frequent colour, and edges."""
     step = -(-max(canvas.shape[:2]) // _MAP_SIDE_PX)
     small = np.ascontiguousarray(canvas[::step, ::step])
     red, green, blue = (channel.astype(np.int16) for channel in cv2.split(small))

@@ -50,7 +50,7 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """A gold answer that its type cannot use. The message names the field and what is wrong with it."""
+    """The type of a gold answer cannot use it. The message names the field and says what is wrong with it."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]

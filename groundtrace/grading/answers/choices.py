@@ -176,19 +176,19 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _tight(text: str) -> str:
-    """Text without blanks, case, outer quotes, dollars and the final full stop."""
+    """Returns text without blanks, case, outer quotes, dollars and the final full stop."""
     text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
     return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """The options that equal the text in the given form; forms that are empty match nothing."""
+    """Returns the options that equal the text in the given form; forms that are empty match nothing."""
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """The position of the option that each label letter means; see the module."""
+    """Returns the position of the option that each label letter means; see the module."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -245,7 +245,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """The options in a text that consists only of labels, options and joining words; empty for any other text."""
+    """Returns the options in a text of nothing but labels, options and joining words; empty for any other text."""
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
@@ -257,7 +257,7 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The options with the same meaning as the text.
+    """Returns the options with the same meaning as the text.
 
     If two options are yes and no, that is the option on the same side; else the options that are equal as single
     numbers (without tolerance), or as mathematical expressions.
@@ -276,7 +276,7 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
+    """Returns the one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()

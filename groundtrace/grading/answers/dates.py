@@ -116,14 +116,14 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
 
 
 def _without_links(text: str) -> str:
-    """Text without the commas and words between a date and a time."""
+    """Returns text without the commas and words between a date and a time."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
 
 
 def _times(text: str) -> list[tuple[WrittenDate, str]]:
-    """The times with which a text begins or ends, each with the rest of the text."""
+    """Returns the times with which a text begins or ends, each with the rest of the text."""
     found: list[tuple[WrittenDate, str]] = []
     for name, hour in _NAMED_TIMES.items():
         if text in {name, f"12 {name}"}:
@@ -153,7 +153,7 @@ def _time(match: re.Match[str]) -> WrittenDate | None:
 
 
 def _date(text: str) -> WrittenDate | None:
-    """The readings of a date; None if the text is not a date, or its weekday is wrong."""
+    """Returns the readings of a date; None if the text is not a date, or its weekday is wrong."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
     written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)
@@ -190,7 +190,7 @@ def _numeric_date(text: str) -> WrittenDate | None:
 
 
 def _month_of_year(text: str) -> WrittenDate | None:
-    """A month and a year in digits: 03/2021, 2021-03."""
+    """Reads a month and a year in digits: 03/2021, 2021-03."""
     found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
     if found is None or not 1 <= int(found["month"]) <= 12:
         return None
@@ -200,7 +200,7 @@ def _month_of_year(text: str) -> WrittenDate | None:
 
 
 def _named_date(text: str) -> WrittenDate | None:
-    """A date with the name of its month, perhaps without a day or a year."""
+    """Reads a date with the name of its month; the day or the year may be missing."""
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
         if match is None:

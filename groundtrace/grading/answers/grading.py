@@ -11,8 +11,8 @@ rules grade 0 only when that is certain.
 Before grading, the prediction, the gold and the choices are made legible: invisible (zero-width) characters are
 removed, fullwidth forms become plain ones ("５" is 5, "Ｂ" is B), and CJK numerals become digits (三个 is 3个).
 Look-alikes from other scripts (a Cyrillic А) stay other letters, which do not name an option. Markup that encloses
-the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full
-stop changes a grade.
+the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}``
+nor a full stop changes a grade.
 """
 
 from __future__ import annotations

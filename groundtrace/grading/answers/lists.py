@@ -135,7 +135,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """The parts of a text; separators inside a point do not split it."""
+    """Returns the parts of a text; separators inside a point do not split it."""
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):
@@ -146,7 +146,7 @@ def _split(separator: re.Pattern[str], text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    """An item in the form in which it is compared: its exact number, else its normalised words."""
+    """Returns an item in the form in which it is compared: its exact number, else its normalised words."""
     point = read_tuple(text) if text[:1] in "([" else None
     if point is not None:
         return point

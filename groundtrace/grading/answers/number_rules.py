@@ -193,7 +193,7 @@ def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
 
 
 def _unscaled(numeral: Numeral) -> Numeral:
-    """The number without its scale word."""
+    """Returns the number without its scale word."""
     return replace(numeral, value=numeral.value / numeral.scale, scale=1)
 
 

@@ -132,13 +132,13 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number times the scale word at the index, if one is there: "two and a half million", "half a dozen"."""
+    """Returns the number times the scale word at the index, if any: "two and a half million", "half a dozen"."""
     scale = SCALES.get(words[at]) if at < len(words) else None
     return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)
 
 
 def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number with the decimals that follow the word "point" at the index, digit by digit."""
+    """Returns the number with the decimals that follow the word "point" at the index, digit by digit."""
     end = at + 1
     while end < len(words) and WORDS.get(words[end], 10) < 10:
         end += 1

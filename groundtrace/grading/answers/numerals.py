@@ -205,7 +205,7 @@ def _is_near(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
-    """The numeral of one match, or None for a division by zero."""
+    """Returns the numeral of one match, or None for a division by zero."""
     part = match.groupdict()
     denominator = int(part["mixed_d"] or part["d"] or 1)
     if denominator == 0:

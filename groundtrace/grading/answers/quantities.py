@@ -229,7 +229,7 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Each quantity with the offsets of its number's first character and after its unit."""
+    """Returns each quantity with two offsets: that of its number's first character, and that after its unit."""
     found: list[tuple[Quantity, int, int]] = []
     for numeral, start, number_end in locate_numerals(plain):
         unit, word, end = unit_at(plain, number_end)
@@ -244,7 +244,7 @@ def _located(plain: str) -> list[tuple[Quantity, int, int]]:
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
-    """The sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    """Returns the sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
     if first.unit is None or second.unit is None or first.unit.offset:
         return None
     value = convert(second.numeral.value, second.unit, first.unit)

@@ -1,7 +1,7 @@
 """Ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
 A range is one answer of two numbers: one of them alone is wrong, and a judge decides on a number between them. Both
-numbers have the same unit, which may be written once; a range without a unit is taken in the gold's unit.
+numbers have the same unit, even if it is written only once; a range without a unit is taken in the gold's unit.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ def _range(text: str) -> NumberRange | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """The side in the other's unit if it has none of its own: "10-15 years"."""
+    """Returns the side in the other's unit if it has none of its own: "10-15 years"."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """The lower side with the other's scale word if it has none of its own: "7-8 million"."""
+    """Returns the lower side with the other's scale word if it has none of its own: "7-8 million"."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low

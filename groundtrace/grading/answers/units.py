@@ -178,7 +178,7 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """One unit with its power and the offset after it; None if there is no word."""
+    """Returns one unit with its power and the offset after it; None if there is no word."""
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -251,6 +251,6 @@ def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 
 def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
-    """The unit of a dimension written like ``kg m s-2``."""
+    """Returns the unit of a dimension written like ``kg m s-2``."""
     powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
     return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

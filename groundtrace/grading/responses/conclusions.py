@@ -146,7 +146,7 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """The conclusion that an answer is right, or that it is not; empty if only a judge could grade the answer."""
+    """Yields the conclusion that an answer is right or not; nothing if only a judge could grade the answer."""
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(text, question):

@@ -108,7 +108,7 @@ def _check_tags(text: str) -> None:
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
-    """The points of one Molmo 2 tag, group by group."""
+    """Returns the points of one Molmo 2 tag, group by group."""
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []
     for group in _GROUPS.split(tag.group(2)):

@@ -51,7 +51,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """The text with the tags of points and boxes replaced by their labels, and without the marks of sections."""
+    """Returns the text with labels in place of the tags of points and boxes, and without the marks of sections."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(text):

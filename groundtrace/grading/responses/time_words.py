@@ -98,7 +98,7 @@ def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> boo
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
+    """Returns the tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -131,7 +131,7 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """The statements that begin at this token, and the index after them."""
+        """Returns the statements that begin at this token, and the index after them."""
         kind = self._tokens[at].kind
         if kind == "other":
             return None
@@ -147,17 +147,17 @@ class _Reader:
         return [token.kind for token in self._tokens[at : at + 3]]
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
-        """The moment that the tokens from ``at`` up to ``after`` state."""
+        """Returns the moment that the tokens from ``at`` up to ``after`` state."""
         return [
             TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
         ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
-        """The span that the tokens from ``at`` up to ``after`` state."""
+        """Returns the span that the tokens from ``at`` up to ``after`` state."""
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """A frame with the time that goes with it, or a time."""
+        """Read a frame with the time that goes with it, or a time."""
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
@@ -207,7 +207,10 @@ class _Reader:
         return self._spanning(at, after, frames, (start_s, end_s))
 
     def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
-        """``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames: the times and the index after them."""
+        """Read ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames.
+
+        Returns the two times and the index after them.
+        """
         begin = at + (self._tokens[at].kind == "comma")
         opened = self._tokens[begin].kind in ("open", "left")
         begin += opened or self._tokens[begin].kind in ("at", "from")

@@ -161,13 +161,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """The index of the value nearest to the middle of the range; an open side ends with the values."""
+    """Returns the index of the value nearest to the middle of the range; an open side ends with the values."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Why one end of a span is not in the clip; "" if it is, or is open."""
+    """Returns why one end of a span is not in the clip; "" if it is in the clip, or open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:
@@ -178,7 +178,10 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
 
 
 def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
-    """How far ``t_s`` may be from frame ``index``: half the gap to the neighbour on its side, or to the only one."""
+    """Returns the largest distance that ``t_s`` may have from frame ``index``.
+
+    That is half the gap to the neighbour on its side, or to the only neighbour.
+    """
     side = index + 1 if t_s > frames[index][1] else index - 1
     if not 0 <= side < len(frames):
         side = 2 * index - side
