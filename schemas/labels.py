@@ -185,8 +185,8 @@ def names_alike(label: str, other: str) -> bool | None:
     It can if no attribute of one label contradicts an attribute of the other, and if both have the same noun, or the
     label has no word that the other lacks, or it has all words of the other and only attributes in addition. A blank
     label, and a label that names an object in general ("item"), contradicts nothing. A label that names no object
-    (:func:`label_fault`) matches only an equal label. The result is None if the nouns differ, since they may be
-    synonyms, and if the label has several nouns or several attributes of one kind, since it may then name too much.
+    (:func:`label_fault`) matches only an equal label. In other cases the result is None, since different nouns may be
+    synonyms; also for a label with several nouns or several attributes of one kind, since it may name too much.
     """
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:

@@ -118,7 +118,7 @@ class ReplacedFigures:
     """The finished run whose outputs were replaced: when it ended, its rows, and what ``changed`` since.
 
     ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
-    new value. ``kept`` says whether its outputs were moved to RUN/previous, because they have rows and differ from the
+    new value. ``kept`` says whether its outputs are kept in RUN/previous, because they have rows and differ from the
     new ones.
     """
 

@@ -35,7 +35,7 @@ _MAX_TERMS = 300
 _MAX_FUNCTIONS = 4
 """The maximum number of functions of symbols.
 
-To compare sums of 38 sines took more than ten seconds; to compare sums of six functions took four.
+To compare sums of 38 sines took more than ten seconds, and to compare sums of six took four seconds.
 """
 _MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6
