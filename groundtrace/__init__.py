@@ -1,6 +1,7 @@
 """Groundtrace as a library: ``import groundtrace as gt``; ``gt.run``, ``gt.preview``, ``gt.open_run``, ``gt.verify``.
 
-Re-exports only; each name is imported when it is first used, so that looking into a run does not wait for Beam.
+This module only re-exports names. Each name is imported at its first use, so that code which only reads a run does not
+wait for the import of Beam.
 """
 
 import importlib
@@ -41,11 +42,11 @@ _NAMES = {
 }
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")
-"""Packages at the top of the repository: in a checkout each is a link in this folder, in a wheel a folder."""
+"""Packages at the top of the repository: in a checkout this folder has a link to each, in a wheel it contains them."""
 
 
 def _require_linked(home: Path) -> None:
-    """Raises ImportError where the link to a package is lost, as in a zip that was unpacked without links."""
+    """Raise ImportError if the link to a package is missing, for example in a zip that was unpacked without links."""
     for folder in (home / name for name in _LINKED):
         if (folder / "__init__.py").is_file():
             continue

@@ -1,4 +1,4 @@
-"""``python -m groundtrace``: the ``beam`` command where no script is installed."""
+"""Runs the ``beam`` command as ``python -m groundtrace``, for environments in which its script is not installed."""
 
 import sys
 

@@ -2,8 +2,8 @@
 
 A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
 ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is not
-edited: a change is a new version. A version that nothing sends any more is retired: its file goes, and its name, digest
-and purpose stay in ``retired.json``, for the lineage of older rows.
+edited: a change is a new version. A version that no code sends any more is retired: its file is deleted, and its name,
+digest and purpose are kept in ``retired.json``, for the lineage of older rows.
 """
 
 import functools
@@ -48,7 +48,7 @@ class RenderedPrompt:
     variables: tuple[tuple[str, str], ...]
 
     def variable(self, name: str) -> str:
-        """The value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
+        """Returns the value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
         return dict(self.variables)[name]
 
     @property
@@ -122,7 +122,7 @@ _FOLDERS: list[Path] = []
 
 
 def add_prompt_folder(folder: Path) -> None:
-    """Also load prompts from this folder. Raises :class:`PromptError` if a prompt name exists already."""
+    """Also load prompts from this folder. Raises :class:`PromptError` if one of its names is already a prompt's."""
     if folder in _FOLDERS:
         return
     taken = sorted(set(_names(folder)) & {*prompt_names(), *retired_prompts()})
@@ -135,10 +135,10 @@ def add_prompt_folder(folder: Path) -> None:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """The prompt ``id.vN``.
+    """Returns the prompt ``id.vN``.
 
     Raises :class:`PromptError` if the file does not exist, the prompt is retired, a field is missing or unknown, a
-    declared variable or media slot is not used, or a used one is not declared.
+    declared variable or media slot is not used, or an undeclared one is used.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
@@ -151,13 +151,13 @@ def load_prompt(name: str) -> Prompt:
 
 @functools.cache
 def retired_prompts() -> dict[str, RetiredPrompt]:
-    """The versions that were released and are no longer sent, by name."""
+    """Returns the versions that were released and are no longer sent, by name."""
     retired = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
     return {name: RetiredPrompt(**fields) for name, fields in retired.items()}
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """What a prompt that a lineage names is for; "" for one that is not known here, such as another user's own.
+    """Returns the purpose of a prompt that a lineage names; "" for an unknown prompt, such as one of another user.
 
     A retired prompt is known by its name and digest.
     """
@@ -170,7 +170,7 @@ def purpose_of(name: str, sha256: str) -> str:
 
 
 def prompt_names() -> list[str]:
-    """The names ``id.vN`` of all prompt files, sorted."""
+    """Returns the names ``id.vN`` of all prompt files, sorted."""
     return sorted(name for folder in (resources.files("groundtrace.prompts"), *_FOLDERS) for name in _names(folder))
 
 
@@ -179,7 +179,7 @@ def _names(folder: Traversable) -> list[str]:
 
 
 def parse_prompt(name: str, data: bytes) -> Prompt:
-    """A prompt from the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
+    """Returns the prompt in the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
     try:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
@@ -215,7 +215,7 @@ def _parse(name: str, data: bytes) -> Prompt:
 
 
 def _user_part(name: str, part: object) -> tuple[str, str]:
-    """The kind (``text`` or ``media``) and the value of a part of the user turn."""
+    """Returns the kind (``text`` or ``media``) and the value of a part of the user turn."""
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
         raise PromptError(f"prompt {name}: a part of user is one text or one media, not {part!r:.80}")

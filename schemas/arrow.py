@@ -3,11 +3,11 @@
 Added columns are declared by a recipe's stages (:mod:`groundtrace.schemas.columns`).
 
 ``images`` holds the original files and has the ``huggingface`` metadata that declares it a list of images; ``overlays``
-holds the drawn ones. For a clip ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
+holds the drawn images. For a clip ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
 and time (null without a clip). RL rows have verl's columns (prompt, data_source, ability, reward_model, extra_info) and
-EasyR1's (problem, answer); SFT rows have ``messages``, and ``other_traces`` only if a config asks for it. A rejection
-holds what was known of the record when it was rejected: the columns of later stages are null, and its media are
-references unless a config asks for their bytes.
+EasyR1's (problem, answer). SFT rows have ``messages``; they have ``other_traces`` only if a config asks for it. A
+rejection holds what was known of the record when it was rejected: the columns of later stages are null, and its media
+are references unless a config asks for their bytes.
 """
 
 import json
@@ -188,14 +188,14 @@ EARLIER: Mapping[str, Mapping[str, Any]] = {
     "crop_attempts": {"meaning": "the policy's answers with crops beside the images", "for_training": False},
     "crop_pass_rate": {"meaning": "share of the scored ones among these that are right"},
 }
-"""Descriptions of the columns that stages of earlier code added: the shards of that code hold none.
+"""Descriptions of the columns that stages of earlier code added; the shards of that code hold no descriptions.
 
-Those shards have all of these columns whatever the recipe is, null if the recipe does not use them.
+Those shards have all of these columns, whatever the recipe is; a column that the recipe does not use is null.
 """
 
 
 def _feature(kind: pa.DataType) -> object:
-    """The ``datasets`` feature of an Arrow type, as its JSON form."""
+    """Returns the ``datasets`` feature of an Arrow type, as its JSON form."""
     if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):
@@ -214,7 +214,7 @@ def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
-    """The schema of core and added columns, with the descriptions of the added ones as metadata."""
+    """Returns the schema of core and added columns, with the descriptions of the added ones as metadata."""
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
     described = [{name: getattr(column, name) for name in _DESCRIBED} for column in added]
     return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(described, ensure_ascii=False).encode()})
@@ -226,22 +226,25 @@ _ADDED = b"groundtrace.added"
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """The schema of SFT rows with these ``added`` columns, and the traces not chosen if ``other_traces`` is set."""
+    """Returns the schema of SFT rows with these ``added`` columns.
+
+    ``other_traces`` adds the column for the traces that were not chosen.
+    """
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """The schema of RL rows with these ``added`` columns."""
+    """Returns the schema of RL rows with these ``added`` columns."""
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """The schema of rejected rows with these ``added`` columns."""
+    """Returns the schema of rejected rows with these ``added`` columns."""
     return _shard_schema(_REJECTED, added)
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """The added columns of a shard, in order: those that its stages declare, and those kept of the input.
+    """Returns the added columns of a shard, in order: those that its stages declare, then those kept of the input.
 
     The meaning is "" if the shard does not hold it, as in other people's shards.
     """

@@ -1,11 +1,13 @@
-"""The one way to declare a record type: frozen, hashable, and encodable as a Beam row.
+"""Declares record types, which are frozen, hashable, and encodable as Beam rows.
 
-Beam takes seconds to import, so only code that builds pipelines does it: :mod:`groundtrace.stages.plumbing.packing`
+Beam takes seconds to import, so only code that builds pipelines imports it: :mod:`groundtrace.stages.plumbing.packing`
 registers the record types with Beam. Beam's row coder reads the field types of the class, so record modules must not
 postpone annotations (no ``from __future__ import annotations``). It decodes every sequence as a list; records turn
-lists into tuples again, so that a decoded record equals the encoded one and stays hashable. A row names its type by an
-id, which Beam would draw at random in every process; here it is derived from the type's own name, so that workers in
-other processes find it. It is a UUID, since Beam's runners in Java refuse to read anything else there.
+lists into tuples again, so that a decoded record equals the encoded one and stays hashable.
+
+A row names its type by an id. Beam would draw the id at random in every process; here it is derived from the type's own
+name, so that workers in other processes find the type. The id is a UUID, since Beam's runners in Java accept nothing
+else.
 """
 
 import dataclasses

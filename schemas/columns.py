@@ -1,11 +1,11 @@
-"""Columns that rows can have beside the core ones: one declaration each, and a record's values in them.
+"""Columns that rows can have in addition to the core columns: their declarations, and the values of a record in them.
 
 A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets them with
 ``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and code that
 reads the rows gets their values by ``context.added(COLUMN)``. No other code depends on a column.
 
 A record holds the values as JSON texts, so that records of any recipe have one type, cross every shuffle as rows and
-are equal if their values are.
+are equal if their values are equal.
 """
 
 import dataclasses
@@ -67,7 +67,7 @@ class Column(Generic[T]):
             raise ColumnError(f"the column {self.name} is of type {self.type}: classes are texts, or lists of texts")
 
     def value_of(self, value: object) -> "Value":
-        """The value as a record holds it. Raises ColumnError for a value that is not of the column's type."""
+        """Returns the value as a record holds it. Raises ColumnError for a value that is not of the column's type."""
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
         except _Unfit as error:
@@ -93,7 +93,7 @@ class HasValues:
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """A copy with the value in the column; None removes it. Raises ColumnError for a value of another type."""
+        """Returns a copy with the value in the column, or without it for None. Raises ColumnError for a wrong type."""
         found = {each.column: each for each in self.values}
         if value is None:
             found.pop(column.name, None)
@@ -102,7 +102,7 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """The value in the column, None if there is none. Raises the errors of the column's ``read``."""
+        """Returns the value in the column, None if there is none. Raises the errors of the column's ``read``."""
         for each in self.values:
             if each.column == column.name:
                 return each.plain if column.read is None else column.read(each.plain)
@@ -121,7 +121,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def as_json(plain: object) -> str:
-    """A plain value as JSON text, the same for equal values."""
+    """Returns a plain value as JSON text, which is the same for equal values."""
     return json.dumps(plain, ensure_ascii=False, default=str)
 
 
@@ -130,7 +130,7 @@ class _Unfit(ValueError):
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:
-    """The value as plain data, with fields in the type's order. Raises _Unfit."""
+    """Convert the value to plain data, with fields in the type's order. Raises _Unfit."""
     if value is None:
         return None
     if pa.types.is_list(kind):
@@ -182,7 +182,7 @@ def _integer(value: object, kind: pa.DataType, where: str) -> int:
 
 
 def _number(value: object, kind: pa.DataType, where: str) -> float:
-    """The value as a finite float: JSON, which exports write, has no others."""
+    """Convert the value to a finite float: exports write JSON, which has no other numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _unfit(value, "a number", where)
     try:

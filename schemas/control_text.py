@@ -1,15 +1,16 @@
 """Control text: special tokens of models, and characters that change how a text is displayed or read.
 
 A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn, and a loader treats ``<image>`` as the place
-of an image. A terminal obeys ESC, a bidirectional mark reorders what a reader sees, and U+FFFD replaces a character
-that was decoded wrongly. None of them may reach text that a model learns from. This is the one list of them: the form
-of a response (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations use it.
+of an image. A terminal executes ESC sequences, a bidirectional mark reorders what a reader sees, and U+FFFD replaces a
+character that was decoded wrongly. None of them may be in text that a model learns from. This module has the only list
+of them; the check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations use
+it.
 
 A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and those
 of its chat template. ``{n}`` is a number. A pattern also matches tokens with bars (``<|…|>``) of families that are not
-listed. The tags of our own traces are not control text: ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and
-``<box>``, which are tokens of some models (Qwen3, InternVL, MiniCPM-V); nor are tool calls (``<tool_call>``), whose
-marks are text of a trajectory.
+listed. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
+MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Nor are tool calls (``<tool_call>``)
+control text, because these marks are part of a trajectory's text.
 """
 
 import re
@@ -64,7 +65,7 @@ END_TOKENS = tuple(_ENDS.split())
 
 
 def _pattern(tokens: Iterable[str]) -> str:
-    """A pattern that matches the tokens, the longest first."""
+    """Returns a pattern that matches the tokens, the longest first."""
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 
@@ -99,7 +100,7 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Returns the first special token of a text, or the first control character as ``U+001B``; None without any."""
+    """Returns the first special token of a text, or the first control character as ``U+001B``; None without either."""
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
     if not matches:

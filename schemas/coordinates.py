@@ -53,7 +53,7 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """A position is not a number, or is more than 1 % of the side outside the image: a parse failure."""
+    """A position is not a number, or it is outside the image by more than 1 % of the side: a parse failure."""
 
 
 class UnresizableImage(ValueError):
@@ -74,17 +74,17 @@ class ResizeRule:
             raise ValueError(f"impossible resize rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """The (width, height) in px to which an image is resized: :func:`smart_resize`."""
+        """Returns the (width, height) in px to which an image is resized: :func:`smart_resize`."""
         return smart_resize(width_px, height_px, self)
 
 
 @dataclass(frozen=True)
 class FitRule:
-    """How Claude sizes its input: an image is only ever shrunk, and keeps its shape.
+    """How Claude sizes its input: an image is never enlarged, and keeps its shape.
 
     The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
-    ``max_side_px``, counted in whole patches. Padding to whole patches holds no content, so positions refer to the size
-    without padding (the page vision-coordinates of the Claude documentation).
+    ``max_side_px``, counted in whole patches. The padding to whole patches has no content, so positions refer to the
+    size without padding (the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int
@@ -97,7 +97,7 @@ class FitRule:
             raise ValueError(f"impossible resize rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """The (width, height) in px to which an image is resized.
+        """Returns the (width, height) in px to which an image is resized.
 
         Raises:
             UnresizableImage: a side is not positive and finite.
@@ -124,7 +124,7 @@ class FitRule:
 
     @staticmethod
     def _short(long_px: int, width: int, height: int) -> int:
-        """The shorter side that belongs to a longer one."""
+        """Returns the shorter side that belongs to a longer one."""
         return max(1, round(long_px / (width / height)))
 
 
@@ -138,11 +138,11 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
-    """The (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
+    """Returns the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
-    Sides are rounded to multiples of the factor. Over the largest area both are scaled down and floored, under the
-    smallest scaled up and ceiled. No side falls below one factor: plain flooring would give 0 for a thin image, which
-    may therefore exceed the largest area.
+    Both sides are rounded to multiples of the factor. If the area is then above the maximum, both are scaled down and
+    rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor:
+    rounding down would give 0 for a thin image, so the area of such an image may exceed the maximum.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
@@ -200,7 +200,7 @@ def from_px(
 ) -> tuple[float, float]:
     """Convert original pixels to the pair as the frame writes it (y first for ``gemini``); inverse of to_px.
 
-    The numbers are not rounded: how many decimals a model writes is up to the caller.
+    The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
         OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
@@ -250,7 +250,7 @@ def box_from_px(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """The written values of the right and the bottom edge. A rule of the wrong class is replaced by the default."""
+    """Returns the written values of the right and the bottom edge. The default replaces a rule of the wrong class."""
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px
@@ -268,7 +268,7 @@ def _check_sides(width_px: float, height_px: float) -> None:
 
 
 def _clip(value_px: float, side_px: float, axis: str) -> float:
-    """Clip to [0, side]; raise OutOfFrame beyond the tolerance or for a value that is not a number."""
+    """Clip the value to [0, side]. Raises OutOfFrame beyond the tolerance, and for a value that is not a number."""
     slack_px = side_px * (CLIP_SHARE + _ROUNDING)
     # Written so that NaN, for which every comparison is false, fails as well.
     if not -slack_px <= value_px <= side_px + slack_px:

@@ -1,4 +1,4 @@
-"""The wording of a question that is asked again with crops of its images beside them (iVGR §3.4)."""
+"""The wording of a question that is asked again, with crops of its images added (iVGR §3.4)."""
 
 from groundtrace.schemas.text import counted
 
@@ -6,7 +6,7 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Returns a sentence on which of the images shown are whole, and which are crops."""
+    """Returns a sentence that says which of the images shown are whole, and which are crops."""
     parts = counted(crops, "part")
     if images == 1:
         return f"The first image is whole; behind it: {parts} of it, cut out."
@@ -14,9 +14,9 @@ def crop_hint(images: int, crops: int) -> str:
 
 
 def with_crops(user_text: str, images: int, crops: int) -> str:
-    """Returns a user's turn with the marks of so many crops after those of its images, and a sentence on them.
+    """Returns a user turn with marks for the crops after the marks of its images, and a sentence about the crops.
 
-    Raises ValueError if the turn does not begin with a mark for each image, as that of a clip does not.
+    Raises ValueError if the turn does not begin with one mark per image, which is so for the turn of a clip.
     """
     if not crops:
         return user_text

@@ -20,7 +20,7 @@ class NotAnObject(ValueError):
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
-    """The number and the text of each line that is not blank; the first line has ``first_number``."""
+    """Yields the number and the text of each line that is not blank; the first line has ``first_number``."""
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
@@ -29,7 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON objects among the lines; other lines are skipped, since other code reports them by number."""
+    """Yields the JSON objects among the lines; other lines are skipped, since other code reports them by number."""
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)
@@ -39,7 +39,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """The JSON object of a line. Raises :class:`NotAnObject`, also for one that is nested too deeply to be read."""
+    """Returns the JSON object of a line. Raises :class:`NotAnObject`, also if it is nested too deeply to be read."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

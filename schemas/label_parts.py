@@ -1,9 +1,10 @@
-"""The parts of a label: the thing that it names, how many of these are meant, and which.
+"""The parts of a label: the thing that it names, how many such things are meant, and which of them.
 
-"The second black square from the left" and "two black squares in the box" name black squares. Words for how many
-(:func:`without_counts`) name nothing. Words for which (:func:`thing_of`) are places, order, selection and the relation
-to other things: code that has the boxes of the things can check them, and all other code ignores them. Attributes of
-the thing itself, such as its colour, are not such words: they describe it.
+Both "the second black square from the left" and "two black squares in the box" name black squares. Words that say how
+many things are meant (:func:`without_counts`) are not part of the name. Words that say which thing is meant
+(:func:`thing_of`) give its place, its order, a selection or its relation to other things: code that has the boxes of
+the things can check such words, and all other code ignores them. Attributes of the thing itself, such as its colour,
+describe it: they are part of the name.
 """
 
 import re
@@ -52,11 +53,11 @@ RELATIONS = split_words(
     "amid behind inside outside within from against along around across opposite adjacent touching resting standing "
     "sitting lying hanging leaning located placed positioned situated"
 )
-"""The first words of a phrase behind a noun that gives the thing's place."""
+"""First words of a phrase that follows a noun and gives the place of the thing."""
 _ADVERBS = split_words("directly just immediately right slightly all the way far closely halfway")
-"""Words before such a phrase that belong to it."""
+"""Words that may precede those of :data:`RELATIONS` and belong to the same phrase."""
 _HOLDERS = split_words("box panel tower stack pile row column group cluster image picture")
-"""Things that have parts: "of the tower" gives a place, "of coffee" does not."""
+"""Things that have parts: "of the tower" gives a place, but "of coffee" does not."""
 _SIDES = frozenset({"left", "right", "top", "bottom", "front", "back"})
 SELECTING = split_words(
     "left right top bottom upper lower middle center centre central front back rear outer inner corner side edge far "
@@ -97,10 +98,10 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Returns a plain label without the places, relations and asides behind its noun.
+    """Returns a plain label without the places, relations and additions that follow its noun.
 
-    "small black square in the left box" becomes "small black square". A label with an aside that describes the thing
-    ("square (black)") stays whole. Plain labels: :func:`groundtrace.schemas.labels.plain_label`.
+    "small black square in the left box" becomes "small black square". If an addition describes the thing ("square
+    (black)"), the label is returned unchanged. Plain labels: :func:`groundtrace.schemas.labels.plain_label`.
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):
@@ -151,6 +152,6 @@ def _is_selecting(words: Sequence[str], index: int) -> bool:
 
 
 def _says_which(words: Sequence[str]) -> bool:
-    """Whether a phrase behind a comma or in brackets selects one of several things: "left box", "above the circle"."""
+    """Whether a phrase after a comma or in brackets selects one of several things: "left box", "above the circle"."""
     first = next((word for word in words if word not in ("the", "of")), "")
     return not first or first in RELATIONS or first in SELECTING

@@ -8,7 +8,7 @@ from groundtrace.schemas.control_text import TOKEN
 from groundtrace.schemas.label_parts import RELATIONS, SELECTING, noun_phrase_of, split_words, without_counts
 
 MAX_LABEL_CHARS = 120
-"""A longer text names no object."""
+"""A text with more characters does not name an object."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ASKS = re.compile(r"\b(?:how many|number of|count(?: all)?(?: of)?)\s([^?.,;:!\"]{1,120})", re.IGNORECASE)
@@ -17,7 +17,7 @@ _ENDS = RELATIONS | split_words(
     "are is was were do does did can could have has had there you of with without that which who for containing "
     "wearing holding"
 )
-"""Words with which a noun phrase ends."""
+"""Words that follow a noun phrase and are not part of it."""
 _SKIPPED = frozenset(
     {"the", "a", "an", "all", "these", "those", "this", "that", "different", "total", "or", "and", "of"}
 )
@@ -48,7 +48,7 @@ EXCLUSIVE = tuple(
         "top topmost upper bottom lower",
     )
 )
-"""Attributes by kind; an object has only one of each kind."""
+"""Attributes by kind; an object has at most one of each kind."""
 _ATTRIBUTES = frozenset[str]().union(*EXCLUSIVE)
 _TOKEN = re.compile(TOKEN.pattern, re.IGNORECASE)
 _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
@@ -89,7 +89,7 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Returns why a label does not name an object that can be searched for, or None.
+    """Returns the reason why a label does not name an object that can be searched for; None if it names one.
 
     Faulty labels are: a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters,
     one with a special token or a control character, and one that names the whole image ("picture").
@@ -109,7 +109,7 @@ def label_fault(label: str) -> str | None:
 def counted_phrase(question: str) -> tuple[str, ...] | None:
     """Returns the words, in the singular, for what a question counts; None if it does not ask how many.
 
-    Also None if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
+    Returns None, too, if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
     """
     asked = _ASKS.search(question)
     if asked is None:
@@ -124,7 +124,7 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Returns the words of :func:`counted_phrase` that distinguish things: none for "How many objects?"."""
+    """Returns the words of :func:`counted_phrase` that distinguish things: no words for "How many objects?"."""
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL
 
@@ -132,8 +132,8 @@ def counted_words(question: str) -> frozenset[str] | None:
 def is_counted(label: str, words: frozenset[str]) -> bool:
     """Returns whether a label can name what is counted.
 
-    One of both phrases must have all the words of the other, except for words that select things ("leftmost square"),
-    and their attributes must not contradict.
+    The label must have all the words for what is counted, or the other way round; words that select things ("leftmost
+    square") are ignored. The attributes must not contradict each other.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -145,7 +145,7 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 def names_only(label: str, words: frozenset[str]) -> bool:
     """Returns whether a label has all the words of what is counted, and does not name other things too.
 
-    "Black or blue square" may not be a black square.
+    "Black or blue square" does not only name black squares.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
@@ -161,12 +161,12 @@ def own_words(label: str) -> frozenset[str]:
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Returns whether one of the phrases names what the label does (:func:`is_counted`), or a text mentions it.
+    """Returns whether one of the phrases names the same thing as the label (:func:`is_counted`), or a text mentions it.
 
-    A text mentions it if it has the label's noun, the last word before "in", "with" and the like, unless its attributes
-    contradict the label's: "the black circle" is not a yellow circle. A general noun ("items") mentions things by its
-    attributes in the text: "yellow items" mentions "yellow square", and a general noun without attributes mentions
-    labels without attributes ("object").
+    A text mentions the label if it contains the label's noun, which is the last word before "in", "with" and the like.
+    The text's attributes must not contradict the label's: "the black circle" is not a yellow circle. A general noun in
+    the text ("items") mentions labels that have one of its attributes: "yellow items" mentions "yellow square". A
+    general noun without attributes mentions labels without attributes ("object").
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -182,10 +182,11 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 def names_alike(label: str, other: str) -> bool | None:
     """Returns whether a label can name the object that the other one names; None if words cannot decide.
 
-    It can if both have the same noun, or if it has no word that the other lacks, or only further attributes, and no
-    attribute of one contradicts the other's. A blank label, and one that names an object in general ("item"),
-    contradicts nothing. A label that names no object (:func:`label_fault`) matches only an equal label. Words of
-    different nouns may be synonyms, and a label with several nouns or attributes of one kind may say too much: None.
+    It can if no attribute of one label contradicts an attribute of the other, and if both have the same noun, or the
+    label has no word that the other lacks, or it has all words of the other and only attributes in addition. A blank
+    label, and a label that names an object in general ("item"), contradicts nothing. A label that names no object
+    (:func:`label_fault`) matches only an equal label. In other cases the result is None, since different nouns may be
+    synonyms; also for a label with several nouns or several attributes of one kind, since it may name too much.
     """
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:
@@ -204,7 +205,7 @@ def names_alike(label: str, other: str) -> bool | None:
 
 
 def _general_things(text: str) -> Iterator[frozenset[str]]:
-    """For each general noun of the text, the attributes in its phrase: "yellow items", "items that are yellow".
+    """Yields the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
 
     Nouns with other words before them are left out: it is unknown what "metal things" are.
     """
@@ -227,7 +228,7 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """The attributes at the end of the words before a noun: black and blue of "the black or blue"."""
+    """Returns the attributes at the end of the words before a noun: black and blue of "the black or blue"."""
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):
@@ -237,7 +238,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """The attributes with which words begin: black and blue of "black or blue and touch"."""
+    """Returns the attributes with which words begin: black and blue of "black or blue and touch"."""
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 
 

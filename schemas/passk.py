@@ -1,8 +1,8 @@
 """Pass rate and the unbiased pass@k estimator.
 
-The pass rate is what SAIL-RL writes as "pass@4" over four samples: the fraction of attempts that are right.
-pass@k is the chance that at least one of k attempts drawn without replacement from n is right. Attempts that
-could not be scored count in neither ``n`` nor ``k``; the caller leaves them out.
+The pass rate is the fraction of attempts that are right; SAIL-RL calls it "pass@4" for four samples. pass@k is the
+chance that at least one of k attempts drawn without replacement from n is right. Attempts that could not be scored
+count in neither ``n`` nor ``k``; the caller leaves them out.
 """
 
 from __future__ import annotations

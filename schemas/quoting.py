@@ -23,7 +23,7 @@ from groundtrace.schemas.control_text import TOKEN
 from groundtrace.schemas.text import storable
 
 MAX_CHARS = 20_000
-"""How much of one text a model is shown, in characters."""
+"""The maximum number of characters of one text that a model is shown."""
 MARK_DIGITS = 16
 
 _BREAKS = re.compile("\r\n?|[\x85\u2028\u2029]")
@@ -56,7 +56,7 @@ class Quoted:
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
     """Returns the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
-    Raises ValueError for a limit below 2. A long text keeps its first and its last ``limit // 2`` characters.
+    Raises ValueError for a limit below 2. Of a longer text, the first and the last ``limit // 2`` characters are kept.
     """
     if limit < 2:
         raise ValueError(f"limit must be at least 2, got {limit}")
@@ -66,7 +66,10 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Hexadecimal digits that occur in none of the texts, in upper or lower case; the same for the same texts."""
+    """Returns hexadecimal digits that occur in none of the texts, in upper or lower case.
+
+    The same texts give the same digits.
+    """
     texts = [text.casefold() for text in texts]
     base = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).digest()
     marks = (hashlib.sha256(base + salt.to_bytes(4, "big")).hexdigest()[:digits] for salt in itertools.count())
@@ -74,9 +77,10 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 
 
 def visible(text: str) -> str:
-    """The text as a reader sees it: NFKC, nothing invisible, no token of a chat template. Never raises.
+    """Returns the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
 
-    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52 and so make a right step wrong.
+    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52 and so make a right step wrong. Never
+    raises.
     """
     shown = _BARS.sub(lambda bar: bar.group() + " ", _folded(_without_invisible(text)))
     while _NAMED.search(shown):
@@ -101,7 +105,10 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """The visible text, or its beginning and its end if it is longer than ``limit``; folding may lengthen it."""
+    """Returns the visible text, or its beginning and its end if it is longer than ``limit``.
+
+    The length is also checked after folding, which may lengthen the text.
+    """
     text = _without_invisible(text)
     if len(text) <= limit:
         text = visible(text)

@@ -1,4 +1,4 @@
-"""Why a line or row of an input is not a record that can be used."""
+"""The reasons why a line or row of an input is rejected when it is read."""
 
 from enum import StrEnum
 

@@ -15,10 +15,10 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """The data that a record keeps of the input for people; no stage reads it.
+    """Data of the input that a record keeps for people; no stage reads it.
 
-    ``media_names`` are the names of its media in the input, in order, "" for one without a name; ``kept`` are its
-    values in the input's columns that the config keeps, as texts.
+    ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
+    holds the record's values, as texts, in the input columns that the config keeps.
     """
 
     media_names: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ class RawRecord:
     """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
     ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media entries are
-    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. The ``origin`` has
-    the media's names if the record is materialised; else they are in the text.
+    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. If the record is
+    materialised, ``origin`` has the names of the media; otherwise they are in the text.
     """
 
     number: int
@@ -60,12 +60,12 @@ class FrameRef:
 
 @record
 class MediaRef:
-    """A decoded-and-checked medium, by reference.
+    """A medium that was decoded and checked, by reference.
 
     ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that was
-    applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` the 64-bit
-    difference hash in hexadecimal. A video has ``frames``, at least one; its sizes are those of the frames, its pixel
-    hash is over all of them, its difference hash is that of the first.
+    applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` is the
+    64-bit difference hash in hexadecimal. A video has at least one frame in ``frames``; its width and height are those
+    of a frame, its pixel hash is over all frames, and its difference hash is that of the first frame.
     """
 
     uri: str
@@ -85,16 +85,16 @@ class MediaRef:
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
-        """The sampled frame of that number, None if there is none."""
+        """Returns the sampled frame with this number, None if there is none."""
         return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
 @record
 class Question:
-    """A validated input record. ``choices`` is None unless it is asked with them (multiple choice).
+    """A validated input record. ``choices`` is None unless the question is asked with its choices (multiple choice).
 
     ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
-    (None: it has no field for boxes); no model is shown them.
+    (None if it has no field for boxes); no model is shown them.
     """
 
     id: str
@@ -114,12 +114,12 @@ class Question:
 class Call:
     """One call of a model by a stage: the data for the lineage and the ledger.
 
-    ``keys`` are the cache keys of its samples. ``worth_usd`` is the cost of each of these if nothing is in the cache,
-    () if all are 0: it is the same however often the call is made. ``answered_by`` is, for each sample, the model that
-    the server named, "" if that is ``model``, and () if all are ""; ``taken_from`` is likewise the run folder from
-    whose cache the sample was taken over. ``truncated`` are the keys of truncated samples, and ``max_tokens`` is the
-    largest token limit of their requests; 0 if there are none. ``usage`` is what this call used at this time, which is
-    less when it is made again.
+    ``keys`` are the cache keys of its samples. ``worth_usd`` holds, for each sample, its cost if nothing is in the
+    cache; () if all costs are 0. This cost is the same however often the call is made. ``answered_by`` holds, for each
+    sample, the model that the server named, "" if that is ``model``; () if all are "". ``taken_from`` holds, in the
+    same form, the run folder from whose cache the sample was taken over. ``truncated`` holds the keys of truncated
+    samples, and ``max_tokens`` is the largest token limit of their requests, 0 if there are none. ``usage`` is what the
+    call used this time; a repeated call uses less.
     """
 
     role: str
@@ -138,7 +138,7 @@ class Call:
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None if it could not be graded (unscored), such as a truncated one."""
+    """A policy's sampled answer. ``correct`` is None if the answer was not scored, for example if it is truncated."""
 
     text: str
     answer: str | None
@@ -186,7 +186,7 @@ class Overlay:
 
 @record
 class Event:
-    """Something that happens in a clip, as the teacher proposed it, between two times in seconds."""
+    """An event in a clip that the teacher proposed; it lies between two times in seconds."""
 
     description: str
     start_s: float
@@ -208,7 +208,7 @@ class Trace:
 
 @record
 class Rubric:
-    """One criterion and what was measured for it (RuCL §3.2): applicability η, pass rate p, stratum."""
+    """One criterion and its measurements (RuCL §3.2): applicability η, pass rate p, stratum."""
 
     id: str
     description: str
@@ -222,17 +222,18 @@ class Rubric:
 class Draft(HasValues):
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at (None: no model was asked for them), ``events`` what happens in its
-    clips, ``points`` what the pointer found for the entities (numbered from 1 in order), ``overlays`` the drawn media,
-    ``traces`` the teacher's, ``best`` the index of the kept one. ``form`` is the form of the responses, a key of
-    :data:`groundtrace.grading.question_text.INSTRUCTIONS`; ``pseudo_boxes`` are a detector's boxes in pixels if the
-    record has no gold boxes (iVGR): they become the row's ``gold_boxes``.
+    ``entities`` are the noun phrases to point at (None if no model was asked for them). ``events`` are the events in
+    its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
+    ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept one.
+    ``form`` is the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`.
+    ``pseudo_boxes`` are a detector's boxes in pixels if the record has no gold boxes (iVGR): they become the row's
+    ``gold_boxes``.
 
     ``values`` holds what only some recipes add, under the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
-    ``passed`` are the stages that have let it pass, in order, and ``calls`` the calls made for it: a run's figures on
-    its stages and costs are sums over these.
+    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` the calls made for it: a run's
+    figures on its stages and costs are sums over these.
     """
 
     question: Question
@@ -262,9 +263,9 @@ class Draft(HasValues):
 
     @property
     def reference_boxes(self) -> tuple[Box, ...]:
-        """The boxes that responses are compared with: the record's own, or else a detector's; () for clips.
+        """The boxes with which responses are compared: the record's own, or else a detector's.
 
-        Boxes of clips would need frames.
+        () for clips, since a box would have to name its frame.
         """
         if any(medium.frames for medium in self.question.media):
             return ()
@@ -273,7 +274,7 @@ class Draft(HasValues):
 
     @property
     def scored_attempts(self) -> int:
-        """How many attempts count in k."""
+        """The number of scored attempts: the ``k`` of the pass rate."""
         return sum(attempt.correct is not None for attempt in self.attempts)
 
     @property
@@ -286,9 +287,9 @@ class Draft(HasValues):
 class Rejected:
     """An input record that ended in ``rejected``. ``reason`` is a :class:`groundtrace.schemas.reasons.Reason` value.
 
-    ``cost_usd`` is what its ``calls`` cost when nothing is in the cache. ``draft`` is the last state of the record,
-    without its calls; None if it did not become a question, and then ``origin`` holds its data of the input.
-    Comparisons ignore both.
+    ``cost_usd`` is the cost of its ``calls`` if nothing is in the cache. ``draft`` is the last state of the record,
+    without its calls; it is None if the record did not become a question, and then ``origin`` holds the data of the
+    input. Comparisons ignore ``draft`` and ``origin``.
     """
 
     id: str

@@ -6,8 +6,8 @@ repository are found in the same way. They get a name
 - in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
 - by an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
 
-A config may also write ``module:NAME`` where it takes the name of a part. What a record, a row or a reply holds is
-never imported.
+A config may also contain ``module:NAME`` instead of the name of a part. A path in a record, a row or a reply is never
+imported.
 """
 
 import difflib
@@ -26,7 +26,7 @@ from groundtrace.schemas.errors import UserError
 
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
-"""The group of entry points by which an installed package brings parts."""
+"""The group of entry points by which an installed package adds parts."""
 KINDS = ("answer_types", "endpoint_kinds", "exports", "families", "formats", "reward_recipes", "scorers", "shapes")
 """The kinds of parts, as a config's ``[plugins]`` and an entry point name them."""
 
@@ -37,7 +37,7 @@ class RegistryError(UserError, ValueError):
 
 @dataclass(frozen=True)
 class Plugin:
-    """A part from outside this repository: its path ``module:NAME``, and for people who names it."""
+    """A part from outside this repository: its path ``module:NAME``, and who names it (for messages)."""
 
     path: str
     origin: str
@@ -49,7 +49,7 @@ class Plugin:
 _configured: dict[str, dict[str, Plugin]] = {}
 """The plug-ins that configs of this process name, by kind and name."""
 _registries: "list[Registry[Any]]" = []
-"""Those of the modules that this process has imported."""
+"""The registries in the modules that this process has imported."""
 
 
 class Registry(Generic[T]):
@@ -63,10 +63,10 @@ class Registry(Generic[T]):
 
         Args:
             kind: one of the :data:`KINDS`.
-            what: one part, for people, such as ``scorer``.
+            what: the word for one part in messages, such as ``scorer``.
             of: the type of the parts as ``module:Class``; imported only to check a part.
-            ours: the parts of this repository: ``module:NAME``, or the value itself where making it imports nothing.
-            classes: whether a part is a class below that type, not a value of it.
+            ours: the parts of this repository: ``module:NAME``, or the value itself if no import is needed to make it.
+            classes: whether a part is a subclass of that type, instead of an instance of it.
         """
         self.kind, self.what, self.ours = kind, what, ours
         self._of, self._classes = of, classes
@@ -87,7 +87,10 @@ class Registry(Generic[T]):
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
-        """The part of that name. Raises RegistryError where there is none, two have the name, or it cannot be used."""
+        """Returns the part of that name.
+
+        Raises RegistryError if there is no such part, if two parts have the name, or if the part cannot be used.
+        """
         if name not in self:
             raise RegistryError(self._unknown(name, "must be one of {known}, got {name}"))
         found = self._source(name)
@@ -103,22 +106,22 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """The part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up by name does."""
+        """Returns the part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up does."""
         self.check(name)
         return self[name] if name in self else self._loaded(name)
 
     def check(self, name: str) -> None:
-        """Raises RegistryError for what is neither a name in the registry nor of the form ``module:NAME``."""
+        """Raise RegistryError if ``name`` is neither a name in the registry nor of the form ``module:NAME``."""
         if name not in self and not is_path(name):
             form = "must be one of {known}, or one of your own as module:NAME, got {name}"
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """All parts, in the order of their names. Raises RegistryError where one cannot be used."""
+        """Returns all parts, in the order of their names. Raises RegistryError if one cannot be used."""
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
-        """Where the part of that name is. Raises RegistryError where two have the name."""
+        """Returns where the part of that name is. Raises RegistryError if two parts have the name."""
         plugins = [*self._installed_as(name)]
         plugins += [_configured[self.kind][name]] if name in _configured.get(self.kind, ()) else []
         paths = dict.fromkeys(plugin.path for plugin in plugins)
@@ -144,7 +147,7 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """The part that was imported. Raises RegistryError for what is none."""
+        """Returns the imported value, which must be a part of this kind. Raises RegistryError if it is not."""
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
@@ -154,7 +157,7 @@ class Registry(Generic[T]):
         return cast("T", found)
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
-        """The message for an imported value that is no part of this kind."""
+        """Returns the error message for an imported value that is not a part of this kind."""
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
 
@@ -168,7 +171,7 @@ class Registry(Generic[T]):
 
 
 def near(word: str, known: Collection[str]) -> str:
-    """A hint at the most similar known word, "" if none is similar."""
+    """Returns a hint that names the most similar known word, "" if none is similar."""
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f": did you mean {found[0]}?" if found else ""
 
@@ -180,9 +183,9 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """What ``module:NAME`` names. Raises RegistryError.
+    """Returns the value at ``module:NAME``. Raises RegistryError.
 
-    The module is looked for as Python does, and then in the folder that the command was started in.
+    The module is searched for as Python does, and then in the folder in which the command was started.
     """
     module, _, name = path.partition(":")
     try:
@@ -201,18 +204,18 @@ def load(path: str) -> Any:
 
 
 def _line_of(error: BaseException, module: str) -> str:
-    """Where in the module's file the error arose; "" where that is not known."""
+    """Returns the line of the module's file in which the error arose; "" if that is not known."""
     file = f"{module.rpartition('.')[2]}.py"
     lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == file]
     return f", line {lines[-1].lineno}" if lines else ""
 
 
 def use_plugins(given: Any, where: str = "plugins") -> None:
-    """Make parts known to this process: ``{kind: {name: "module:NAME"}}``, which are imported at once.
+    """Make parts known to this process, and import them at once: ``{kind: {name: "module:NAME"}}``.
 
-    Called with a config's ``[plugins]``; a recipe's module may call it too. Worker processes call it with what
-    :func:`configured_plugins` returns. A name that an earlier call gave to another part now means this one. ``where``
-    is the key of the section, for messages. Raises RegistryError.
+    This is called with a config's ``[plugins]``; a recipe's module may call it too. Worker processes call it with the
+    result of :func:`configured_plugins`. If an earlier call gave the same name to another part, the new part replaces
+    it. ``where`` is the key of the section, for messages. Raises RegistryError.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
@@ -241,7 +244,7 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
 
 
 def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
-    """Look up each part in the registries of this process, so that a wrong one is refused before anything is done."""
+    """Look up each part in the registries of this process, so that a wrong part is refused before the run starts."""
     for registry in _registries:
         for name in given.get(registry.kind, ()):
             try:
@@ -251,13 +254,13 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """The parts that configs of this process name, in the form that :func:`use_plugins` takes."""
+    """Returns the parts that configs of this process name, in the form that :func:`use_plugins` takes."""
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 
 @functools.cache
 def _entries() -> tuple[tuple[str, Plugin], ...]:
-    """The names and plug-ins of installed packages."""
+    """Returns the names and plug-ins of installed packages."""
     found = importlib.metadata.entry_points(group=GROUP)
     return tuple(
         (each.name, Plugin(each.value, f"the package {each.dist.name if each.dist else '?'}")) for each in found
@@ -266,7 +269,7 @@ def _entries() -> tuple[tuple[str, Plugin], ...]:
 
 @functools.cache
 def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
-    """The plug-ins of installed packages, by kind and name."""
+    """Returns the plug-ins of installed packages, by kind and name."""
     found: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for key, plugin in _entries():
         kind, _, name = key.partition(".")
@@ -277,5 +280,5 @@ def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
 
 
 def _of_no_kind() -> dict[str, Plugin]:
-    """The plug-ins of installed packages whose names begin with no kind."""
+    """Returns the plug-ins of installed packages whose names do not begin with a kind."""
     return {key: plugin for key, plugin in _entries() if key.partition(".")[0] not in KINDS or "." not in key}

@@ -13,10 +13,11 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Returns the commit of the code, with ``+`` and a digest of the difference if files are changed.
+    """Returns the commit of the code; if files are changed, ``+`` and a digest of the difference follow.
 
-    The result is cached in a process: later changes to the files are not in the code that it has loaded. If the code is
-    not a git checkout of its own, such as a copy installed inside another project, returns the version.
+    The result is cached in a process, since later changes to the files are not in the code that the process has loaded.
+    If the code is not a git checkout of its own, such as a copy installed inside another project, the result is the
+    version.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -1,6 +1,6 @@
 """Checks that the files of a run are those that its ``run.json`` names.
 
-Files that are truncated, exchanged or left from another run are found before they are read.
+The checks find files that are truncated, exchanged or left from another run before they are read.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ SHARDS = "*.parquet"
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """What is wrong with the shards of these sets, in a few words; "" if they are those in ``files``.
+    """Returns, in a few words, what is wrong with the shards of these sets; "" if they match ``files``.
 
-    Names and sizes are compared, and with ``digests`` the SHA-256 of each file, which reads it.
+    Names and sizes are compared. With ``digests``, each file is read and its SHA-256 is compared, too.
     """
     for name in sets:
         named = {file for file in files if file.startswith(f"{name}/")}
@@ -41,9 +41,9 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """The file entries of the ``run.json`` in a folder; None if there is none, or if earlier code wrote it.
+    """Returns the file entries of the ``run.json`` in a folder; None if there is none, or if earlier code wrote it.
 
-    Raises ValueError, TypeError, KeyError or AttributeError for a damaged one.
+    Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
     """
     file = run / "run.json"
     if not file.is_file():

@@ -12,14 +12,14 @@ from groundtrace.schemas.usage import NOTHING, Usage
 
 TRAINING_SETS = ("sft", "rl")
 MAX_BLIND_SHARE = 1 / 3
-"""If a policy that never looks earns a larger share than this of what looking earns, a warning is given."""
+"""A warning is given if a policy that never looks earns more than this share of the reward that looking can earn."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Records in and out: each one of ``input`` is counted in exactly one of the others.
+    """Numbers of records: each record in ``input`` is counted in exactly one of the other fields, too.
 
-    ``rejected`` is by stage and reason.
+    ``rejected`` holds the numbers by stage and reason.
     """
 
     input: int
@@ -34,7 +34,7 @@ class Counts:
 
     @property
     def by_reason(self) -> Counter[str]:
-        """How many were rejected for each reason, in all stages."""
+        """The number of records that were rejected for each reason, in all stages."""
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
     @property
@@ -43,7 +43,7 @@ class Counts:
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
-        """The rows of a training set."""
+        """Returns the number of rows of a training set."""
         return {"sft": self.sft, "rl": self.rl}[name]
 
 
@@ -77,7 +77,7 @@ class RoleLedger:
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """How many of the ``replies`` of a role to a stage are ``truncated`` and were not requested again.
+    """The number of ``replies`` of a role to a stage, and how many are ``truncated`` and were not requested again.
 
     ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
     are config keys: raising any one of them allows longer replies.
@@ -91,7 +91,10 @@ class TruncatedReplies:
 
 @dataclass(frozen=True)
 class TargetFigures:
-    """A run with a target of so many SFT rows; for each wave the questions, those drawn, and the rows accepted."""
+    """The result of a run with a target of ``sft`` SFT rows.
+
+    Each wave has the numbers of its questions, of the questions that were drawn, and of the rows that were accepted.
+    """
 
     sft: int
     reached: bool
@@ -100,7 +103,7 @@ class TargetFigures:
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """A run's spending limit (None: no limit), what it spent, and how many records the budget left undone."""
+    """A run's spending limit (None: no limit), what it spent, and how many records were left out for lack of budget."""
 
     usd: float | None
     tokens: int | None
@@ -115,7 +118,8 @@ class ReplacedFigures:
     """The finished run whose outputs were replaced: when it ended, its rows, and what ``changed`` since.
 
     ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
-    new value. ``kept``: its outputs are in RUN/previous, because they have rows and differ from the new ones.
+    new value. ``kept`` says whether its outputs are kept in RUN/previous, because they have rows and differ from the
+    new ones.
     """
 
     finished: str
@@ -173,13 +177,13 @@ class BlindFigures:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """The figures that ``run.json`` holds."""
+        """Returns the figures that ``run.json`` holds."""
         return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})
 
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """The model requested from an endpoint, and the others that its server named, with their number of replies.
+    """The model requested from an endpoint, and the other models that its server named, with their numbers of replies.
 
     A server may name a dated version or a path of the requested model, or another model.
     """
@@ -190,7 +194,7 @@ class AnsweredFigures:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of the run: its size and SHA-256, and of a shard its rows and the digest of their ids in order."""
+    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
 
     size_bytes: int
     sha256: str
@@ -199,7 +203,7 @@ class FileEntry:
 
     @classmethod
     def of(cls, data: bytes) -> "FileEntry":
-        """The entry of a file with that content."""
+        """Returns the entry of a file with that content."""
         return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
@@ -212,13 +216,13 @@ class RunSummary:
         input: what ``--input`` named.
         sets: the training sets that the recipe makes, with or without rows.
         stages: those that ran, in the recipe's order.
-        ledger: calls by role.
-        truncated: by role and stage, the truncated replies if there are any.
+        ledger: the usage of the calls, by role.
+        truncated: the figures on truncated replies, by role and stage; only for those that have such replies.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
-        taken_over: by run folder beside this one, how many of the replies were taken over from its cache.
-        fresh_since: since when replies count for this run folder (``--fresh``); None if all count.
-        answered: by endpoint whose server named another model than the requested one.
+        taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.
+        fresh_since: the time since which replies count for this run folder (``--fresh``); None if all count.
+        answered: the figures on endpoints whose server named another model than the requested one, by endpoint.
         prompts: those that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
@@ -228,7 +232,7 @@ class RunSummary:
         files: the shards and artifacts by their names in the run folder: a file that is not among them, or differs, is
             not this run's. None for a run of earlier code.
         blind: what a policy that never looks earns on the RL rows; None without RL rows or without a reward for them.
-        warnings: what its rows lack for their purpose, a sentence each.
+        warnings: one sentence for each thing that the rows lack for their purpose.
     """
 
     recipe: str
@@ -263,7 +267,7 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """The most frequent detail of a reason, in the stage that gave the reason most often; "" if there is none."""
+        """Returns the most frequent detail of a reason, in the stage that gave it most often; "" if there is none."""
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")
         return self.details.get(stage, {}).get(reason, "")
@@ -279,7 +283,7 @@ class RunSummary:
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
-        """The content of ``run.json`` without fields that are None."""
+        """Returns the content of ``run.json`` without fields that are None."""
         fields = asdict(self)
         fields["ledger"] = {
             role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}
@@ -295,7 +299,7 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """The summary in a ``run.json``, also of earlier code.
+        """Returns the summary in a ``run.json``, also of earlier code.
 
         Raises ValueError, TypeError, KeyError or AttributeError for anything else.
         """

@@ -10,7 +10,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Returns ``1 record``, ``2 records``; ``things`` is the plural if it is not ``thing`` and an s."""
+    """Returns ``1 record`` or ``2 records``; ``things`` is the plural if it is not ``thing`` and an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
@@ -32,16 +32,16 @@ def storable(text: str) -> str:
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each as one line, made :func:`printable`; ``file`` is standard output unless given.
+    """Print each text on one line, made :func:`printable`; ``file`` is standard output unless given.
 
-    This is the one way to print text that may come from a server, a model or a file.
+    All text that may come from a server, a model or a file is printed by this function.
     """
     for line in lines:
         print(printable(line), file=file or sys.stdout)
 
 
 def printable(text: str) -> str:
-    """The text with every character escaped that a terminal would obey, for text of models and files."""
+    """Returns the text with every character escaped that a terminal would execute, for text of models and files."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -51,7 +51,7 @@ def folded(text: str) -> str:
 
 
 def excerpt(value: object) -> str:
-    """Returns the value as a message shows it: its ``repr``, cut to 80 characters."""
+    """Returns the form of the value in a message: its ``repr``, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -62,5 +62,5 @@ def words_in(text: str) -> list[str]:
 
 
 def without_password(text: str) -> str:
-    """The text, with three dots in place of a user and password, which precede an @ in its URLs."""
+    """Returns the text with three dots in place of each user and password, which precede the @ of a URL."""
     return re.sub(r"//[^/\s]*@", "//...@", text)

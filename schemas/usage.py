@@ -1,4 +1,4 @@
-"""The usage of model calls, in one record that adds up: from one reply of a server to the ledger of a run."""
+"""The usage of model calls: one record that can be added up, from one reply of a server to the ledger of a run."""
 
 import operator
 from collections.abc import Mapping
@@ -12,11 +12,12 @@ from groundtrace.schemas.coding import record
 class Usage:
     """Counts of calls, requests and tokens, and what they cost in US dollars. A Beam row, as a field of a record.
 
-    ``calls`` counts the calls of stages, ``requests`` what was sent to an endpoint (a call that the cache answers sends
-    none), ``cached`` the samples from the cache or from a call already in flight. ``retries`` are the requests that
-    were sent again, ``repairs`` the calls that asked again for a reply of the wrong form. ``tokens_cached`` are the
-    input tokens that the server had cached, ``tokens_wasted`` those in and out that went into samples which could not
-    be used. ``cost_usd`` is what was paid, ``worth_usd`` what it would have been with nothing in the cache.
+    ``calls`` counts the calls of stages. ``requests`` counts what was sent to an endpoint; a call that the cache
+    answers sends no request. ``cached`` counts the samples from the cache or from a call already in flight. ``retries``
+    are the requests that were sent again, ``repairs`` the calls that asked again for a reply of the wrong form.
+    ``tokens_cached`` are the input tokens that the server had cached. ``tokens_wasted`` are the input and output tokens
+    of samples that could not be used. ``cost_usd`` is what was paid, ``worth_usd`` what would have been paid with
+    nothing in the cache.
 
     The names and their order are those of the ledger in run.json.
     """
@@ -38,12 +39,15 @@ class Usage:
         return Usage(*map(operator.add, _values(self), _values(other)))
 
     def beyond(self, part: "Usage") -> "Usage":
-        """The usage without a part; no value is below 0."""
+        """Returns this usage minus a part of it; no value is below 0."""
         return Usage(*(max(0, mine - other) for mine, other in zip(_values(self), _values(part), strict=True)))
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
-        """The usage in a mapping such as a role's entry in the ledger: missing names are 0, others are ignored."""
+        """Returns the usage in a mapping such as a role's entry in the ledger.
+
+        Names that are missing in it count as 0, and other names are ignored.
+        """
         return cls(**{name: figures[name] for name in USAGE_FIELDS if name in figures})
 
 

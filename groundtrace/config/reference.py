@@ -18,7 +18,7 @@ from groundtrace.config.settings import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")
-"""Types that need no mention, because the default shows them."""
+"""Types that the reference does not mention, because the default value shows them."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ConfigKey:
 class ConfigSection:
     """One section: its dotted path ("" for the top), its purpose, its keys, and its default entries.
 
-    A section has entries if its names are the user's own.
+    Only a section in which the user chooses the names has entries.
     """
 
     path: str
@@ -46,9 +46,9 @@ class ConfigSection:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Markdown with a heading of that level and a table of keys for each section of a config class.
+    """Returns Markdown: for each section of a config class a heading of this level and a table of the keys.
 
-    ``without`` is a section that is documented elsewhere.
+    ``without`` names a section that is left out, because it is documented elsewhere.
     """
     parts = []
     for section in sections(cls):
@@ -66,7 +66,7 @@ def config_reference(cls: type, level: int = 2, without: str = "") -> str:
 
 
 def commented_defaults(cls: type) -> str:
-    """TOML with every key and its default, and a comment with the key's meaning and type.
+    """Returns TOML with every key and its default, and a comment with the key's meaning and type.
 
     Keys without a default are commented out.
     """
@@ -75,9 +75,9 @@ def commented_defaults(cls: type) -> str:
 
 
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
-    """The sections of a config class, each before those below it.
+    """Yields the sections of a config class; each section comes before the sections inside it.
 
-    ``holder`` is the default instance of the section, if it is not simply one of its class.
+    ``holder`` is the section's default instance; it is given if its values may differ from the defaults of its class.
     """
     shape = TypeAdapter(cls).json_schema()
     plain, annotated = typing.get_type_hints(cls), typing.get_type_hints(cls, include_extras=True)
@@ -105,7 +105,7 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """The section of a mapping from names to settings, or to single values."""
+    """Yields the section of a mapping whose values are settings or single values."""
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())
@@ -120,7 +120,7 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> ConfigSection:
-    """A default entry, with only the values that differ from the class's own defaults."""
+    """Returns a default entry, with only the values that differ from the class's own defaults."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
         ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "")
@@ -131,7 +131,7 @@ def _entry(path: str, settings: Any) -> ConfigSection:
 
 
 def _takes(shape: Mapping[str, Any], shapes: Mapping[str, Any]) -> str:
-    """A JSON schema in words."""
+    """Describe a JSON schema in words."""
     if "$ref" in shape:
         return _takes(shapes[shape["$ref"].rpartition("/")[2]], shapes)
     if "anyOf" in shape:
@@ -153,7 +153,7 @@ def _bounds(shape: Mapping[str, Any]) -> str:
 
 
 def _prose(cls: type) -> str:
-    """The docstring as Markdown."""
+    """Convert the docstring of a settings class to Markdown."""
     text = re.sub(r":\w+:`([^`]*)`", r"`\1`", textwrap.dedent(f"    {cls.__doc__ or ''}")).replace("``", "`")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text.strip()))
 
@@ -165,7 +165,10 @@ def _row(key: ConfigKey) -> str:
 
 
 def _toml_section(section: ConfigSection) -> str:
-    """A section of TOML; one whose name is the user's own is commented out, above its default entries."""
+    """Write a section as TOML.
+
+    If the user chooses the section's name, the section is commented out and its default entries follow.
+    """
     named = ".NAME" in section.path
     lines = [line for paragraph in section.text.split("\n\n") for line in _comment(paragraph)]
     if section.path and (section.keys or not section.entries):

@@ -43,16 +43,16 @@ EXPECTED = {
     "mapping_type": "must be a section",
     "dataclass_type": "must be a section",
 }
-"""Messages for type errors in TOML's words; for other errors pydantic's own messages are used."""
+"""Messages for type errors, with TOML's names of the types; other errors have pydantic's own messages."""
 
 
 class ConfigError(UserError, ValueError):
-    """A config that cannot be used; the message names the key and what to do."""
+    """A config cannot be used; the message names the key and says what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OneOf:
-    """The annotation of a word that must be in ``known``, such as a registry; for fixed words use a Literal."""
+    """Annotates a text whose value must be in ``known``, such as a registry; for fixed words, use a Literal."""
 
     known: Collection[str]
 
@@ -71,16 +71,16 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """The annotation of a part's name in a registry (:mod:`groundtrace.schemas.registry`), or its ``module:NAME``.
+    """Annotates a text that names a part: by its name in a registry (:mod:`groundtrace.schemas.registry`) or its path.
 
-    ``or_empty`` also allows "", for no part.
+    A path is ``module:NAME``. ``or_empty`` also allows "", which means no part.
     """
 
     registry: Registry[Any]
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """The name itself. Raises ValueError for one that is not known. Nothing is imported."""
+        """Returns the name. Raises ValueError if it is not known. Imports nothing."""
         if name or not self.or_empty:
             self.registry.check(name)
         return name
@@ -96,7 +96,7 @@ Plugins = Annotated[
     Mapping[Annotated[str, OneOf(KINDS)], Mapping[str, str]],
     "parts from outside Groundtrace, by kind and name, each as module:NAME",
 ]
-"""The section ``[plugins]`` of a config, which :func:`load_config` makes known before all else."""
+"""The section ``[plugins]`` of a config; :func:`load_config` registers its parts before it checks any other section."""
 
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
@@ -105,13 +105,16 @@ def settings(cls: type[T]) -> type[T]:
 
     ``k: Annotated[PositiveInt, "attempts at each question"] = 4`` gives a field its type, its bound and the line that
     ``beam config`` and docs/config.md show. Types are strict: a bool is not an int, though an int is accepted as a
-    float. ``__post_init__`` contains checks across fields; if the message of its ValueError begins with the name of a
-    field, a config's error names that key in full, and a ConfigError is raised unchanged. The message of a field's own
-    validator continues the sentence that the key begins ("must be …").
+    float.
 
-    ``RENAMED`` (a ``ClassVar``) maps former keys, dotted from this section on, to the keys that replace them.
+    ``__post_init__`` contains checks across fields. If the message of its ValueError begins with a field's name, the
+    error of the config names the full key; a ConfigError is raised unchanged. The message of a field's own validator
+    continues a sentence that begins with the key ("must be …").
 
-    Building the class directly raises ValueError, with a message of one line, for an invalid value.
+    ``RENAMED`` (a ``ClassVar``) maps each former key to the key that replaces it; keys are dotted and relative to this
+    section.
+
+    If a value is invalid, building the class directly raises ValueError with a message of one line.
     """
     made = pydantic_dataclass(frozen=True, config=ConfigDict(strict=True, extra="forbid"))(cls)
     checked = made.__init__
@@ -128,10 +131,10 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -> T:
-    """The settings of a config file (or the defaults) with ``a.b=c`` overrides applied in order.
+    """Returns the settings of a config file (or the defaults), with ``a.b=c`` overrides applied in order.
 
-    The plug-ins that it names in ``[plugins]`` are made known first. Raises :class:`ConfigError` for a file that cannot
-    be read, an unknown key or a value that does not fit, and RegistryError for a plug-in that cannot be used.
+    The plug-ins in the config's section ``[plugins]`` are registered first. Raises :class:`ConfigError` for a file that
+    cannot be read, an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
     """
     values = given_values(path, overrides)
     use_plugins(values.get("plugins", {}))
@@ -139,7 +142,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
+    """Returns the values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)
@@ -147,9 +150,10 @@ def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, A
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """The settings from nested mappings; keys that are left out keep their defaults.
+    """Returns the settings from nested mappings; keys that are left out keep their defaults.
 
-    ``where`` is the dotted key of their section. Raises :class:`ConfigError` like :func:`load_config`.
+    ``where`` is the dotted key of the section that the mappings describe. Raises :class:`ConfigError` as
+    :func:`load_config` does.
     """
     if "__pydantic_validator__" not in vars(cls):
         raise ConfigError(
@@ -163,17 +167,17 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 
 def to_toml(settings: Any) -> str:
-    """The settings, resolved, as TOML that :func:`load_config` reads back."""
+    """Returns the complete settings as TOML that :func:`load_config` can read."""
     return tomli_w.dumps(TypeAdapter(type(settings)).dump_python(settings, mode="json", exclude_none=True))
 
 
 def config_sha256(settings: Any) -> str:
-    """The SHA-256 of the settings as TOML: the same for the same values."""
+    """Returns the SHA-256 of the settings as TOML; equal values give the same digest."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:
-    """The settings class in a field's type, None if there is none, and whether the field holds several values."""
+    """Returns the settings class in a field's type, None if there is none, and whether the field has several values."""
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False
     arguments = typing.get_args(hint)
@@ -212,9 +216,9 @@ def _apply(values: dict[str, Any], override: str) -> None:
 
 
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
-    """The default of a field; ``MISSING`` if it has none.
+    """Returns the default of a field; ``MISSING`` if it has none.
 
-    That is its value in ``holder``, a default instance of its class, or else the field's own default.
+    If ``holder``, a default instance of the class, is given, the default is the field's value in it.
     """
     if holder is not None:
         return getattr(holder, field.name)
@@ -222,10 +226,11 @@ def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
-    """The values, completed by the defaults of named entries and by those of ``holder``.
+    """Add to the values the defaults of named entries and the values of ``holder``.
 
-    A named entry that has a default is changed key by key. ``holder`` is the default instance of the section: its
-    values that differ from the defaults of its class are added. Raises :class:`ConfigError` for a key that was renamed.
+    If a named entry has a default, the given keys replace those of the default one by one. ``holder`` is the default
+    instance of the section: its values that differ from the defaults of its class are added. Raises
+    :class:`ConfigError` for a key that was renamed.
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):
@@ -269,14 +274,17 @@ def _holds(values: Any, path: Sequence[str]) -> bool:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """Settings as JSON data."""
+    """Convert settings to JSON data."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ConfigError(f"no setting takes a date or a time, as {value} is: put it in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")
 
 
 def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """One error in one line; an unknown key first, since it may be a misspelling of one that is missing."""
+    """Returns the message of one error, in one line.
+
+    An error for an unknown key is preferred, since the key may be a misspelling of a missing one.
+    """
     found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
     place = found["loc"]
     if place and isinstance(place[0], int):  # an argument by position
@@ -298,7 +306,7 @@ def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """The meaning of the key at that place, from its annotation; "" if it has none."""
+    """Returns the meaning of the key at that place, from its annotation; "" if it has none."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -306,7 +314,7 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """The message of our own check, with the key of the value or section in front."""
+    """Returns the message of one of our own checks, with the key of the value or section in front."""
     if not key:
         return message
     if not fields:
@@ -316,13 +324,13 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """The keys of the section at that place; empty if a value is there."""
+    """Returns the keys of the section at that place; empty if a value is there."""
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """The class of the section at that place; None if a value is there."""
+    """Returns the class of the section at that place; None if a value is there."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:

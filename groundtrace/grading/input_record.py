@@ -38,7 +38,7 @@ _NAMES |= {
 
 
 class InvalidRecord(ValueError):
-    """A record that cannot be used. ``record_id`` is its id if it could be read, ``origin`` its data for people."""
+    """A record that cannot be used. ``record_id`` is its id if it could be read; ``origin`` is its data for people."""
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
@@ -82,16 +82,16 @@ def parse_record(raw: RawRecord) -> InputRecord:
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """The names of the media in a media field."""
+    """Returns the names of the media in a media field."""
     paths = media if isinstance(media, list) else [media]
     return tuple(medium_name(path) for path in paths if path is not None)
 
 
 def medium_name(path: object) -> str:
-    """The name of a medium by its path in the input; "" for data and for an entry that is not a path.
+    """Returns the name of a medium by its path in the input; "" for data and for an entry that is not a path.
 
-    An absolute path or an address would reveal the machine that made the input, and a signed address is a key to the
-    file: the name is only the last part, without the query.
+    The name is only the last part of the path, without the query: an absolute path or an address would reveal the
+    machine that made the input, and a signed address is a key to the file.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
@@ -228,7 +228,7 @@ def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) ->
 def _checked_answer(
     kind: AnswerType, answer: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
 ) -> str:
-    """The answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
+    """Returns the answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
     chosen = None if choices is None else _choice(answer, choices)
     try:
         return kind.check_gold(Gold(answer, chosen, boxes))
@@ -237,7 +237,7 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """The one choice that matches the answer: the same words, else the same number, yes or no, or number and unit."""
+    """Returns the one choice that matches the answer: by its words, else by number, by yes or no, or by quantity."""
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
@@ -249,7 +249,7 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def _quantity(text: str) -> decimal.Decimal | None:
-    """The number that a text begins with, as in "5 cm"."""
+    """Returns the number that a text begins with, as in "5 cm"."""
     return value_of(text.split()[0]) if text.strip() else None
 
 

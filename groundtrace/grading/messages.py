@@ -9,7 +9,7 @@ from groundtrace.schemas.records import FrameRef, MediaRef, Overlay
 
 @dataclass(frozen=True)
 class TextPart:
-    """A stretch of text."""
+    """A piece of text."""
 
     text: str
 
@@ -38,7 +38,7 @@ def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
 
 
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
-    """Returns the media as a model sees them: an image as it is, a video as its frames, each after its number and time.
+    """Returns the media as a model sees them: an image as it is; a video as its frames, each after its number and time.
 
     ``drawn`` gives the overlay that replaces an image (media index, None) or a frame (media index, number).
     """

@@ -9,8 +9,8 @@ from groundtrace.schemas.records import MediaRef, Question
 POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
 """The forms of a response.
 
-They are: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and in words alone (iVGR's
-streams), and reasoning of any kind (RuCL).
+In this order: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and reasoning in words
+alone (the two streams of iVGR), and reasoning of any kind (RuCL).
 """
 
 TRACE_INSTRUCTION = (
@@ -54,7 +54,7 @@ def lettered_choices(question: Question) -> str:
 
 
 def image_hints(question: Question) -> list[str]:
-    """Returns the instruction to name the image that is meant, if there are several still images; else nothing."""
+    """Returns the instruction to name the image that is meant if there are several still images; else an empty list."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
@@ -62,8 +62,8 @@ def image_hints(question: Question) -> list[str]:
 def instruction(question: Question, form: str = POINTS) -> str:
     """Returns the instruction for that form: how to reason and answer, and how to name the image or frame meant.
 
-    The latter is there only if coordinates are asked for and the image or frame is ambiguous. Raises KeyError for an
-    unknown form.
+    How to name the image or frame is included only if coordinates are asked for and the image or frame is ambiguous.
+    Raises KeyError for an unknown form.
     """
     parts = [INSTRUCTIONS[form]]
     if form in (POINTS, BOXES):
@@ -84,7 +84,7 @@ def user_text(question: Question, form: str = POINTS) -> str:
 
 
 def _marks(media: tuple[MediaRef, ...]) -> str:
-    """``<image>`` for each image, and a line with one for each frame of a clip."""
+    """Returns one ``<image>`` for each image; for a clip, one line with ``<image>`` for each of its frames."""
     marks = ""
     for index, medium in enumerate(media):
         lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]

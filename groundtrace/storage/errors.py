@@ -37,29 +37,29 @@ S3_CREDENTIALS: Final = (
 
 
 class StorageError(UserError, OSError):
-    """A location that cannot be used as it is: no such bucket, no access, no credentials, or an invalid name."""
+    """A location cannot be used: there is no such bucket, no access or no credentials, or the name is invalid."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class StoreUnavailable(OSError):
-    """The store did not serve a request in all its retries: it is unreachable or overloaded."""
+    """The store did not serve a request, although it was retried: the store is unreachable or overloaded."""
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
 
 
 class ObjectExists(Exception):
-    """An object that was to be created only if it is absent exists."""
+    """A write that may only create an object failed, because the object exists already."""
 
 
 class BeyondObjectEnd(Exception):
-    """The bytes asked for begin behind the object's end."""
+    """The requested bytes begin after the end of the object."""
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """The error of the store's library as one of ours; an error that is not the store's is returned unchanged."""
+    """Returns our own error for an error of the store's library; any other error is returned unchanged."""
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)
@@ -99,12 +99,15 @@ def _is_away(error: Exception, names: frozenset[str]) -> bool:
 
 
 def names_of(error: BaseException) -> frozenset[str]:
-    """The names of the error's classes; the classes of libraries that may not be installed cannot be imported."""
+    """Returns the names of the error's class and its base classes.
+
+    Names are compared instead of classes, because a library that is not installed cannot be imported.
+    """
     return frozenset(each.__name__ for each in type(error).__mro__)
 
 
 def _answer(error: Exception) -> tuple[int, str]:
-    """Status and error code of the store's response, if the error has them; else 0 and ""."""
+    """Returns the status and the error code of the store's response; 0 and "" if the error does not contain them."""
     for each in causes(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # of botocore

@@ -1,6 +1,6 @@
-"""Local files that appear complete or not at all, and a folder that one process writes at a time.
+"""Writes local files so that they appear complete or not at all, and locks a folder for one writing process.
 
-This holds for any number of writing processes, and when a process dies.
+Both work with any number of processes, and also if a process dies.
 """
 
 import contextlib
@@ -27,13 +27,14 @@ def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) ->
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Yields a temporary path beside ``path``; the file is renamed to ``path`` when the body ends.
 
-    A reader sees the old file or the complete new one. The temporary name is unique, so that each of several writers
-    puts a complete file there, and the last one stays. If the body raises, its file is removed and the old one stays; a
-    process that is killed leaves its file behind (:func:`is_unfinished`). Raises OSError as the file system does.
+    A reader sees the old file or the complete new one. The temporary name is unique: if several processes write, each
+    puts a complete file at ``path``, and the last one remains. If the body raises, the temporary file is removed and
+    the old file remains; a process that is killed leaves its temporary file behind (:func:`is_unfinished`). Raises the
+    file system's OSError.
 
-    With ``durable`` the contents are on the disk before the name is (fsync), so that after a loss of power the file is
-    the old or the new one, never a truncated one. That takes milliseconds, so leave it out for files that are cheap to
-    make again.
+    With ``durable`` the contents are written to the disk before the file is renamed (fsync), so that after a power
+    failure the file is the old or the new one, never a truncated one. That takes milliseconds; leave it out for files
+    that are cheap to make again.
     """
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
@@ -47,16 +48,16 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether an interrupted writer left a file of this name behind."""
+    """Returns whether a file of this name was left behind by an interrupted writer."""
     return _UNFINISHED.fullmatch(name) is not None
 
 
 @contextlib.contextmanager
 def locked(folder: Path, refusal: type[UserError] = UserError) -> Iterator[None]:
-    """Lock a folder, created if missing, for one writing process, by its ``.lock``.
+    """Lock a folder for one writing process, by a file ``.lock`` in it; the folder is created if it is missing.
 
-    Raises ``refusal`` if another process holds the lock, or it cannot be written. The operating system frees the lock
-    of a process that ends, however it ends; the file stays.
+    Raises ``refusal`` if another process holds the lock, or if the lock cannot be written. The operating system
+    releases the lock when the process ends, even if it is killed; the file ``.lock`` stays.
     """
     lock = FileLock(folder / ".lock", blocking=False)
     try:

@@ -1,11 +1,13 @@
-"""A folder of a store that one writing process holds, as ``groundtrace.storage.files.locked`` holds a local folder.
+"""Locks a folder of a store for one writing process, as ``groundtrace.storage.files.locked`` locks a local folder.
 
-A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds; the highest number
-counts, and each is created only if it is absent, so that one of several processes succeeds; a store that would create
-it twice is refused. The lease of a process that died is not freed: it expires :data:`LASTS_S` seconds after its last
-renewal. Since the clocks of two machines may differ, a lease that seems to be expired, or to last longer than any does,
-is watched for one and a half times :data:`RENEW_S` seconds before it is taken over. If a holder was cut off from the
-store for so long, its next :meth:`Lease.check` raises.
+A lease is an object ``.lease/<number>.json`` that its holder rewrites every :data:`RENEW_S` seconds. The lease with the
+highest number counts. Each is created only if it is absent, so that one of several competing processes succeeds; a
+store that would create the same object twice is refused. The lease of a process that died is not released: it expires
+:data:`LASTS_S` seconds after its last renewal.
+
+The clocks of two machines may differ. Therefore, if a lease seems to be expired, or seems to last longer than leases
+do, another process watches it for one and a half times :data:`RENEW_S` seconds before it takes the lease over. If a
+holder could not reach the store for that long, its next :meth:`Lease.check` raises.
 """
 
 import contextlib
@@ -30,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 class Held(UserError):
-    """Another process writes the folder."""
+    """Another process is writing to the folder."""
 
 
 class Lost(UserError):
-    """The lease expired, since the store could not be reached, and another process may write the folder."""
+    """The lease expired, since the store could not be reached; another process may now write to the folder."""
 
 
 class Lease:
-    """The lease of this process on a folder; made by :func:`leased`."""
+    """The lease on a folder that this process holds; made by :func:`leased`."""
 
     def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
         self._folder, self._lasts_s, self._renew_s = folder, lasts_s, renew_s
@@ -51,7 +53,7 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise :class:`Lost` if the lease may be another process's; sends a request to the store."""
+        """Raise :class:`Lost` if another process may hold the lease now; sends a request to the store."""
         if self._newest() != self._number:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
@@ -115,7 +117,7 @@ class Lease:
                 _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
 
     def _newest(self) -> int:
-        """The highest number of a lease in the folder, 0 if there is none."""
+        """Returns the highest number of the leases in the folder; 0 if there is none."""
         names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 

@@ -1,8 +1,8 @@
 """Local copies of folders in a store, such as a finished run's.
 
 Readers of a run read it many times and at random (DuckDB, memory maps), so its files are downloaded once and kept under
-the user's cache folder; a later call downloads only what has changed. A copy is always of one moment: if the folder
-changes meanwhile, the copy is made again.
+the user's cache folder; a later call downloads only what has changed. A copy never mixes two states of the folder: if
+the folder changes during the download, the copy is made again.
 """
 
 import hashlib
@@ -28,9 +28,9 @@ PIECE_BYTES: Final = 8 * 2**20
 
 
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
-    """The local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
+    """Returns the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
-    The cache and the drawn images of a run folder are left out. Raises
+    The copy of a run folder does not contain the cache and the drawn images. Raises
     :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if it cannot be copied.
     """
     if not is_in_store(name):
@@ -55,7 +55,7 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
 
 
 def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
-    """Update the copy; returns whether the folder stayed the same meanwhile."""
+    """Update the copy; returns whether the folder in the store stayed unchanged meanwhile."""
     found = _wanted(folder)
     if not found:
         check_bucket(folder)
@@ -80,7 +80,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """The files of the folder by their paths in it; those of a run without :data:`_NOT_OF_A_RUN`."""
+    """Returns the files of the folder by their paths in it; a run's files without those in :data:`_NOT_OF_A_RUN`."""
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found

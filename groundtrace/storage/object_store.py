@@ -1,7 +1,7 @@
-"""The clients of object stores: one of each kind in a process, with retries.
+"""The clients of object stores, with retries. A process has one client of each kind.
 
-Only :mod:`groundtrace.storage.places` uses this. A client is kept for as long as its process lives, since opening one
-costs more than a hundred requests; a forked process opens its own.
+Only :mod:`groundtrace.storage.places` uses this. A client is kept until its process ends, since opening one costs more
+than a hundred requests; a forked process opens its own.
 """
 
 import logging
@@ -93,10 +93,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def client(scheme: str, settings: StorageSettings) -> Any:
-    """This process's file system of fsspec for a scheme.
+    """Returns this process's fsspec file system for a scheme.
 
-    Raises :class:`groundtrace.config.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be
-    used.
+    Raises :class:`groundtrace.config.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be used.
     """
     key = (os.getpid(), scheme, settings, endpoint_of(scheme, settings))
     with _guard:
@@ -108,7 +107,7 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 
 
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
-    """The store's endpoint, from settings and environment variables; "" for the maker's own."""
+    """Returns the store's endpoint, from settings and environment variables; "" for the provider's default endpoint."""
     if scheme == "s3":
         urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return settings.endpoint_url or next(filter(None, urls), "")
@@ -117,7 +116,7 @@ def endpoint_of(scheme: str, settings: StorageSettings) -> str:
 
 
 def _check_endpoint(scheme: str, url: str) -> None:
-    """Raise StorageError for an endpoint that is not a URL or has a key in it.
+    """Raise StorageError for an endpoint that is not a URL or that contains a key.
 
     The store's library would show the key in its errors.
     """
@@ -155,7 +154,7 @@ def _gs(settings: StorageSettings) -> Any:
     open_to_all = settings.anonymous or endpoint.startswith("http://")  # a token is never sent in the clear
 
     class Once(GCSFileSystem):
-        """Sends a request once: persistently() retries, with a time limit of its own."""
+        """Sends each request only once, because :func:`persistently` retries it with a time limit of its own."""
 
         _request = GCSFileSystem._request.__wrapped__
 
@@ -182,10 +181,10 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """The arguments with which these bytes are written.
+    """Returns the arguments for the call that writes these bytes.
 
-    gcsfs puts small data between two boundary lines that are always the same: data that holds such a line would be cut
-    there, and is sent as large data is.
+    gcsfs sends small data between two boundary lines that are always the same. Data that contains such a line would be
+    cut there, so it is sent in the way that gcsfs uses for large data.
     """
     return {"chunksize": len(data)} if scheme == "gs" and _GCSFS_BOUNDARY in data else {}
 
@@ -193,8 +192,8 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
-    It is retried at least once: a single connection that hangs may take all of that time. ``url`` is for messages.
-    Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for what the user can correct,
+    The call is retried at least once, because a single connection that hangs may take all of that time. ``url`` is for
+    messages. Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for what the user can correct,
     :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0

@@ -1,7 +1,8 @@
 """Files on a disk or in a store: the one module that distinguishes local paths from ``s3://`` and ``gs://``.
 
 A :data:`Place` is a ``pathlib.Path`` or a :class:`groundtrace.storage.remote_path.RemotePath`, which has the same
-methods as far as they make sense for an object store. Functions here cover the operations that differ.
+methods as far as they make sense for an object store. The functions here are for operations that differ between the
+two.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ Place: TypeAlias = Path | RemotePath
 
 
 def is_remote(name: object) -> bool:
-    """Whether a name, or a place, is not a local path."""
+    """Whether a name or a place is remote, so not a local path."""
     return isinstance(name, RemotePath) or "://" in str(name)
 
 
@@ -33,12 +34,12 @@ def is_in_store(name: str) -> bool:
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """The extras of our package that places with these names need."""
+    """Returns the extras of our package that are needed for places with these names."""
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
-    """The place with this name.
+    """Returns the place with this name.
 
     Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or with a ``..`` or a password in
     it.
@@ -63,27 +64,30 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
 
 
 def joined(name: str, below: str) -> str:
-    """The name of a file in a folder, as the user named the folder."""
+    """Returns the name of a file in a folder; the folder keeps the form in which the user wrote it."""
     return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """The settings of a remote place; the standard ones for a local path."""
+    """Returns the settings of a remote place, or the standard settings for a local path."""
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 
 def arrow_source(target: Place) -> Path | IO[bytes]:
-    """A source from which pyarrow reads a file: a local path, or a stream that can seek."""
+    """Returns a source from which pyarrow reads a file: a local path, or a stream that can seek."""
     return target.open("rb") if isinstance(target, RemotePath) else target
 
 
 def endpoint_of(name: str, storage: StorageSettings) -> str:
-    """The endpoint of a URL's store, from settings and environment variables; "" for its maker's own and for paths."""
+    """Returns the endpoint of a URL's store, from settings and environment variables.
+
+    "" means the provider's default endpoint, or that the name is a local path.
+    """
     return store_endpoint(name.partition("://")[0], storage) if is_in_store(name) else ""
 
 
 def write_whole(target: Place, data: bytes | str) -> None:
-    """Replace the file by the bytes, or by the text as UTF-8; a reader sees the old ones or all of these."""
+    """Replace the file by the bytes, or by the text as UTF-8; a reader sees the old or the complete new contents."""
     if isinstance(target, RemotePath):
         target.write_bytes(data.encode() if isinstance(data, str) else data)
     else:
@@ -92,9 +96,10 @@ def write_whole(target: Place, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def written_to(target: Place) -> Iterator[Path]:
-    """Yields a local file to write, which replaces ``target`` when the body ends; nothing is replaced if it raises.
+    """Yields a local file to write, which replaces ``target`` when the body ends.
 
-    For a remote target the file is in the folder for temporary files, and is uploaded.
+    If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files and
+    is uploaded when the body ends.
     """
     if not isinstance(target, RemotePath):
         with written_whole(target) as unfinished:

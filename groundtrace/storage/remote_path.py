@@ -1,9 +1,9 @@
 """An object of ``s3://`` or ``gs://`` as a path, with the methods of ``pathlib.Path`` that make sense for it.
 
 A remote path is a value: it is pickled with its settings, and uses the client of the process that it is in
-(:mod:`groundtrace.storage.object_store`). An object appears when it is complete, and nothing is ever renamed. Every
-later read and listing sees what was written, as S3 and GCS promise. Requests are retried for ``[storage].retry_s``
-seconds while a store is unreachable.
+(:mod:`groundtrace.storage.object_store`). An object becomes visible when it is complete, and no object is ever renamed.
+After a write, every read and every listing returns the new state, as S3 and GCS promise. Requests are retried for
+``[storage].retry_s`` seconds while a store is unreachable.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from groundtrace.storage.object_store import STANDARD, StorageSettings, client, 
 T = TypeVar("T")
 
 READ_AHEAD_BYTES: Final = 4 * 2**20
-"""How many bytes of a remote file are requested at once."""
+"""The number of bytes of a remote file that one request reads."""
 SMALL_BYTES: Final = 8 * 2**20
-"""A file up to this size is sent in one request."""
+"""The largest size of a file that is sent in one request."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
 
 
@@ -41,8 +41,8 @@ class RemotePath:
     """An object, or the counterpart of a folder, in a store. ``url`` has no slash at its end.
 
     Methods raise FileNotFoundError if there is no object, :class:`StorageError` for what the user can correct and
-    :class:`StoreUnavailable` if a store stays unreachable; :func:`groundtrace.storage.places.place` makes a remote
-    path and checks its name.
+    :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
+    remote path: it checks the name.
     """
 
     url: str
@@ -67,7 +67,7 @@ class RemotePath:
 
     @property
     def suffix(self) -> str:
-        """The name's ending with its dot, "" for none."""
+        """The name's ending with its dot; "" if it has none."""
         return self._pure.suffix
 
     @property
@@ -77,13 +77,13 @@ class RemotePath:
 
     @property
     def parent(self) -> "RemotePath":
-        """The folder around it; the parent of a bucket is the bucket."""
+        """The folder that contains it; the parent of a bucket is the bucket itself."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
     @property
     def parents(self) -> "list[RemotePath]":
-        """The folders around it, the nearest first."""
+        """The folders that contain it, the nearest first."""
         found, each = [], self
         while each.parent != each:
             each = each.parent
@@ -92,26 +92,26 @@ class RemotePath:
 
     @property
     def bucket(self) -> "RemotePath":
-        """The bucket that it is in."""
+        """The bucket that contains it."""
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
-        """The path from a folder around it. Raises ValueError for another one."""
+        """Returns the path relative to a folder that contains it. Raises ValueError for any other folder."""
         return self._pure.relative_to(folder._pure)
 
     def with_name(self, name: str) -> "RemotePath":
-        """The path of another name beside it."""
+        """Returns the path of this name in the same folder."""
         return self.parent / name
 
     def resolve(self) -> "RemotePath":
-        """The path itself: a store has no links."""
+        """Returns the path itself, because a store has no links."""
         return self
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
-        """Does nothing: a store has no folders."""
+        """Do nothing, because a store has no folders."""
 
     def stat(self) -> Stat:
-        """Size and version of the object. Raises FileNotFoundError if there is none, or only a folder."""
+        """Returns the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
         info = self._info()
         if info["type"] != "file":
             raise FileNotFoundError(f"{self.url} is a folder")
@@ -130,18 +130,18 @@ class RemotePath:
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
-        """Never: a store has no links."""
+        """Returns False, because a store has no links."""
         return False
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """The object's bytes from ``start`` up to ``end``, as far as it has them."""
+        """Returns the object's bytes from ``start`` up to ``end``; fewer if the object ends earlier."""
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
         except BeyondObjectEnd:
             return b""
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """The object's bytes as text."""
+        """Returns the object's bytes as text."""
         return self.read_bytes().decode(encoding)
 
     @overload
@@ -155,9 +155,10 @@ class RemotePath:
     def open(
         self, mode: str = "r", encoding: str | None = None, newline: str | None = None
     ) -> io.BufferedReader | io.TextIOWrapper:
-        """A stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
+        """Returns a stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
 
-        Raises FileNotFoundError at once. Nothing is written through a stream: see :func:`written_to`.
+        Raises FileNotFoundError at once. Streams are only for reading; to write, use
+        :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
             raise ValueError(f"a remote file is opened for reading, not as {mode!r}")
@@ -165,7 +166,7 @@ class RemotePath:
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:
-        """Replace the object by the bytes; readers see the old ones or all of these."""
+        """Replace the object by the bytes; readers see the old object or the complete new one."""
         self._put(lambda store: store.pipe_file(self.url, data, **writing(self._scheme, data)))
         return len(data)
 
@@ -174,9 +175,10 @@ class RemotePath:
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Write the bytes unless the object exists, as the store itself decides; returns whether it holds them.
+        """Create the object with these bytes; returns whether it holds them afterwards.
 
-        Of several writers one succeeds. Bytes that are unique to the writer make a repeated request harmless.
+        An existing object is not changed; the store itself checks that. If several processes create the object, one
+        succeeds. If each of them writes unique bytes, a repeated request does no harm.
         """
         try:
             self._put(lambda store: store.pipe_file(self.url, data, mode="create", **writing(self._scheme, data)))
@@ -185,7 +187,7 @@ class RemotePath:
         return True
 
     def upload(self, file: Path) -> None:
-        """Replace the object by a local file, a large one in parts. Raises OSError if not all of it arrived."""
+        """Replace the object by a local file, in parts if it is large. Raises OSError if the object is incomplete."""
         if file.stat().st_size <= SMALL_BYTES:
             self.write_bytes(file.read_bytes())
             return
@@ -194,7 +196,7 @@ class RemotePath:
             raise OSError(f"{self.url} did not arrive whole: {there} of {here} bytes")
 
     def copy_to(self, other: "RemotePath") -> None:
-        """Copy the object to another name in the same store, without its bytes coming here."""
+        """Copy the object to another name in the same store, without downloading it."""
         self._do(lambda store: store.cp_file(self.url, other.url))
 
     def unlink(self, missing_ok: bool = False) -> None:
@@ -203,11 +205,11 @@ class RemotePath:
             self._do(lambda store: store.rm_file(self.url))
 
     def iterdir(self) -> "Iterator[RemotePath]":
-        """The entries directly in the folder, in the order of names."""
+        """Returns the entries directly in the folder, sorted by name."""
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """The entries directly in the folder; None for a folder in it. A missing folder is empty."""
+        """Returns the entries directly in the folder; folders have None. Empty if there is no such folder."""
         entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
         found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
         return {
@@ -217,7 +219,7 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """All objects below it, at any depth, except those whose names are not paths.
+        """Returns all objects below it, at any depth, except those whose names are not paths.
 
         Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
         """
@@ -226,7 +228,7 @@ class RemotePath:
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """The objects below it whose paths match, segment by segment; ``**`` matches any number of segments."""
+        """Yields the objects below it whose paths match, segment by segment; ``**`` matches any number of segments."""
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
             return
@@ -238,7 +240,7 @@ class RemotePath:
                 yield path
 
     def rglob(self, pattern: str) -> "Iterator[RemotePath]":
-        """As :meth:`glob` with ``**/`` before the pattern."""
+        """Works as :meth:`glob` does with ``**/`` before the pattern."""
         return self.glob(f"**/{pattern}")
 
     @property
@@ -262,7 +264,7 @@ class RemotePath:
             return ""
 
     def _put(self, call: Callable[[Any], Any]) -> None:
-        """As :meth:`_do` for a call that writes, for which only the bucket can be missing."""
+        """Make a call that writes, as :meth:`_do` does; a FileNotFoundError then means that the bucket is missing."""
         try:
             self._do(call)
         except FileNotFoundError as error:
@@ -313,7 +315,7 @@ class _Ranges(io.RawIOBase):
 
 
 def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """The entries of a listing, none if there is nothing to list: some libraries raise an error then."""
+    """Returns the entries of a listing; none if there is nothing to list, for which some libraries raise an error."""
     try:
         return listing()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Samples the frames of a video file, writes them once to the run folder, and returns a reference to the clip.
 
-Every model gets a clip as these frames, each with its number and time, including models that could read the file. All
+Every model gets a clip as these frames, each with its number and time, even if the model could read the video file. All
 models therefore refer to the same pixels, and points on a frame can be verified like points on an image.
 """
 
@@ -58,7 +58,7 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """The RGB frame as JPEG bytes: as PNG, the frames would be several times as large as the clip."""
+    """Returns the RGB frame as JPEG bytes: PNG files of the frames would be several times as large as the clip."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")

@@ -59,9 +59,9 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """The crops of all images in order: for each image the crops of its boxes in order, then the crop around all.
+    """Returns the crops of all images in order: for each image the crops of its boxes, then the crop around all boxes.
 
-    ``sizes`` holds each image's size; None for a clip. Empty if no box can be cropped. Never raises.
+    ``sizes`` holds each image's size; None for a clip. The result is empty if no box can be cropped. Never raises.
     """
     return tuple(
         crop
@@ -72,7 +72,7 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
 
 
 def cut(pixels: Pixels, crop: Crop) -> Pixels:
-    """The pixels of a crop, as a copy."""
+    """Returns a copy of the pixels of a crop."""
     return pixels[crop.top : crop.bottom, crop.left : crop.right].copy()
 
 
@@ -93,7 +93,7 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
 
 
 def _padded(box: Box, size: Size, margin: float) -> Corners | None:
-    """The box with its margin, clipped to the image; None if the box has no area inside the image."""
+    """Returns the box with its margin, clipped to the image; None if the box has no area inside the image."""
     corners = (box.x1, box.y1, box.x2, box.y2)
     if not all(map(math.isfinite, corners)):
         return None
@@ -105,8 +105,9 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 
 
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
-    """The smallest rectangle in whole pixels that contains the corners, with sides of at least ``min_side_px`` (or the
-    image's).
+    """Returns the smallest rectangle in whole pixels that contains the corners.
+
+    Its sides are at least ``min_side_px`` long, or as long as the image's if these are shorter.
     """
     (width, height), (x1, y1, x2, y2) = size, corners
     left, right = _widened(math.floor(x1), math.ceil(x2), width, min_side_px)
@@ -115,7 +116,7 @@ def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int
 
 
 def _widened(start: int, end: int, length: int, least: int) -> tuple[int, int]:
-    """The span, widened about its centre to at least ``least`` and shifted to be within 0 and ``length``."""
+    """Widen the span about its centre to at least ``least``, and shift it so that it is within 0 and ``length``."""
     least = min(max(least, end - start), length)
     start = min(max(0, start - (least - (end - start)) // 2), length - least)
     return start, max(start + least, min(end, length))

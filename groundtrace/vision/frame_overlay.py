@@ -27,15 +27,15 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """The object number of each point, in the order given.
+    """Returns the object number of each point, in the order given.
 
     Points of one label (ignoring case and white space) and medium are tracked from frame to frame: the points of the
     next frame with such points are paired with the known objects by distance to the object's last position, closest
     pair first; ties go to the older object, then to the point given first. A point without a pair is a new object.
-    Therefore, two points of one frame never share a number, nor do two labels; an object is not lost however far it
-    moves; and a label has as many objects as its fullest frame has points. Numbers start at 1 in order of first
-    appearance: by frame, within a frame in the order given. Points without a frame count as one frame before all
-    others. Objects that cross can be confused, because only positions are compared.
+    Therefore, two points of one frame never share a number, nor do two labels; an object keeps its number, however far
+    it moves; and a label has as many objects as it has points in the frame with the most of them. Numbers start at 1 in
+    order of first appearance: by frame, within a frame in the order given. Points without a frame count as one frame
+    before all others. Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -77,7 +77,7 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
+    """Returns each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
     ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
     :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others. Raises
@@ -99,7 +99,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """The drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
+    """Returns the drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -119,15 +119,16 @@ def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pi
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """The image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
+    """Returns the image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """The caption's top-left corner: the first free corner of the image, else the position of lowest cost on a grid.
+    """Returns the caption's top-left corner.
 
-    ``bare`` is the image without marks; ``points`` are the marked positions on the canvas.
+    That is the first free corner of the image, else the position of lowest cost on a grid. ``bare`` is the image
+    without marks; ``points`` are the marked positions on the canvas.
     """
     right, bottom = canvas.shape[1] - width, canvas.shape[0] - height
 

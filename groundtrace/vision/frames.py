@@ -86,11 +86,11 @@ class Clip:
 
 
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
-    """At most ``max_frames`` distinct frames, evenly spread in time: the first and, if ``max_frames`` > 1, the last.
+    """Returns at most ``max_frames`` distinct frames, evenly spread in time.
 
-    ``data`` is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia`
-    if the bytes are not a complete clip within the limits, :class:`groundtrace.config.extras.MissingExtra` without the
-    extra ``video``.
+    The first frame is always among them, and also the last if ``max_frames`` > 1. ``data`` is the file's bytes or local
+    path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the bytes are not a complete clip
+    within the limits, and :class:`groundtrace.config.extras.MissingExtra` without the extra ``video``.
     """
     if max_frames < 1:
         raise ValueError(f"max_frames must be at least 1: {max_frames}")
@@ -102,9 +102,10 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 
 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
-    """Upright width and height in pixels and duration in seconds: reads the whole file and decodes one frame.
+    """Returns the upright width and height in pixels, and the duration in seconds.
 
-    Raises as :func:`sample_frames` does, but may not detect damage after the first frame.
+    Reads the whole file but decodes only one frame. Raises as :func:`sample_frames` does, but may not detect damage
+    after the first frame.
     """
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)
@@ -128,7 +129,7 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The clip's container and its first video stream (cover pictures excluded); FFmpeg's errors are converted."""
+    """Yields the clip's container and its first video stream (no cover pictures); FFmpeg's errors are converted."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -149,7 +150,7 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
 
 
 def _extra() -> tuple[Any, Any]:
-    """PyAV and molmo-utils' reader, imported on first use, because the core does not require them."""
+    """Import PyAV and molmo-utils' reader; this happens at the first use, because the core does not require them."""
     require_extra("video", "reading clips", *CLIP_MODULES)
     import av
     from molmo_utils import fetch_video
@@ -201,7 +202,7 @@ def _check_size(width: int, height: int, limits: VideoLimits) -> None:
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
-    """The frames' times, read from the packets without decoding."""
+    """Returns the frames' times, read from the packets without decoding."""
     spans: list[tuple[int, int]] = []
     for packet in container.demux(stream):
         start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
@@ -219,8 +220,10 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """The timeline of these start times. The last frame's duration is ``last`` ticks; if that is 0 or None, the mean of
-    the others; for a single frame, from the stream's rate.
+    """Returns the timeline of these start times.
+
+    The last frame's duration is ``last`` ticks; if that is 0 or None, it is the mean duration of the other frames; for
+    a single frame, it follows from the stream's rate.
     """
     tick_s, rate = stream.time_base or Fraction(1), stream.average_rate
     length = starts[-1] - starts[0]
@@ -230,7 +233,10 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """The moments that molmo-utils chooses, in ticks, ascending, from the first frame's start to the clip's end."""
+    """Returns the moments that molmo-utils chooses, in ticks, ascending.
+
+    They are between the first frame's start and the clip's end, both included.
+    """
     with tempfile.TemporaryDirectory(prefix="clip-") as folder:
         path = Path(folder) / "stand-in.mp4"
         _write_stand_in(path, timeline)
@@ -292,7 +298,7 @@ def _decode(
 
 
 def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
-    """The frame as ``(H, W, 3)`` RGB, rotated and mirrored by its display matrix, to the nearest right angle."""
+    """Returns the frame as ``(H, W, 3)`` RGB, turned and mirrored by its display matrix, to the nearest right angle."""
     from av.sidedata.sidedata import Type
 
     _check_size(frame.width, frame.height, limits)

@@ -21,21 +21,24 @@ MAX_SCALE: Final = 4.0
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Lower-case hex SHA-256 of the bytes."""
+    """Returns the SHA-256 of the bytes in lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def pixel_sha256(pixels: Pixels) -> str:
-    """Lower-case hex SHA-256 of shape and samples: equal for any lossless encoding of the same image."""
+    """Returns the SHA-256 of shape and samples in lower-case hexadecimal digits.
+
+    It is the same for every lossless encoding of the same image.
+    """
     digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
     digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
 
 
 def dhash(pixels: Pixels) -> int:
-    """The 64-bit difference hash: for each of 8x8 cells, row by row, whether it is darker than its right neighbour.
+    """Returns the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The first cell is the highest bit.
+    A bit says whether its cell is darker than its right neighbour. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
@@ -48,7 +51,7 @@ def dhash(pixels: Pixels) -> int:
 
 
 def hamming(a: int, b: int) -> int:
-    """The number of bits in which two hashes differ."""
+    """Returns the number of bits in which two hashes differ."""
     return (a ^ b).bit_count()
 
 

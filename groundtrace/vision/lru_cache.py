@@ -25,7 +25,7 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """The value of ``key``, from the cache or else from ``compute``.
+        """Returns the value of ``key``, from the cache or else from ``compute``.
 
         Several threads may compute a missing value at the same time; the first value is cached and all threads get it.
         """

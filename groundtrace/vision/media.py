@@ -1,10 +1,10 @@
 """The media store: the only module that resolves a media URI to a path, locally or on remote storage.
 
 There are two kinds of URI: ``input:<relative path>`` is a file in the data folder, ``run:media/<sha256>.<ext>`` a file
-that a stage wrote. Neither can refer to a file outside its root. A symbolic link in the data folder is followed only if
-its target is in the data folder, too, because the data may be from a third party; exception: a snapshot of the Hub is a
-folder of links to its own data set's files. The data folder itself may be a link. A root is a local folder or a URL of
-an object store (:mod:`groundtrace.storage.places`).
+that a stage wrote. Neither can refer to a file outside its root. The data may be from a third party, so a symbolic link
+in the data folder is followed only if its target is in the data folder, too. There is one exception: a snapshot of the
+Hub is a folder of links to the files of its own data set. The data folder itself may be a link. A root is a local
+folder or a URL of an object store (:mod:`groundtrace.storage.places`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from groundtrace.vision.samples import Pixels
 HEAD_BYTES: Final = 512
 """The number of leading bytes that :func:`sniff_kind` needs."""
 STAGE_CACHE_BYTES: Final = 32 * 2**20
-"""The cache of decoded images of a stage, which reads most images once."""
+"""The size of a stage's cache of decoded images; it is small, because a stage reads most images once."""
 
 _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
@@ -63,11 +63,11 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """The URI is not a media URI, or refers to a file outside the two roots or one that cannot be read."""
+    """The URI is not a media URI, or its file is outside the two roots or cannot be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """The kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
+    """Returns the kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
 
     A GIF counts as an image; the decoder rejects animated ones.
     """
@@ -121,11 +121,11 @@ class MediaStore:
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
-        """The file's bytes.
+        """Returns the file's bytes.
 
         Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, and :class:`UndecodableMedia`: of kind ``too_large`` if
-        the file has more than ``max_bytes`` (without reading all of it), of kind ``corrupt`` if a ``run:`` file does
-        not have the SHA-256 in its name.
+        the file has more than ``max_bytes`` (it is then not read in full), and of kind ``corrupt`` if the name of a
+        ``run:`` file does not match the SHA-256 of its bytes.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
@@ -134,11 +134,11 @@ class MediaStore:
         return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """The file's kind, from its first bytes (:func:`sniff_kind`). Raises MediaNotAllowed and MediaMissing."""
+        """Returns the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
-        """The decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
+        """Returns the decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
 
         Raises :class:`UndecodableMedia` and the errors of :meth:`open_bytes`.
         """
@@ -152,8 +152,8 @@ class MediaStore:
     def write_drawn(self, data: bytes, ext: str) -> str:
         """Write an image's bytes to a file named by their SHA-256 and return its ``run:`` URI.
 
-        An existing file with these bytes is kept, one with other bytes replaced. The write is atomic, also with several
-        writers. ``ext`` has no dot.
+        An existing file is kept if it has these bytes, and replaced otherwise. The write is atomic, also if several
+        processes write the same file. ``ext`` has no dot.
         """
         if not _EXTENSION.fullmatch(ext):
             raise ValueError(f"not a plain lower-case extension: {ext!r}")
@@ -162,7 +162,7 @@ class MediaStore:
         return f"run:{relative}"
 
     def _split(self, uri: str) -> tuple[Place, str]:
-        """The root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
+        """Returns the root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative
@@ -188,7 +188,7 @@ class MediaRoots:
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """The store over these roots. Its cache has :data:`STAGE_CACHE_BYTES`."""
+        """Returns the store over these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 

@@ -56,7 +56,7 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """An RGB image as PNG bytes: equal pixels give equal bytes; the compression is fast instead of strong."""
+    """Returns an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast rather than strong."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -64,12 +64,13 @@ def encode_png(pixels: Pixels) -> bytes:
 
 
 def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence[BoxMark] = ()) -> Pixels:
-    """The image with its marks, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1 unless the image is small.
+    """Draw the marks on a copy of the image.
 
-    ``pixels`` is ``(H, W, 3)`` uint8 RGB and is not changed. The caption of a point is ``number (x, y) label``, that of
-    a box ``number [x1, y1, x2, y2] label``. Labels that the built-in font cannot write are left out, and all labels if
-    they would leave no room for the coordinates. Marks outside the image are drawn on its border. The same input gives
-    the same pixels. Raises :class:`ValueError` for coordinates that are not finite.
+    ``pixels`` is ``(H, W, 3)`` uint8 RGB. The result is ``(kH, kW, 3)`` uint8 RGB for an integer ``k``, which is 1
+    unless the image is small. The caption of a point is ``number (x, y) label``, that of a box ``number [x1, y1, x2,
+    y2] label``. Labels that the built-in font cannot write are left out; all labels are left out if there would be no
+    room for the coordinates. Marks outside the image are drawn on its border. The same input gives the same pixels.
+    Raises :class:`ValueError` for coordinates that are not finite.
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
@@ -132,12 +133,12 @@ def _draw(
 
 
 def _written(value: float, decimals: int) -> str:
-    """A coordinate without a trailing ``.0`` or a negative zero."""
+    """Returns a coordinate without a trailing ``.0`` or a negative zero."""
     return f"{round(value, decimals) + 0.0:.{decimals}f}".removesuffix(".0")
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """The enlargement, the font size in pixels, and the captions with as much of the labels as fits."""
+    """Returns the enlargement, the font size in pixels, and the captions; labels are cut to fit."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -163,7 +164,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """The text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
+    """Returns the text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -171,7 +172,7 @@ def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
 
 
 def _writable(label: str) -> str:
-    """The label on one line, with limited length and without accents, which the built-in font lacks.
+    """Returns the label on one line, with limited length and without accents, which the built-in font lacks.
 
     Empty if the font lacks one of the remaining characters.
     """
@@ -192,9 +193,9 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
-    """A character's mask, left and top offset from the pen on the baseline, and advance; None if the font lacks it.
+    """Returns a character's mask, its left and top offset from the pen on the baseline, and its advance.
 
-    Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
+    None if the font lacks the character. Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
     """
     bitmap, left, top = _bitmap(char, font_px)
     if not char.isprintable() or np.array_equal(bitmap, _bitmap("\uffff", font_px)[0]):
@@ -214,7 +215,10 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """A caption's opacity mask ``(h, w)`` with padding, and the width of its first part, the chip with the number."""
+    """Returns a caption's opacity mask and the width of its first part, which is the chip with the number.
+
+    The mask has the shape ``(h, w)`` and includes the padding.
+    """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad
     out = np.zeros((math.ceil(1.24 * font_px), chip_px + _width_px(rest, font_px) + 2 * pad), np.uint8)
@@ -230,8 +234,8 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
     """Rectangles (x1, y1, x2, y2) for captions of the given sizes ``(n, 2)``: near their targets, off other marks.
 
-    Greedy in the given order: each caption takes the position of lowest cost out of some two hundred around its target
-    and over the image. All are inside the canvas if they fit.
+    In the given order, each caption gets the position with the lowest cost, out of about two hundred around its target
+    and over the image. All captions are inside the canvas if they fit.
     """
     limits = np.array(canvas.shape[1::-1], np.float64)
     gaps = np.where(np.arange(len(targets)) < n_points, radius_px + 2, 2.0)
@@ -255,7 +259,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Candidate top-left corners ``(n, c, 2)``: rings around each target, its inside, a coarse grid over the image."""
+    """Returns candidate top-left corners ``(n, c, 2)``: in rings around each target, inside it and on a grid."""
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d
@@ -269,7 +273,7 @@ def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) ->
 
 
 def _overlaps(rects: Floats, others: Floats) -> Floats:
-    """The intersection areas in square pixels, ``(len(rects), len(others))``."""
+    """Returns the intersection areas in square pixels, ``(len(rects), len(others))``."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = rects.T[..., None], others.T
     wide = np.minimum(ax2, bx2) - np.maximum(ax1, bx1)
     high = np.minimum(ay2, by2) - np.maximum(ay1, by1)
@@ -277,7 +281,7 @@ def _overlaps(rects: Floats, others: Floats) -> Floats:
 
 
 def _busy_integral(canvas: Pixels) -> Floats:
-    """The integral image of visual content: pixels that differ from the most frequent colour, and edges."""
+    """Returns the integral image of visual content: pixels that differ from the most frequent colour, and edges."""
     step = -(-max(canvas.shape[:2]) // _MAP_SIDE_PX)
     small = np.ascontiguousarray(canvas[::step, ::step])
     red, green, blue = (channel.astype(np.int16) for channel in cv2.split(small))
@@ -289,7 +293,10 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """The mean, over each rectangle, of the quantity in the integral image; rectangles are in shares of the sides."""
+    """Returns, for each rectangle, the mean of the quantity in the integral image.
+
+    The rectangles are in shares of the image's sides.
+    """
     ends = np.array(integral.shape[::-1]) - 1
     low = np.minimum((unit_rects[..., :2] * ends).astype(int), ends - 1)
     high = np.clip((unit_rects[..., 2:] * ends).round().astype(int), low + 1, ends)

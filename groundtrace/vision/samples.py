@@ -42,7 +42,7 @@ def _stripe_to_rgb(samples: Samples) -> Pixels:
 
 
 def upright(pixels: Pixels, orientation: int) -> Pixels:
-    """The pixels without the rotation and mirroring of this EXIF orientation (EXIF 2.32, tag 274)."""
+    """Undo the rotation and mirroring of this EXIF orientation (EXIF 2.32, tag 274)."""
     if orientation in (5, 6, 7, 8):
         pixels = pixels.transpose(1, 0, 2)
     if orientation in (3, 4, 7, 8):

@@ -20,7 +20,7 @@ class Grade:
     Attributes:
         value: 1.0 right, 0.0 wrong, None unscored.
         method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day too),
-            ``list``, ``maths``, ``text``; or the reason without a rule: ``judge`` (semantic equivalence has to be
+            ``list``, ``maths``, ``text``; or, if no rule decided, the reason: ``judge`` (semantic equivalence has to be
             judged), ``boxes`` (scored by overlap), ``gold`` (unusable gold).
         reason: one line for people.
     """
@@ -50,14 +50,14 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """A gold answer that its type cannot use. The message names the field and what is wrong with it."""
+    """The type of a gold answer cannot use it. The message names the field and says what is wrong with it."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
 """Grades (predicted, gold, choices). Never raises.
 
-Every text is legible and the gold usable (:mod:`groundtrace.grading.answers.grading`); ``predicted`` is None if there
-is no answer.
+The caller makes every text legible and passes a usable gold (:mod:`groundtrace.grading.answers.grading`); ``predicted``
+is None if there is no answer.
 """
 
 
@@ -87,7 +87,7 @@ class AnswerType:
         is_number: whether its answer is a number; a count can be checked against it if the gold is one plain number.
         needs_judge: whether only a judge can grade paraphrases of a gold answer (with its choices).
         is_boxes: whether the answer is the question's gold boxes. The answer's text is neither checked nor read, and
-            questions with other boxes are other questions.
+            two questions with different boxes are different questions.
     """
 
     name: str

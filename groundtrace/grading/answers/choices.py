@@ -144,14 +144,14 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
-    """The options named after the clause that denies one ("A is wrong, so B"); otherwise only the denied ones."""
+    """Returns the options named after a clause that denies one ("A is wrong, so B"), else the denied options."""
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
     return named if named.indices else NamedOptions(frozenset(), denied=denied)
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose letters stand alone anywhere in the text; the article "a" and "I" do not count."""
+    """Returns the options whose letters are words of their own in the text; the article "a" and "I" do not count."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
@@ -176,19 +176,19 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _tight(text: str) -> str:
-    """Text without blanks, case, outer quotes, dollars and the final full stop."""
+    """Returns text without blanks, case, outer quotes, dollars and the final full stop."""
     text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
     return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """The options that equal the text in the given form; forms that are empty match nothing."""
+    """Returns the options that equal the text in the given form; forms that are empty match nothing."""
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """The position of the option that each label letter means; see the module."""
+    """Returns the position of the option that each label letter means; see the module."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -214,7 +214,7 @@ def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> 
 
 
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """The options that a leading label names, with those that the rest of the text adds to it."""
+    """Returns the options that a leading label names, and the options that the rest of the text adds to them."""
     bare = _BARE_LETTER.fullmatch(text)
     if bare is not None:
         index = letters.get(bare.group(1).upper())
@@ -245,7 +245,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """The options in a text that consists only of labels, options and joining words; empty for any other text."""
+    """Returns the options in a text of nothing but labels, options and joining words; empty for any other text."""
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
@@ -257,7 +257,7 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The options with the same meaning as the text.
+    """Returns the options with the same meaning as the text.
 
     If two options are yes and no, that is the option on the same side; else the options that are equal as single
     numbers (without tolerance), or as mathematical expressions.
@@ -276,7 +276,7 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
+    """Returns the one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()
@@ -296,7 +296,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """The options whose words occur in the text, without those that are part of a longer one that occurs."""
+    """Returns the options whose words occur in the text, except those that are part of a longer one that occurs."""
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}

@@ -1,7 +1,7 @@
 """Chinese and Japanese numerals in answers, as digits: 三个 is 3个, 一百二十 is 120, 2.5万 is 25000, 第二 is 2nd.
 
-A numeral is converted only if it ends the text, or if a counted thing follows it (三只猫). In other words (三角形,
-一样) it stays as it is, and so does a numeral that may be one of two numbers (三四个: three or four).
+A numeral is converted only if it ends the text, or if a counted thing follows it (三只猫). Inside any other word
+(三角形, 一样) it stays as it is, and so does a numeral that may be one of two numbers (三四个: three or four).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 
 
 def with_arabic_digits(text: str) -> str:
-    """Returns the text with its CJK numerals as digits; other text unchanged. Never raises; linear in ``len(text)``."""
+    """Returns the text with digits in place of its CJK numerals. Never raises; linear in ``len(text)``."""
     if text.isascii():
         return text
     return _NUMERAL.sub(_as_digits, _SHARE.sub(_as_share, text))
@@ -76,7 +76,7 @@ def _as_digits(found: re.Match[str]) -> str:
 
 
 def _as_share(found: re.Match[str]) -> str:
-    """百分之二十 is 20 %, 三分之二 is 2/3."""
+    """Write a percentage or a fraction in digits: 百分之二十 is 20 %, 三分之二 is 2/3."""
     below, above = (value_of_numeral(text) for text in found.groups())
     if below is None or above is None or not below:
         return found.group()

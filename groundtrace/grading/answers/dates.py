@@ -2,8 +2,8 @@
 
 Written numbers often have several readings: 03/04/2021 is the third of April or the fourth of March, "21" may be 1921
 or 2021, and 3:05 may be in the morning or the afternoon. All readings are kept. Two answers are the same if each has
-one reading and they agree, or if both write the same fields in the same order (05/08/2017, 5/8/2017); they differ if
-no readings agree; anything else (a missing year, an ambiguous form against a clear one) is not decided here.
+one reading and they agree, or if both write the same fields in the same order (05/08/2017, 5/8/2017). They differ if no
+readings agree. All other cases (a missing year, an ambiguous form against a clear one) are not decided here.
 
 A library that parses dates leniently (python-dateutil) is not used: it fills in what is missing and picks one reading.
 """
@@ -64,21 +64,21 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Whether a field that both give differs."""
+        """Whether a field that both dates have differs."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """A date or time as written: its fields in order (with the separator), and every reading of them."""
+    """A date or time as written: its fields in order (with the separator), and all readings of them."""
 
     spelling: tuple[str | int, ...]
     readings: frozenset[DateFields]
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Returns the date, the time or both that a short text consists of; None for any other text. Never raises."""
+    """Returns the date, the time or both if a short text is exactly that; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -101,7 +101,7 @@ def same_date(predicted: WrittenDate, gold: WrittenDate) -> bool | None:
 
 
 def _same_ratio(one: tuple[str | int, ...], other: tuple[str | int, ...]) -> bool:
-    """Whether 1:15 and 2:30, which are different times, would be the same ratio."""
+    """Whether two different times, such as 1:15 and 2:30, would be equal if they were ratios."""
     if not (one[0] == other[0] == "clock" and len(one) == len(other) == 3):
         return False
     (a, b), (c, d) = one[1:], other[1:]
@@ -116,14 +116,14 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
 
 
 def _without_links(text: str) -> str:
-    """Text without the commas and words between a date and a time."""
+    """Returns text without the commas and words between a date and a time."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
 
 
 def _times(text: str) -> list[tuple[WrittenDate, str]]:
-    """The times with which a text begins or ends, each with the rest of the text."""
+    """Returns the times with which a text begins or ends, each with the rest of the text."""
     found: list[tuple[WrittenDate, str]] = []
     for name, hour in _NAMED_TIMES.items():
         if text in {name, f"12 {name}"}:
@@ -137,7 +137,7 @@ def _times(text: str) -> list[tuple[WrittenDate, str]]:
 
 
 def _time(match: re.Match[str]) -> WrittenDate | None:
-    """The readings of a time: an hour from 1 to 12 without am or pm has both."""
+    """Returns the readings of a time; an hour from 1 to 12 without am or pm has two readings."""
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
     second = int(part["second"]) if part.get("second") else None
@@ -153,7 +153,7 @@ def _time(match: re.Match[str]) -> WrittenDate | None:
 
 
 def _date(text: str) -> WrittenDate | None:
-    """The readings of a date; None if the text is not a date, or its weekday is wrong."""
+    """Returns the readings of a date; None if the text is not a date, or its weekday is wrong."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
     written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)
@@ -171,7 +171,7 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
 
 
 def _numeric_date(text: str) -> WrittenDate | None:
-    """Three numbers with one separator, in every order in which they make a date."""
+    """Returns the readings of three numbers with one separator: every order in which they are a date."""
     match = _ISO.fullmatch(text)
     if match is not None:
         a, separator, b, c = match.groups()
@@ -190,7 +190,7 @@ def _numeric_date(text: str) -> WrittenDate | None:
 
 
 def _month_of_year(text: str) -> WrittenDate | None:
-    """A month and a year in digits: 03/2021, 2021-03."""
+    """Reads a month and a year in digits: 03/2021, 2021-03."""
     found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
     if found is None or not 1 <= int(found["month"]) <= 12:
         return None
@@ -200,7 +200,7 @@ def _month_of_year(text: str) -> WrittenDate | None:
 
 
 def _named_date(text: str) -> WrittenDate | None:
-    """A date with the name of its month, perhaps without a day or a year."""
+    """Reads a date with the name of its month; the day or the year may be missing."""
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
         if match is None:
@@ -216,7 +216,10 @@ def _named_date(text: str) -> WrittenDate | None:
 
 
 def _days(year: str | None, month: int, day: int | None) -> list[DateFields]:
-    """The days that exist; a year of two digits may be of the last century or of this one."""
+    """Returns the possible days, without those that do not exist.
+
+    A year of two digits may be of the last century or of this one.
+    """
     years = [None] if year is None else [int(year)] if len(year) == 4 else [1900 + int(year), 2000 + int(year)]
     return [DateFields(y, month, day) for y in years if _exists(y, month, day)]
 

@@ -34,7 +34,7 @@ def _is_plain_number(gold: str) -> bool:
 
 
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
-    """The grade if the gold of a text question is yes or no, or a plain number; else None."""
+    """Returns the grade if the gold of a text question is yes or no, or a plain number; else None."""
     if is_polar(gold):
         return grade_polar(predicted, gold)
     if len(gold) > MAX_CHARS:

@@ -6,11 +6,13 @@ raise on any text, and never call a model: Argos' case (iii), semantic equivalen
 
 Each type defines right answers in its own file (:mod:`groundtrace.grading.answers.registry`); numbers and text share
 :mod:`groundtrace.grading.answers.rules` and :mod:`groundtrace.grading.answers.number_rules`. If a judge may be asked,
-rules grade 0 only when that is certain. Before grading, invisible (zero-width) characters are removed from prediction,
-gold and choices, fullwidth forms become plain ("５" is 5, "Ｂ" is B) and CJK numerals digits (三个 is 3个); look-alikes
-from other scripts (a Cyrillic А) are other letters, which name no option. Markup that encloses the whole prediction is
-removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}`` nor a full stop changes a
-grade.
+rules grade 0 only when that is certain.
+
+Before grading, the prediction, the gold and the choices are made legible: invisible (zero-width) characters are
+removed, fullwidth forms become plain ones ("５" is 5, "Ｂ" is B), and CJK numerals become digits (三个 is 3个).
+Look-alikes from other scripts (a Cyrillic А) stay other letters, which do not name an option. Markup that encloses
+the whole prediction is removed too (:mod:`groundtrace.grading.answers.wrapping`): neither ``$…$`` nor ``\\text{…}``
+nor a full stop changes a grade.
 """
 
 from __future__ import annotations
@@ -61,7 +63,10 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
 
 
 def _fault(gold: str) -> str | None:
-    """Why a gold answer cannot be used, or None. An unescaped "\\frac" leaves a form feed."""
+    """Returns why a gold answer cannot be used, or None.
+
+    A control character such as a form feed comes from a "\\frac" whose backslash was not escaped.
+    """
     if not gold.strip():
         return "gold is empty"
     if damage := DAMAGE.search(gold):

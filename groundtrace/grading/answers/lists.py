@@ -1,9 +1,10 @@
 """Answers that list several things: plain enumerations ("A, B and C") and sequences ("A → B → C").
 
 The order matters in a sequence but not in an enumeration, where each item counts as often as it is named. Items are
-equal as texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or as exact numbers, without tolerance. A
-difference is certain only between short plain items that do not contain each other: a judge decides on "dark red" for
-"red", or an item inside a sentence. An answer that joins its items by "or" lists alternatives, not items.
+equal as texts (:func:`groundtrace.grading.answers.choices.normalise_text`) or as exact numbers, without tolerance.
+Items certainly differ only if they are short and plain and neither contains the other. In all other cases a judge
+decides, such as on "dark red" for "red", or on an item inside a sentence. An answer that joins its items by "or" lists
+alternatives, not items.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class AnswerTuple:
 
     @property
     def is_half_open(self) -> bool:
-        """Whether the brackets mark an interval."""
+        """Whether one bracket is round and the other square, so that the numbers are surely an interval."""
         return self.brackets in {"[)", "(]"}
 
 
@@ -52,7 +53,7 @@ Item = str | Fraction | AnswerTuple
 
 @dataclass(frozen=True)
 class AnswerList:
-    """Items of an answer, in order; ``is_sequence``: arrows join them, so that the order counts."""
+    """The items of an answer, in order; ``is_sequence`` says whether arrows join them, so that the order counts."""
 
     items: tuple[Item, ...]
     is_sequence: bool
@@ -64,7 +65,7 @@ class AnswerList:
 
 
 def read_list(text: str) -> AnswerList | None:
-    """Returns the two or more items of a gold answer that is only a list; None for any other text. Never raises."""
+    """Returns the items (at least two) of a gold answer that is only a list; None for any other text. Never raises."""
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
 
@@ -114,7 +115,7 @@ def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
 
 
 def _read(text: str, is_answer: bool) -> AnswerList | None:
-    """The items of a text. An answer may also put them on lines of their own, with or without markers."""
+    """Returns the items of a text. In an answer, each item may also be on its own line, with or without a marker."""
     text = text.strip().strip("$").rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
         return None
@@ -134,7 +135,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """The parts of a text; separators inside a point do not split it."""
+    """Returns the parts of a text; separators inside a point do not split it."""
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):
@@ -145,7 +146,7 @@ def _split(separator: re.Pattern[str], text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    """An item in the form in which it is compared: its exact number, else its normalised words."""
+    """Returns an item in the form in which it is compared: its exact number, else its normalised words."""
     point = read_tuple(text) if text[:1] in "([" else None
     if point is not None:
         return point
@@ -157,12 +158,12 @@ def _item(text: str) -> Item:
 
 
 def _may_be_a_name(gold: AnswerList) -> bool:
-    """Whether "Salt and Pepper House" may be one name: two items of which one has several words."""
+    """Whether "Salt and Pepper House" may be one name: this is so for two items if one of them has several words."""
     return len(gold.items) == 2 and any(isinstance(item, str) and " " in item for item in gold.items)
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one side contains a different item of the other among its words, or is a form of it."""
+    """Whether an item of one side has among its words a different item of the other side, or is another form of it."""
     words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
 

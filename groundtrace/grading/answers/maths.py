@@ -1,9 +1,9 @@
 """Comparing mathematical answers with math-verify, within bounds.
 
-math-verify (0.9) stops a runaway computation with a signal, which works on the main thread only; it is called without
-timeouts here, so expressions that could run away are refused beforehand: long text, deep nesting, towers of powers,
-large exponents and factorials, sums, integrals, products that multiply out to very many terms, many functions of
-symbols. ``verify`` is asymmetric and is always given (gold, answer).
+math-verify (0.9) stops a computation that takes too long with a signal, which works on the main thread only. It is
+called without timeouts here. Therefore, expressions that could take too long are refused beforehand: long text, deep
+nesting, towers of powers, large exponents and factorials, sums, integrals, products that multiply out to very many
+terms, and many functions of symbols. ``verify`` is asymmetric and is always given (gold, answer).
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ _MAX_DIGITS = 30
 _MAX_POWER = 1000
 _MAX_SYMBOLIC_POWER = 20
 _MAX_TERMS = 300
-"""Most terms of a product that is multiplied out.
+"""The maximum number of terms of a product after it is multiplied out.
 
-``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` 1,771, which takes minutes.
+``(a + b + c)^{20}`` has 231, and ``(a + b + c + d)^{20}`` has 1,771, which takes minutes.
 """
 _MAX_FUNCTIONS = 4
-"""Most functions of symbols: comparing sums of 38 sines took more than ten seconds, and of six functions four."""
+"""The maximum number of functions of symbols.
+
+To compare sums of 38 sines took more than ten seconds, and to compare sums of six took four seconds.
+"""
 _MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6
-"""Most divisions by symbols, which need a common denominator, and most unions and cuts of sets."""
+"""The maximum number of divisions by symbols, which need a common denominator, and of set operations.
+
+Set operations are unions and intersections.
+"""
 
 _IS_MATHS = re.compile(r"\\[A-Za-z]|\^|=|[√π∞∪≤≥]|[⁰¹²³⁴⁵⁶⁷⁸⁹]|\$[^$]{1,500}\$|\\\(|\\\[")
 _LEAD = re.compile(
@@ -113,7 +119,7 @@ def is_maths(text: str) -> bool:
 
 
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
-    """Whether two answers are mathematically equal. Never raises.
+    """Compare two answers mathematically. Never raises.
 
     Equal spelling is enough (spaces and dollar signs aside), so that answers with several parts can be right. Otherwise
     each side must be one expression, perhaps with a unit (and the prediction with prose around ``$…$``). A ratio a:b is
@@ -136,7 +142,7 @@ def compare_maths(gold: str, predicted: str) -> MathsMatch:
 
 
 def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether an answer in decimals is a gold with roots or other irrational parts, rounded: 4.24 for 3√2."""
+    """Whether a decimal answer is the rounded value of a gold with roots or other irrational parts: 4.24 for 3√2."""
     from sympy import Expr
 
     decimals = _DECIMALS.fullmatch(predicted_latex.strip())
@@ -147,14 +153,14 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 
 def _spelling(text: str) -> str:
-    """The text without characters that never change a formula's meaning; spaces between digits stay."""
+    """Returns the text without characters that never change a formula's meaning; spaces between digits stay."""
     text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
 
 
 def _rewrite(text: str) -> str:
-    """Typographic and programming notation as LaTeX."""
+    """Rewrite typographic and programming notation as LaTeX."""
     for pattern, replacement in _REWRITES:
         text = pattern.sub(replacement, text)
     text = _SUPERSCRIPT.sub(lambda found: f"^{{{unicodedata.normalize('NFKC', found.group())}}}", text)
@@ -162,7 +168,7 @@ def _rewrite(text: str) -> str:
 
 
 def _one_expression(text: str) -> str | None:
-    """The single expression of an answer as LaTeX without dollar signs, or None."""
+    """Returns the single expression of an answer as LaTeX without dollar signs, or None."""
     text = _rewrite(_LEAD.sub("", text.strip())).strip().rstrip(".。").strip()
     if "$" in text:
         groups = _GROUP.findall(text)
@@ -207,7 +213,7 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _terms(latex: str) -> int:
-    """The most terms that an expression can have when multiplied out over a common denominator."""
+    """Returns the maximum number of terms of an expression after multiplying out over a common denominator."""
     sums, products, denominator, done = [0], [1], 1, 0
     is_below = False
     for step in _STEP.finditer(latex):
@@ -234,7 +240,7 @@ def _terms(latex: str) -> int:
 
 
 def _is_tower(latex: str, at: int) -> bool:
-    """Whether the exponent at the offset contains another power of a number, or is followed by one."""
+    """Whether the exponent at this offset contains another power of a number, or such a power follows it."""
     while at < len(latex) and latex[at] == " ":
         at += 1
     end = at + 1
@@ -249,7 +255,7 @@ def _is_tower(latex: str, at: int) -> bool:
 
 
 def _group_end(latex: str, at: int) -> int:
-    """The offset after the bracket that closes the one at the offset."""
+    """Returns the offset after the bracket that closes the bracket at the offset ``at``."""
     depth, end = 0, at
     for end in range(at, len(latex)):
         depth += (latex[end] in "{(") - (latex[end] in "})")
@@ -260,7 +266,7 @@ def _group_end(latex: str, at: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
-    """The sympy readings of one expression, without the strings that math-verify adds as a fallback."""
+    """Returns the sympy readings of one expression, without the strings that math-verify adds as a fallback."""
     # Loading sympy takes half a second: only runs with mathematical answers need it.
     from math_verify import LatexExtractionConfig, parse
 
@@ -276,7 +282,7 @@ def _parsable(latex: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _verify(gold_latex: str, predicted_latex: str) -> bool:
-    """Whether math-verify finds the two equal; (gold, answer) in this order."""
+    """Whether math-verify finds the gold and the answer equal; the order of the arguments matters."""
     from math_verify import verify
 
     gold: list[Basic | MatrixBase | str] = [*_parse(gold_latex)]
@@ -286,5 +292,5 @@ def _verify(gold_latex: str, predicted_latex: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _silence() -> None:
-    """Keep math-verify from warning in every worker that its timeouts are off, which is intended."""
+    """Silence math-verify's warning, in every worker, that its timeouts are off; they are off on purpose."""
     logging.getLogger("math_verify").setLevel(logging.ERROR)

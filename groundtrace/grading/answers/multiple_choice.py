@@ -1,9 +1,9 @@
 """Multiple choice (Argos Eq. 6): an answer names one option, by letter or by text.
 
-:mod:`groundtrace.grading.answers.choices` finds the options that an answer names. Naming several options is wrong, even
-with the right one among them; naming none ("the correct one") is wrong, unless the answer may mean an option in other
-words (:mod:`groundtrace.grading.answers.option_hints`). A judge decides on such an answer, and on one option within a
-sentence.
+:mod:`groundtrace.grading.answers.choices` finds the options that an answer names. An answer that names several options
+is wrong, even if the right one is among them. An answer that names no option ("the correct one") is wrong, unless it
+may mean an option in other words (:mod:`groundtrace.grading.answers.option_hints`): then a judge decides. A judge also
+decides on an answer that only mentions one option within a sentence.
 """
 
 import re
@@ -21,11 +21,14 @@ _NEGATION = re.compile(
     r"|pas|nicht|kein\w*|falsch|faux|fausse|falso|falsa|não)\b|n['’]t\b|[不错誤]",
     re.IGNORECASE,
 )
-"""Negations in the languages whose answers are read (:mod:`groundtrace.grading.answers.wrapping`)."""
+"""Matches negations in the languages whose answers are read (:mod:`groundtrace.grading.answers.wrapping`)."""
 
 
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
-    """Without choices a gold letter implies options (they may be in the question); another gold is graded as text."""
+    """Grades with or without choices.
+
+    Without choices, a gold letter implies options (they may be in the question), and any other gold is graded as text.
+    """
     choices = choices or implied_letters(gold)
     if choices:
         return _grade_choice(predicted, gold, choices)
@@ -56,7 +59,7 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
 
 
 def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
-    """Grades an answer that names no option by letter or text: wrong if it cannot mean one."""
+    """Grades an answer that names no option by letter or text; the answer is wrong if it cannot mean an option."""
     letters = inner_letters(predicted, choices)
     if not denied and len(letters) == 1 and _NEGATION.search(predicted):
         denied = letters

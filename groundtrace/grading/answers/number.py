@@ -1,7 +1,7 @@
 """Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas if the gold is one.
 
 The rules are those of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
-gold of any form that they can grade is accepted; a plain number loses its separators.
+gold is accepted in every form that these rules can grade; if it is a plain number, its separators are removed.
 """
 
 import decimal
@@ -57,7 +57,7 @@ def is_gradable(gold: str) -> bool:
 
 
 def _check(gold: Gold) -> str:
-    """The number without separators; another gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
+    """Returns a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
     number = plain_number(gold.answer)
     if number is not None:
         return number

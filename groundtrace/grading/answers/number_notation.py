@@ -1,6 +1,6 @@
 """The notation of numbers in answers: signs, superscripts, LaTeX, powers of ten, separators and short scales.
 
-:func:`plain_notation` rewrites it in plain form before numbers and quantities are read.
+:func:`plain_notation` rewrites these in a plain form before numbers and quantities are read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SHORT_SCALES = (
 )
 """Short scale words after an amount of money."""
 _ATTACHED_SCALES = (("[kK]", "thousand"), ("(?:M|mn|mln)", "million"), ("(?:B|bn)", "billion"), ("tn", "trillion"))
-"""Short scale words after any number, without a blank and outside formulas; "5m" is 5 metres, "5 K" 5 kelvins."""
+"""Short scale words after any number, directly behind it and outside formulas; "5m" is 5 metres, "5 K" is 5 kelvins."""
 
 
 def _european(found: re.Match[str]) -> str:
-    """A number with points between its thousands and a decimal comma, with a decimal point instead."""
+    """Rewrite a number that has points between its thousands and a decimal comma: it gets a decimal point."""
     return ".".join([found.group(1).replace(".", ""), *found.groups()[1:]])
 
 
@@ -62,9 +62,10 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
 
 
 def plain_notation(text: str) -> str:
-    """Returns the text with signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits made plain.
+    """Returns the text with its numbers in a plain notation.
 
-    Units and currencies are kept. Linear for text within ``MAX_CHARS``.
+    Signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits are rewritten; units and currencies
+    stay. Linear in the length of texts of at most ``MAX_CHARS`` characters.
     """
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found.group()), text)
     text = re.sub(r"([¼-¾⅐-⅞])", r" \1", text)

@@ -1,17 +1,18 @@
 """The rules for golds that are numbers: plain, with a unit, as a range or a bound, as a ratio.
 
-- numbers (Argos Eq. 7-8): 5 % of the gold if both sides are decimal, else exact, also fractions
-  (:func:`groundtrace.grading.answers.numerals.same_number`). Several different numbers ("3-5", "5 or 6") are wrong, but
-  if others only explain the right one ("7 (3 on the left and 4 on the right)") the judge is asked. "About 5" is 5; the
-  judge decides on a bound or a denial of the right number ("more than 5", "not 5", "5+"). The last side of a chain of
-  equations ("2 + 3 = 5") counts, and "2 + 3" alone is 5; "third" is 3, and "none" is 0. The judge decides on words
-  without a number ("several", "VII"), except refusals to answer.
+- numbers (Argos Eq. 7-8): the tolerance is 5 % of the gold if both sides are decimal; else the numbers must be equal,
+  also as fractions (:func:`groundtrace.grading.answers.numerals.same_number`). Several different numbers ("3-5",
+  "5 or 6") are wrong, but if the other numbers only explain the right one ("7 (3 on the left and 4 on the right)"), the
+  judge is asked. "About 5" is 5; the judge decides on a bound or a denial of the right number ("more than 5", "not 5",
+  "5+"). The last side of a chain of equations ("2 + 3 = 5") counts, and "2 + 3" alone is 5; "third" is 3, and "none" is
+  0. The judge decides on words without a number ("several", "VII"), except refusals to answer.
 - numbers with a unit: compared in the gold's unit (:mod:`groundtrace.grading.answers.units`), in any spelling; another
   dimension or currency is wrong. A bare number is taken in the gold's unit. If the gold has no unit, the prediction's
   unit is ignored: "5 %" and "5 cm" match the gold "5", but a quantity never matches an ordinal ("2 seconds" is not
   "2nd"). A percentage is matched by its value ("80 %" and "0.8" are the same, in both directions), and by its number
   without the sign, but "2 %" is not "200 %". If the gold has a sign, the judge decides on words for a direction ("down
-  4 %"); if it names what is counted, also on other things ("3 oranges" for "3 apples").
+  4 %"). If the gold names what is counted, the judge decides on answers that name other things ("3 oranges" for
+  "3 apples").
 - ranges and bounds: compared as a whole (:mod:`groundtrace.grading.answers.spans`).
 - two numbers that are one answer (3:2, 4 out of 10): :mod:`groundtrace.grading.answers.pairs`.
 """
@@ -48,7 +49,7 @@ from groundtrace.grading.answers.spans import may_be_within, read_span, same_spa
 from groundtrace.grading.answers.wrapping import bare_answer
 
 GOLDS_KEPT = 256
-"""The cache size for parsed golds: a group of responses is graded against one gold."""
+"""The cache size for parsed golds: the responses of a group are all graded against the same gold."""
 NO_NUMBER = "no number"
 """The reason of a grade for an answer without a number."""
 
@@ -98,7 +99,7 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Numbers by Argos Eq. 7-8; None if the gold is not a single number or an ordinal."""
+    """Grades a number by Argos Eq. 7-8; None if the gold is not a single number or an ordinal."""
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
         return None
@@ -121,7 +122,7 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
 
 
 def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Grade:
-    """One number against another."""
+    """Grades one number against another."""
     if _is_other_direction(predicted, gold) and abs(given.value) == abs(wanted.value):
         return Grade(None, "judge", "the number, perhaps in another direction")
     if same_number(given, wanted):
@@ -179,7 +180,7 @@ def _is_surely_another(words: str, wanted: Numeral) -> bool:
 
 
 def _comes_to(values: list[Fraction], wanted: Fraction) -> bool:
-    """Whether two numbers add, subtract, multiply or divide to a third."""
+    """Whether one of the four operations on two numbers gives a third number."""
     one, *others = values
     if len(others) != 1:
         return sum(values) == wanted
@@ -192,12 +193,12 @@ def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
 
 
 def _unscaled(numeral: Numeral) -> Numeral:
-    """The number without its scale word."""
+    """Returns the number without its scale word."""
     return replace(numeral, value=numeral.value / numeral.scale, scale=1)
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """The grade "right", unless the words deny the number or make it a bound."""
+    """Returns the grade "right", unless the words deny the number or make it a bound."""
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
     return Grade(1.0, "numeric", reason)
@@ -209,7 +210,7 @@ def _is_other_direction(predicted: str, gold: str) -> bool:
 
 
 def _names_others(predicted: str, gold: str) -> bool:
-    """Whether the gold names what is counted, and the answer something else."""
+    """Whether the gold names what is counted, and the answer names something else."""
     wanted, given = _nouns(gold), _nouns(predicted)
     return bool(wanted and given) and not any(
         one.startswith(other[:4]) or other.startswith(one[:4]) for one in wanted for other in given
@@ -224,7 +225,7 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """A number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
+    """Grades a number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
@@ -236,7 +237,7 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Ranges and bounds; None if the gold is neither."""
+    """Grades ranges and bounds; None if the gold is neither."""
     wanted = _gold_span(gold)
     if wanted is None:
         return None

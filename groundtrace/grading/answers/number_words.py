@@ -51,7 +51,7 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Returns the number of an answer that is an ordinal, a number of times or a "none", as a whole; else None.
+    """Returns the number of a text that as a whole is an ordinal, a number of times or a "none"; else None.
 
     Examples: "third", "the 3rd row", "twice", "there are none".
     """
@@ -62,7 +62,7 @@ def read_count_words(text: str) -> int | None:
 
 
 def read_ordinal(text: str) -> int | None:
-    """Returns the number of an ordinal, perhaps with the noun that it numbers ("the 3rd row"); None for other text."""
+    """Returns the number of an ordinal, whose noun may follow ("the 3rd row"); None for any other text."""
     words = text.casefold().replace("-", " ").rstrip(".!。 ").split()[:12]
     words = words[1:] if words[:1] == ["the"] else words
     if words[1:] and words[-1].isascii() and words[-1].isalpha() and words[-1] not in {"half", "quarter", *_ORDINALS}:
@@ -111,7 +111,7 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number or fraction that begins at one word and the index after it; that index is ``at`` if there is none."""
+    """Returns the number or fraction that begins at the word ``at``, and the index after it, or ``at`` without any."""
     if words[at] == "half":
         of = at + 1 + (words[at + 1 : at + 2] == ["a"])
         return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
@@ -132,13 +132,13 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number times the scale word at the index, if one is there: "two and a half million", "half a dozen"."""
+    """Returns the number times the scale word at the index, if any: "two and a half million", "half a dozen"."""
     scale = SCALES.get(words[at]) if at < len(words) else None
     return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)
 
 
 def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
-    """The number with the decimals that follow the word "point" at the index, digit by digit."""
+    """Returns the number with the decimals that follow the word "point" at the index, digit by digit."""
     end = at + 1
     while end < len(words) and WORDS.get(words[end], 10) < 10:
         end += 1
@@ -147,7 +147,7 @@ def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
-    """The whole number that begins at one word and the index after it; that index is ``at`` if none begins."""
+    """Returns the whole number that begins at the word ``at``, and the index after it, or ``at`` without any."""
     total = current = 0
     start = at
     while at < len(words):

@@ -1,11 +1,11 @@
 """Numbers in answers: digits, thousands separators, fractions, number words, with units around them.
 
-A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos
-(Eq. 7-8) depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
+A number is read exactly, as a :class:`fractions.Fraction`, so that neither equality nor the 5 % rule of Argos (Eq. 7-8)
+depends on float rounding. Regular expressions run on at most ``MAX_CHARS`` characters.
 
 Decimal digits of any script count; letters that look like digits do not. A scale word multiplies ("5 million" is
-5,000,000, "two dozen" is 24). Number words count if there are no digits, and beside digits only as an alternative to
-them ("five or 6" names two numbers). "The correct one" does not name a number.
+5,000,000, "two dozen" is 24). Number words count if the text has no digits; beside digits they count only as an
+alternative ("five or 6" names two numbers). "The correct one" does not name a number.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ParsedNumbers:
 
     @property
     def single(self) -> Numeral | None:
-        """The number if the text names one value (perhaps repeatedly) and does not calculate; else None."""
+        """The number if the text names one value (once or repeatedly) and does not calculate; else None."""
         if self.is_expression or len({numeral.value for numeral in self.numerals}) != 1:
             return None
         return self.numerals[0]
@@ -120,7 +120,7 @@ def read_numerals(text: str) -> ParsedNumbers:
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> ParsedNumbers:
-    """The numbers of a text, cached, since the answers of a group are often the same."""
+    """Returns the numbers of a text; cached, since the answers of a group are often the same."""
     text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -139,7 +139,7 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5"); "about" does not."""
+    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5"); "about 5" does not."""
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
@@ -165,7 +165,7 @@ def is_whole_number(text: str) -> bool:
 
 
 def same_number(predicted: Numeral, gold: Numeral) -> bool:
-    """Argos Eq. 7-8 if both are decimal, else equality.
+    """Whether two numbers are the same: by Argos Eq. 7-8 if both are decimal, else by equality.
 
     |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Deviation:
     Argos divides by max(|g|, 1), so that any two numbers below 0.05 would be the same (1.6e-19 and 6e-23). Only 0
@@ -205,7 +205,7 @@ def _is_near(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
-    """The numeral of one match, or None for a division by zero."""
+    """Returns the numeral of one match, or None for a division by zero."""
     part = match.groupdict()
     denominator = int(part["mixed_d"] or part["d"] or 1)
     if denominator == 0:
@@ -245,7 +245,10 @@ def names_alternatives(text: str) -> bool:
 
 
 def with_digits(text: str) -> str:
-    """Returns a text of bounded length without digits with its numbers in words as digits ("twelve cm" is 12 cm)."""
+    """Returns the text with digits in place of number words: "twelve cm" becomes "12 cm".
+
+    A text that already has digits, or more than ``MAX_CHARS`` characters, is returned unchanged.
+    """
     if any(char.isdigit() for char in text) or len(text) > MAX_CHARS:
         return text
     for value, start, end in reversed(locate_words(text)):
@@ -265,7 +268,7 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Returns the text with the comma of its only number ("3,5") as a point, if the gold is a decimal."""
+    """Returns the text with a point in place of the only comma in its number ("3,5"), if the gold is a decimal."""
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text
     return _DECIMAL_COMMA.sub(r"\1.\2", text)

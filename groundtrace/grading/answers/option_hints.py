@@ -1,7 +1,7 @@
 """Whether an answer that names no option by letter or text may still mean one, so that a judge has to decide.
 
-Hints are a telling part ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six o'clock"
-for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
+Hints are a distinctive word ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six
+o'clock" for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
 ("vitamin") is not a hint.
 """
 
@@ -48,7 +48,7 @@ def has_collective(choices: tuple[str, ...]) -> bool:
 
 
 def _names_a_place(answer: str, count: int) -> bool:
-    """Whether an answer numbers an option: "option 2", "the second one"."""
+    """Whether an answer gives the number of an option: "option 2", "the second one"."""
     found = _PLACE.search(answer)
     number = int(found.group(1) or found.group(2)) if found is not None else read_ordinal(_OPTION.sub("", answer))
     return number is not None and 1 <= number <= count

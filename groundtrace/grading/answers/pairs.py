@@ -34,12 +34,12 @@ class Pair:
 
     @property
     def value(self) -> Fraction:
-        """The value of the pair: an area for a size, a quotient otherwise. ``other`` is not 0."""
+        """The value of the pair: an area for a size, a quotient otherwise. ``other`` must not be 0."""
         return self.one * self.other if self.kind == "size" else self.one / self.other
 
 
 def read_pair(text: str) -> Pair | None:
-    """Returns the ratio, the share or the size that a short text consists of; None for other text. Never raises."""
+    """Returns the ratio, share or size if a short text is exactly one; None for any other text. Never raises."""
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -49,10 +49,10 @@ def read_pair(text: str) -> Pair | None:
 
 
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
-    """Ratios, shares and sizes; None for any other gold.
+    """Grades ratios, shares and sizes; None for any other gold.
 
-    A pair in other terms (6:4 for 3:2) is the same if only a number can be meant: if the type is a number, and in a
-    formula. The judge decides on scores and times, and on the value of a pair ("20 %" for "1 in 5").
+    A pair in other terms (6:4 for 3:2) is the same if only a number can be meant, which is so if the type is a number,
+    and in a formula. The judge decides on scores and times, and on the value of a pair ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):
@@ -69,7 +69,7 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """Grades an answer that is not such a pair: a number that is neither its value nor its first part is wrong."""
+    """Grades an answer that is not such a pair; a number is wrong unless it is the pair's value or its first part."""
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):
         return Grade(None, "judge", f"not a {wanted.kind}, but may mean it")

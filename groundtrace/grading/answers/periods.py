@@ -14,14 +14,14 @@ _IN_WORDS = re.compile(rf"(?:roaring\s+|swinging\s+)?({'|'.join(_TENS[2:])})")
 _CENTURY = re.compile(r"(.{3,20}?)[\s-]+(?:century|c)\.?")
 
 Years = tuple[int, int]
-"""The first year and the one after the last."""
+"""The first year of a period, and the year after its last one."""
 
 
 def read_period(text: str) -> frozenset[Years]:
-    """Returns the periods that a whole text may mean; none for other text. Never raises.
+    """Returns the periods that a text as a whole may mean; no periods for any other text. Never raises.
 
-    "The 1800s" are a decade or a century, "the '90s" those of three centuries. "90s" alone may be 90 seconds, which the
-    caller has to decide.
+    "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" alone may also
+    mean 90 seconds; the caller has to decide that.
     """
     text = " ".join(text[:60].casefold().split()).rstrip(".!。") if len(text) <= 60 else ""
     lead = _LEAD.match(text)
@@ -45,12 +45,16 @@ def is_bare_tens(text: str) -> bool:
 
 
 def same_period(predicted: frozenset[Years], gold: frozenset[Years]) -> bool | None:
-    """Whether two periods are the same; None if they may be."""
+    """Whether two periods are the same; None if that is possible but not certain."""
     if len(gold) == 1 and predicted == gold:
         return True
     return None if predicted & gold else False
 
 
 def holds_year(gold: frozenset[Years], year: int) -> bool:
-    """Whether a year is within a period but not its first year, which has the digits of the period and is not meant."""
+    """Whether a year is within a period, except its first year.
+
+    The first year has the digits of the period (1990 for the 1990s), so an answer with these digits is not a year
+    within it.
+    """
     return any(start < year < end for start, end in gold)

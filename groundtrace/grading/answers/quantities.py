@@ -1,9 +1,9 @@
 """Numbers with units in answers: reading them, and comparing an answer with a gold quantity in the gold's unit.
 
-The comparison is that of Argos Eq. 7-8 (:func:`groundtrace.grading.answers.numerals.same_number`) after converting
-exactly. A bare number is taken in the gold's unit; another dimension or currency is another quantity. The comparison is
-undecided if a unit is unknown, if two dimensions may mean the same ("20 degrees", months and days), or if a conversion
-that people round is within the tolerance.
+The quantities are converted exactly and then compared by Argos Eq. 7-8
+(:func:`groundtrace.grading.answers.numerals.same_number`). A bare number is taken in the gold's unit; another dimension
+or currency is another quantity. The comparison is undecided if a unit is unknown, if two dimensions may mean the same
+("20 degrees", months and days), or if people round the conversion and the numbers differ by less than the tolerance.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _NO_UNITS = frozenset(
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number, its unit if it has a known one, and the unknown word that follows it otherwise."""
+    """A number with its unit; without a known unit, ``word`` is the unknown word that follows the number."""
 
     numeral: Numeral
     unit: Unit | None
@@ -94,7 +94,7 @@ def read_quantities(text: str) -> tuple[Quantity, ...]:
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """Returns the quantity with a known unit that a short text consists of, or None.
+    """Returns the quantity with a known unit if a short text is exactly one; else None.
 
     The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
     """
@@ -116,7 +116,7 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Returns the quantity or the number, perhaps with the word for what is counted, that a short text consists of."""
+    """Returns the quantity or number if a short text is exactly one; a word for what is counted may follow."""
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:
         return quantity
@@ -135,8 +135,8 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
     """Compares an answer, without its leading phrase, with a gold quantity; None if the gold is not one.
 
-    All quantities of the answer must be the gold ("12 cm (0.12 m)"). Several different ones are wrong, but if all those
-    of the gold's dimension are right ("the 3 sides are 12 cm long") the result is undecided. Never raises.
+    All quantities of the answer must be the gold ("12 cm (0.12 m)"). An answer with several different quantities is
+    wrong, but undecided if all those with the gold's dimension are right ("the 3 sides are 12 cm long"). Never raises.
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -220,7 +220,7 @@ def _is_pound(word: str, unit: Unit) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Undressed text with powers as ``^n``, percent signs, and a currency after its number."""
+    """Returns undressed text with powers as ``^n``, with percent signs, and with currencies after their numbers."""
     plain = plain_notation(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
     if "°" not in plain:
         for pattern, replacement in _FEET:
@@ -229,7 +229,7 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Each quantity with the offsets of its number's first character and after its unit."""
+    """Returns each quantity with two offsets: that of its number's first character, and that after its unit."""
     found: list[tuple[Quantity, int, int]] = []
     for numeral, start, number_end in locate_numerals(plain):
         unit, word, end = unit_at(plain, number_end)
@@ -244,7 +244,7 @@ def _located(plain: str) -> list[tuple[Quantity, int, int]]:
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
-    """The sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    """Returns the sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
     if first.unit is None or second.unit is None or first.unit.offset:
         return None
     value = convert(second.numeral.value, second.unit, first.unit)

@@ -1,4 +1,4 @@
-"""The answer types by name: a new one is a file in this room and one line here."""
+"""The answer types by name. A new type needs a file in this package and a line here."""
 
 import functools
 
@@ -35,6 +35,6 @@ def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
 
 @functools.lru_cache(256)
 def _unknown(name: str) -> AnswerType:
-    """The type that stands for an unknown one."""
+    """Returns a type for a name that is not known; it leaves every answer unscored."""
     reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
     return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

@@ -10,7 +10,7 @@ tried. If a rule cannot decide, its grade is unscored with the method "judge".
 - mathematics: by math-verify (:mod:`groundtrace.grading.answers.maths`).
 - tuples "(5, 6)" and intervals "[1, 3)": in order, exactly, with their brackets. The judge decides on numbers without
   brackets in another order.
-- lists: any order but every item as often as in the gold; arrows make the order count
+- lists: the items may be in any order, but each as often as in the gold; if arrows join them, the order counts
   (:mod:`groundtrace.grading.answers.lists`).
 - other text (Argos Eq. 6): equal words are right; on others the judge decides, since they may mean the same (sofa and
   couch).
@@ -58,7 +58,7 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
 
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
-    """Returns the grade of the first rule that fits the gold, else that of the words alone. Equal text is right."""
+    """Returns the grade by the first rule that fits the gold, else by comparing the words. Equal text is right."""
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
         return _compare_words(predicted, gold)
@@ -68,7 +68,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Returns the method that fits a gold answer, to be reported if there is no answer to grade."""
+    """Returns the method that fits a gold answer; it is reported if there is no answer to grade."""
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
     if read_span(gold) is not None:
@@ -81,7 +81,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Decades and centuries; None if the gold is neither."""
+    """Grades decades and centuries; None if the gold is neither."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -99,7 +99,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Dates and times of day; None if the gold is neither."""
+    """Grades dates and times of day; None if the gold is neither."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -113,7 +113,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Formulas by math-verify; None if the gold is not one."""
+    """Grades formulas by math-verify; None if the gold is not one."""
     if not _gold_is_maths(gold):
         return None
     words = bare_answer(predicted)
@@ -137,7 +137,10 @@ def _is_prose(text: str) -> bool:
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Tuples and intervals of numbers, exactly; without brackets they may be a list, so another order may be right."""
+    """Grades tuples and intervals of numbers, which must be equal; None if the gold is neither.
+
+    Numbers without brackets may be a list, so they may be right in another order.
+    """
     wanted, given = read_tuple(gold), read_tuple(bare_answer(predicted))
     if wanted is None or (given is None and not wanted.brackets):
         return None
@@ -150,7 +153,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Lists; None if the gold is not one, or if two lists may still mean the same."""
+    """Grades lists; None if the gold is not one, or if two lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):
@@ -159,7 +162,7 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Values of several names, by name; the judge decides on values without names. None for any other gold."""
+    """Grades values of several names, by name; the judge decides on values without names. None for any other gold."""
     wanted = _gold_assignments(gold)
     if wanted is None:
         return None
@@ -175,15 +178,15 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Lists with arrows, which maths would treat as formulas."""
+    """Grades lists with arrows, which maths would treat as formulas."""
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
 
 
 def _compare_words(predicted: str, gold: str) -> Grade:
-    """Compares words as a whole: equal ones are right; on others only a judge can decide.
+    """Compares words as a whole: equal words are right; on other words only a judge can decide.
 
-    The gold among alternatives ("white or black") is wrong.
+    An answer that names the gold as one of several alternatives ("white or black") is wrong.
     """
     if predicted.strip() == gold.strip():
         return Grade(1.0, "text", "same text")

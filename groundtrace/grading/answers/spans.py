@@ -1,7 +1,7 @@
 """Ranges and bounds as answers: "10-15", "between 3 s and 5 s", "at least 5", "12 or 13".
 
 A range is one answer of two numbers: one of them alone is wrong, and a judge decides on a number between them. Both
-numbers have one unit, wherever it is written; a range without a unit is taken in the gold's.
+numbers have the same unit, even if it is written only once; a range without a unit is taken in the gold's unit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Returns the range or the bound that a short text consists of; None for other text. Never raises."""
+    """Returns the range or the bound if a short text is exactly one; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -60,7 +60,7 @@ def read_span(text: str) -> NumberRange | None:
 
 
 def same_span(predicted: NumberRange, gold: NumberRange) -> bool | None:
-    """Whether two spans are the same; None if they may be ("more than 4" and "at least 5")."""
+    """Whether two spans are the same; None if that is possible but not certain ("more than 4" and "at least 5")."""
     if predicted.kind != gold.kind:
         return None if predicted.kind[0] == gold.kind[0] or {predicted.kind, gold.kind} == {"-", "or"} else False
     is_same = all(_same(one, other) for one, other in zip(predicted.sides, gold.sides, strict=True))
@@ -82,7 +82,7 @@ def may_be_within(number: Quantity, gold: NumberRange) -> bool:
 
 
 def _range(text: str) -> NumberRange | None:
-    """Two numbers joined by a hyphen or a word; a hyphen or "to" joins them in rising order."""
+    """Returns the range of two numbers that a hyphen or a word joins; with a hyphen or "to" they must rise."""
     lead = _LEAD.match(text)
     rest = text if lead is None else text[lead.end() :]
     for joint in _JOINTS.finditer(rest):
@@ -101,14 +101,14 @@ def _range(text: str) -> NumberRange | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """The side in the other's unit if it has none of its own: "10-15 years"."""
+    """Returns the side in the other's unit if it has none of its own: "10-15 years"."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """The lower side with the other's scale word if it has none of its own: "7-8 million"."""
+    """Returns the lower side with the other's scale word if it has none of its own: "7-8 million"."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low
@@ -116,7 +116,7 @@ def _with_scale(low: Quantity, high: Quantity) -> Quantity:
 
 
 def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
-    """The number in the side's unit; None for another dimension. It is unchanged if either side has no unit."""
+    """Returns the number in the side's unit; None for another dimension; unchanged if one of the two has no unit."""
     if number.unit is None or side.unit is None:
         return number.numeral.value
     return convert(number.numeral.value, number.unit, side.unit)

@@ -1,9 +1,9 @@
 """Units in answers: reading them, and converting between units of the same dimension.
 
-A small table of SI, customary and currency units with exact fractions as factors; a unit that is not in it is unknown,
-never guessed. Symbols are case-sensitive where case matters (``mW``, ``MW``). Left out because they mean several
-things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads (``C`` and ``F``
-are read as temperatures).
+The table is small: SI, customary and currency units, with exact fractions as factors. A unit that is not in the table
+is unknown, never guessed. Symbols are case-sensitive if case matters (``mW``, ``MW``). Some units are left out because
+their names or symbols mean several things: gallons and pints (US or UK), pounds (mass or money), coulombs and farads
+(``C`` and ``F`` are read as temperatures).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Unit:
 
     Attributes:
         dimension: base units and their powers, sorted; a currency has the base unit "money".
-        worth: base units in one.
+        worth: the number of base units in one of this unit.
         offset: what is added to the value in base units; 0 except for temperatures.
         currencies: the currencies that the sign may mean; empty for other units.
     """
@@ -148,7 +148,7 @@ def may_be_same_dimension(one: Unit, other: Unit) -> bool:
 
 
 def is_rounded_conversion(one: Unit, other: Unit) -> bool:
-    """Whether a conversion does more than move the decimal point, so that people round it."""
+    """Whether a conversion does more than move the decimal point, so that people round its result."""
     ratio = one.worth / other.worth
     digits = str(max(ratio.numerator, ratio.denominator))
     return one.offset != other.offset or min(ratio.numerator, ratio.denominator) != 1 or digits.strip("0") != "1"
@@ -161,7 +161,7 @@ def is_whole_conversion(one: Unit, other: Unit) -> bool:
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Returns the unit after a number (or None and the unknown word there), and the offset after it."""
+    """Returns the unit after a number and the offset after it; if the unit is unknown, None and the word there."""
     read = _factor_at(plain, at)
     if read is None:
         return None, "", at
@@ -178,7 +178,7 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """One unit with its power and the offset after it; None if there is no word."""
+    """Returns one unit with its power and the offset after it; None if there is no word."""
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -197,13 +197,16 @@ def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
 
 
 def _metres_per_second(power: int) -> Unit:
-    """m · s^power."""
+    """Returns the unit m · s^power."""
     table, _ = _tables()
     return _times(table["m"], table["s"], power)
 
 
 def _times(one: Unit, other: Unit, power: int) -> Unit:
-    """one · other^power; a currency keeps its sign, an offset is lost (a degree per hour is a difference)."""
+    """Returns the unit one · other^power.
+
+    A currency keeps its sign. An offset is dropped, because a degree per hour is a difference of temperatures.
+    """
     powers = dict(one.dimension)
     for name, exponent in other.dimension:
         powers[name] = powers.get(name, 0) + exponent * power
@@ -212,7 +215,7 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """The unit of a name. Capitals (KG, Hours) are read in the usual case if only one unit has that name."""
+    """Returns the unit of a name; capitals (KG, Hours) are read in the usual case if only one unit has that name."""
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
     return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
@@ -248,6 +251,6 @@ def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 
 def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
-    """The unit of a dimension written like ``kg m s-2``."""
+    """Returns the unit of a dimension written like ``kg m s-2``."""
     powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
     return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

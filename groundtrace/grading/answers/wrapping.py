@@ -83,7 +83,7 @@ _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|�
 
 
 def legible(text: str) -> str:
-    """Returns the text without invisible characters, with plain ones for fullwidth ones and digits for CJK numerals."""
+    """Returns the text without invisible characters; fullwidth characters become plain, CJK numerals become digits."""
     if text.isascii():
         return text
     plain = "".join([char for char in text.translate(_FULLWIDTH) if unicodedata.category(char) != "Cf"])
@@ -122,7 +122,7 @@ def without_wrapping(text: str) -> str:
 
 
 def _closes_at_the_end(text: str, at: int) -> bool:
-    """Whether the brace that is open at the offset closes with the last character."""
+    """Whether the last character closes the brace that is open at the offset."""
     depth = 1
     for end in range(at, len(text)):
         depth += (text[end] == "{") - (text[end] == "}")

@@ -1,4 +1,4 @@
-"""Yes and no, true and false (Argos Eq. 6): the leading or the final one decides; both ("yes no") are wrong."""
+"""Yes and no, true and false (Argos Eq. 6): the leading or the final word decides; an answer with both is wrong."""
 
 from groundtrace.grading.answers.answer_type import AnswerType, Gold, Grade, InvalidGold
 from groundtrace.grading.answers.choices import normalise_text
@@ -11,7 +11,7 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Returns ``yes`` or ``no`` for a text that is one word for it, with or without a full stop; else None."""
+    """Returns ``yes`` or ``no`` if a text is one word for it, with or without a full stop; else None."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 

@@ -36,11 +36,11 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Returns for each tag the mark that the text ties to it, if any; both are in order.
+    """Returns for each tag the mark that the text ties to it, if any; both arguments are in order.
 
-    In this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly behind it (``… in frame
-    3``); the nearest mark before it in its sentence, at most 300 characters away; the mark directly behind the list of
-    tags that it is part of. Linear in ``len(text)``.
+    The rules are tried in this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly
+    behind it (``… in frame 3``); the nearest mark before it in its sentence, at most 300 characters away; the mark
+    directly behind the list of tags that it is part of. Linear in ``len(text)``.
     """
     starts = [mark.start for mark in marks]
     anchored: list[M | None] = []

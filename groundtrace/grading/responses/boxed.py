@@ -24,14 +24,14 @@ def last_boxed(text: str) -> str | None:
 
 
 def _last_between(text: str, begin: str, end: str) -> str | None:
-    """The trimmed text of the last complete pair of literal marks, or None."""
+    """Returns the trimmed text of the last complete pair of literal marks, or None."""
     stop = text.rfind(end)
     start = text.rfind(begin, 0, stop) if stop >= 0 else -1
     return text[start + len(begin) : stop].strip() if start >= 0 else None
 
 
 def _last_latex_box(text: str) -> str | None:
-    """The content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
+    """Returns the content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
     closed = _latex_boxes(text)
     if not closed:
         return None
@@ -45,7 +45,10 @@ def _last_latex_box(text: str) -> str | None:
 
 
 def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
-    """The complete LaTeX boxes in the order in which they close: start, start and end of the content, and end."""
+    """Returns the complete LaTeX boxes, in the order in which they close.
+
+    Each has four offsets: its start, the start and the end of its content, and its end.
+    """
     closed: list[tuple[int, int, int, int]] = []
     stack: list[tuple[bool, int, int]] = []
     for mark in _BRACES.finditer(text):
@@ -61,7 +64,7 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Returns the contents of all complete boxes of a text, of the innermost one if boxes are nested.
+    """Returns the contents of all complete boxes of a text; of nested boxes, only the innermost one counts.
 
     The forms are those of :func:`last_boxed`. Linear in ``len(text)`` except for a sort.
     """
@@ -72,7 +75,10 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """The complete boxes of the other forms, with the offsets of :func:`_latex_boxes`; an end closes the last begin."""
+    """Yields the complete boxes of the other forms, with the offsets of :func:`_latex_boxes`.
+
+    A closing mark closes the last opening mark before it.
+    """
     opened: dict[str, re.Match[str]] = {}
     for mark in _BOX_MARK.finditer(text):
         if mark.group() in (_GLM_BEGIN, _BOXED_BEGIN):

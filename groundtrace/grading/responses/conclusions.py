@@ -65,7 +65,7 @@ _ELSEWHERE = re.compile(
     r"\b(?:la|esta) (?:afirmación|frase|descripción)",
     re.IGNORECASE,
 )
-"""Phrases for the statement, in German, French and Spanish."""
+"""Matches phrases that mean "the statement", in German, French and Spanish."""
 _VERDICT_ELSEWHERE = re.compile(
     r"^\s+(?:n['’]|ne |(?P<no>no ))?(?P<is>(?:ist|war|est|es)\s+)?"
     r"(?:(?:daher|also|somit|folglich|damit|demnach|deshalb|donc|alors|ainsi|bien|entonces|eindeutig|offensichtlich|"
@@ -75,7 +75,7 @@ _VERDICT_ELSEWHERE = re.compile(
     r"|(?P<holds>stimmt|trifft|gilt))\b(?P<late>\s+(?:\w+\s+)?nicht\b)?",
     re.IGNORECASE,
 )
-"""The verdict behind the statement, such as "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
+"""Matches the verdict that follows such a phrase: "ist damit nicht wahr", "est donc fausse", "trifft zu"."""
 _BEFORE_SUBJECT = re.compile(r"\b(?:ist|war|macht|machen|rend|est)\s+$", re.IGNORECASE)
 _SIDE_ELSEWHERE = re.compile(
     r"\b(?:also|daher|somit|folglich|donc|entonces|por tanto)\b[,:]?\s(?P<side>ja|nein|oui|non|sí)\s*(?=[.,;!\n]|$)",
@@ -115,10 +115,10 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Returns a conclusion of the reasoning, as written, that is not the gold answer; None if all readable ones agree.
+    """Returns a conclusion of the reasoning, as written, that is not the gold answer.
 
-    ``reasoning`` is prose, with labels in place of tags. A conclusion that is corrected later ("wait, …", then the
-    right one) does not count. Never raises.
+    None if all conclusions that can be read agree with the gold answer. ``reasoning`` is prose, with labels in place of
+    tags. A conclusion that is corrected later ("wait, …", then the right one) does not count. Never raises.
     """
     found = conclusions(reasoning, question)
     for wrong in found:
@@ -146,7 +146,7 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """The conclusion that an answer is right, or that it is not; empty if only a judge could grade the answer."""
+    """Yields the conclusion that an answer is right or not; nothing if only a judge could grade the answer."""
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(text, question):
@@ -156,7 +156,7 @@ def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -
 
 
 def _names_another(text: str, question: Question) -> bool:
-    """Whether words that are not the gold answer are another answer, and do not contain the gold answer too."""
+    """Whether words are an answer that is not the gold answer, and do not contain the gold answer too."""
     gold, numerals = read_numerals(question.answer).single, read_numerals(text).numerals
     if question.choices:
         return bool(named_options(text, question.choices).indices)
@@ -208,7 +208,7 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
-    """Verdicts on the statement, and bare ones, in German, French and Spanish."""
+    """Yields verdicts on the statement, and yes or no alone, in German, French and Spanish."""
     for subject in _ELSEWHERE.finditer(text):
         verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
         if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):
@@ -228,9 +228,9 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
+    """Yields counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
 
-    A running count is never above the gold answer.
+    A count above the gold answer is a conclusion, since a running count never exceeds the gold answer.
     """
     words, gold = counted_words(question.question), read_numerals(question.answer).single
     if words is None or gold is None:

@@ -1,4 +1,4 @@
-"""Finds which of several images a text points into: the tags do not contain it, so the words around them must."""
+"""Finds which of several images a text points into: tags do not name their image, but the words around them do."""
 
 import re
 from bisect import bisect_right
@@ -34,8 +34,8 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
     That is the image named beside the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`), else the image
-    named last before it, else the first. A named image may not exist ("the image 3 dogs" does not name one). Never
-    raises; linear in ``len(text)``.
+    that was named last before the tag, else the first image. A named image may not exist ("the image 3 dogs" does not
+    name one). Never raises; linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]
@@ -62,7 +62,7 @@ def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
 
 
 def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
-    """The mentions outside of tags; labels inside tags may name images too, and are skipped."""
+    """Yields the mentions outside of tags; labels inside tags may also name images, and are skipped."""
     ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
     start, end = next(ends)
     for found in _MENTION.finditer(text):

@@ -43,7 +43,8 @@ def has_remnants(text: str) -> bool:
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    If removing one forms another from the text around it, a blank breaks that one up, so that none is left.
+    If a removal joins the text around it to another placeholder or token, a blank splits that one, so that none is
+    left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):
@@ -78,7 +79,7 @@ def without_placeholders(text: str, media_count: int = 1) -> str:
 
 
 def _gap(run: re.Match[str]) -> str:
-    """A blank if the texts before and after the tokens would run together, else ""."""
+    """Returns a blank if the texts before and after the tokens would run together, else ""."""
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""
 
@@ -106,7 +107,7 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
-    """The words, with a capital at the start of a sentence, and with blanks between them and adjacent letters."""
+    """Returns the words, with a capital at the start of a sentence, and with blanks between them and other letters."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]

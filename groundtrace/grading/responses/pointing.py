@@ -1,9 +1,9 @@
 """Replies of pointing models: Molmo 1 and Molmo 2.
 
-Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2 ``<points
-coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, F being a 1-based image index or seconds. Both
-use words if there is nothing to point at. Coordinates stay as written (``molmo100``, ``molmo1000``);
-:func:`groundtrace.schemas.coordinates.to_px` converts them.
+Molmo 1 answers ``<point x="61.5" y="40.2" alt="dog">dog</point>`` or ``<points x1= y1= … alt=>``; Molmo 2 answers
+``<points coords="F id x y id x y;F2 …">label</points>`` or ``<tracks coords=…>``, where F is a 1-based image index or
+seconds. Both answer in words if there is nothing to point at. Coordinates stay as written (``molmo100``,
+``molmo1000``); :func:`groundtrace.schemas.coordinates.to_px` converts them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _check_tags(text: str) -> None:
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
-    """The points of one Molmo 2 tag, group by group."""
+    """Returns the points of one Molmo 2 tag, group by group."""
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []
     for group in _GROUPS.split(tag.group(2)):

@@ -32,9 +32,9 @@ _MAX_READ_CHARS = 4000
 def stated_answer(text: str) -> str | None:
     """Returns the final answer of a response: the marked one, else the one in its prose. Never raises.
 
-    Outside the thinking, it is the text after the last "the answer is"; else the last sentence if it concludes ("So the
-    total is 5."); else all of the prose if it is short. None for a longer text without either, and for a response that
-    ends within its thinking.
+    The answer in the prose, outside the thinking, is the text after the last "the answer is"; else the last sentence if
+    it concludes ("So the total is 5."); else all of the prose if it is short. None for a longer text without either,
+    and for a response that ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:
@@ -51,7 +51,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """The text with the tags of points and boxes replaced by their labels, and without the marks of sections."""
+    """Returns the text with labels in place of the tags of points and boxes, and without the marks of sections."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(text):

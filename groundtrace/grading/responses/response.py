@@ -92,8 +92,8 @@ def parse_response(text: str) -> Response:
 def closed_answer(text: str) -> str | None:
     """Returns the final answer of a truncated text: that of its last answer section.
 
-    None unless this section is closed and no other section begins behind it: a box or a line may be a candidate that
-    the rest of the text would have corrected. Never raises; linear in ``len(text)``.
+    None unless this section is closed and no other section begins after it. Boxes and ``Answer:`` lines do not count:
+    the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -106,7 +106,7 @@ def closed_answer(text: str) -> str | None:
 
 
 def outside_think(text: str) -> str:
-    """Returns the text outside the think blocks, one line break for each. Never raises; linear."""
+    """Returns the text outside the think blocks, with a line break in place of each block. Never raises; linear."""
     return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
 
 
@@ -174,7 +174,7 @@ def normalise(text: str) -> str:
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:
-    """The points of one tag; none for a box tag."""
+    """Returns the points of one tag; none for a box tag."""
     if tag.name == "box":
         return ()
     axes: dict[str, dict[str, float]] = {"x": {}, "y": {}}
@@ -187,7 +187,7 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
 
 
 def _boxes_of(tag: Tag) -> tuple[Box, ...]:
-    """The box of one tag, if it holds exactly four numbers."""
+    """Returns the box of one tag, if it holds exactly four numbers."""
     inner = _BOX_INNER.fullmatch((tag.inner or "").strip()) if tag.name == "box" else None
     if inner is None:
         return ()
@@ -201,7 +201,7 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 
 
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
-    """The think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
+    """Returns the think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None
     for mark in marks:
@@ -219,7 +219,7 @@ def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
 
 
 def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
-    """The section tags outside all of the ordered spans."""
+    """Returns the section tags outside all of the ordered spans."""
     kept: list[re.Match[str]] = []
     index = 0
     for mark in marks:
@@ -231,7 +231,7 @@ def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Ma
 
 
 def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
-    """The complete sections of one name: each closing tag with the nearest opening tag before it."""
+    """Returns the complete sections of one name: each closing tag with the nearest opening tag before it."""
     spans: list[_Span] = []
     opened: re.Match[str] | None = None
     for mark in marks:

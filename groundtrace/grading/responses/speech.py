@@ -35,7 +35,7 @@ class Speech:
     rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """A text in original pixels, rewritten as the model would write it.
+        """Rewrite a text in original pixels as the model would write it.
 
         ``sizes`` are width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a position
         outside its image, or in an image that does not exist.
@@ -52,7 +52,7 @@ class Speech:
         return _rewrite(text, sizes, pair, corners)
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
-        """The reverse: a text of the model, in original pixels.
+        """Rewrite a text of the model in original pixels.
 
         A tag with a position outside its frame is not a point or box of the image; it is broken up, so that no scorer
         reads it as one.
@@ -73,7 +73,7 @@ def _rewrite(
     corners: Callable[[Corners, Size], Corners],
     is_lenient: bool = False,
 ) -> str:
-    """The text with the positions of its point and box tags replaced, everything else unchanged."""
+    """Returns the text with the positions of its point and box tags replaced, and everything else unchanged."""
     pieces: list[str] = []
     done = 0
     tags = scan_tags(text)

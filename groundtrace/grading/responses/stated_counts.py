@@ -1,9 +1,9 @@
 """Finds the counts that a reasoning states, for questions that ask how many.
 
-Claims of a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5", "they
-add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". "5 or 6"
-and "between 5 and 6" claim both numbers, so that one of them is wrong. A statement on a part ("in the left box", "so
-far", "two more") or on other things is not a claim about the whole.
+These claims in a sentence are read: "there are 5 red cars", "the image shows five", "5 in total", "Total: 5", "so 5",
+"they add up to 5", "2 + 3 = 5", "es sind also 5", "cela fait 5", and at the very end "I will go with 5", "5, then". "5
+or 6" and "between 5 and 6" claim both numbers, so that one of them is wrong. A statement on a part ("in the left box",
+"so far", "two more") or on other things is not a claim about the whole.
 """
 
 import re
@@ -103,7 +103,7 @@ _UNDECIDED = re.compile(
     re.IGNORECASE,
 )
 MAX_SENTENCE_CHARS = 400
-"""How many characters of a sentence are read."""
+"""The number of characters of a sentence that are read."""
 _LISTED = re.compile(r":(?=\s)|—|\s–\s")
 """Separators before a list of the counted things."""
 _CONCLUDES = re.compile(rf"^\W*{_SO}\b", re.IGNORECASE)
@@ -134,7 +134,7 @@ _FILLERS = frozenset([
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A count as written in a text, its offsets and its value; ``is_whole``: it certainly refers to all."""
+    """A count as written in a text, its offsets and its value; ``is_whole`` says whether it surely refers to all."""
 
     start: int
     end: int
@@ -144,10 +144,10 @@ class StatedCount:
 
 
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
-    """Yields the counts of what is asked for that sentences state, in order.
+    """Yields the counts of the counted things that sentences state, in order.
 
-    ``phrase`` are the words for what is counted, ``words`` those of them that distinguish things. Linear in
-    ``len(text)``.
+    ``phrase`` are the words for what is counted; ``words`` are those words of the phrase that distinguish things.
+    Linear in ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
     for index, sentence in enumerate(sentences):
@@ -168,7 +168,7 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """The counts that a sentence states, in order, each with whether it certainly refers to all."""
+    """Returns the counts that a sentence states, in order, each with whether it certainly refers to all."""
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
@@ -190,7 +190,7 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """The count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
+    """Returns the count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
     for pattern in _AT_THE_END:
         match = pattern.search(sentence[-MAX_SENTENCE_CHARS:])
         if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):
@@ -199,7 +199,7 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """The two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
+    """Returns the two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
     match = _EITHER.match(sentence)
     if match is None:
         return []

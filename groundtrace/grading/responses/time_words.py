@@ -88,14 +88,17 @@ def read_statements(text: str) -> list[TimeStatement]:
 
 
 def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> bool:
-    """Whether a dash directly before this number is its sign, not that of a range: a clip has no time below 0."""
+    """Whether a dash directly before this number is a minus sign instead of the dash of a range.
+
+    A clip has no time below 0.
+    """
     if kind not in _NUMBERS or not tokens or tokens[-1].kind != "dash" or tokens[-1].end != match.start():
         return False
     return len(tokens) < 2 or tokens[-2].kind not in (*_NUMBERS, "frame", "close", "right")
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
+    """Returns the tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -128,7 +131,7 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """The statements that begin at this token, and the index after them."""
+        """Returns the statements that begin at this token, and the index after them."""
         kind = self._tokens[at].kind
         if kind == "other":
             return None
@@ -144,24 +147,24 @@ class _Reader:
         return [token.kind for token in self._tokens[at : at + 3]]
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
-        """The moment that the tokens from ``at`` up to ``after`` state."""
+        """Returns the moment that the tokens from ``at`` up to ``after`` state."""
         return [
             TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
         ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
-        """The span that the tokens from ``at`` up to ``after`` state."""
+        """Returns the span that the tokens from ``at`` up to ``after`` state."""
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """A frame with the time that goes with it, or a time."""
+        """Read a frame with the time that goes with it, or a time."""
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
         return _End(None, token.value, at + 1) if token.kind in _TIMES else None
 
     def _time_of_frame(self, at: int) -> tuple[float | None, int]:
-        """``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds and the index after it."""
+        """Read ``at 3 s``, ``@ t=3``, ``(3 s)`` or ``, 3 s)`` behind a frame: the seconds, and the index after them."""
         opened = self._tokens[at].kind in ("open", "left")
         comma = self._tokens[at].kind == "comma"
         place = at + (opened or comma)
@@ -173,7 +176,7 @@ class _Reader:
         return (time.value, place + 1 + opened) if joined and time.kind in _TIMES else (None, at)
 
     def _span(self, at: int, bracketed: bool = False) -> _Read | None:
-        """``[from|between] A to B``, of frames or of times."""
+        """Read ``[from|between] A to B``, of frames or of times."""
         prefixed = self._tokens[at].kind in ("from", "between", "at")
         link = (*_LINKS, "and") if self._tokens[at].kind == "between" else _LINKS
         begin = at + prefixed
@@ -185,7 +188,7 @@ class _Reader:
         return None
 
     def _frames(self, at: int, begin: int, start_s: float | None, link: int, prefixed: bool) -> _Read | None:
-        """A span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
+        """Read a span from the frame at ``begin``; ``link`` is the index of the word before its other end."""
         first, last, after = self._tokens[begin], self._tokens[link + 1], link + 2
         if last.kind in _TIMES:
             return self._spanning(at, after, (int(first.value), None), (start_s, last.value))
@@ -204,7 +207,10 @@ class _Reader:
         return self._spanning(at, after, frames, (start_s, end_s))
 
     def _two_times(self, at: int) -> tuple[tuple[float, float], int] | None:
-        """``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames: the times and the index after them."""
+        """Read ``@ t=1-4``, ``(1-4 s)`` or ``from 1 s to 4 s`` behind two frames.
+
+        Returns the two times and the index after them.
+        """
         begin = at + (self._tokens[at].kind == "comma")
         opened = self._tokens[begin].kind in ("open", "left")
         begin += opened or self._tokens[begin].kind in ("at", "from")
@@ -216,7 +222,7 @@ class _Reader:
         return (first.value, last.value), begin + 3 + opened
 
     def _seconds(self, at: int, begin: int, is_placed: bool) -> _Read | None:
-        """A span between two times, with its frames if they follow in brackets."""
+        """Read a span between two times, with its frames if they follow in brackets."""
         first, last, after = self._tokens[begin], self._tokens[begin + 2], begin + 3
         if last.kind == "frame" and first.kind in _TIMES:
             return self._spanning(at, after, (None, int(last.value)), (first.value, None))
@@ -231,14 +237,14 @@ class _Reader:
         return self._spanning(at, after, frames, (first.value, last.value))
 
     def _onwards(self, at: int) -> _Read | None:
-        """``[from] A onwards``."""
+        """Read ``[from] A onwards``."""
         first = self._end(at + (self._tokens[at].kind in ("from", "at")))
         if first is None or self._tokens[first.at].kind != "onwards":
             return None
         return self._spanning(at, first.at + 1, (first.frame, None), (first.t_s, None))
 
     def _open_sided(self, at: int) -> _Read | None:
-        """``after A``, ``until A``, ``before A``."""
+        """Read ``after A``, ``until A`` or ``before A``."""
         one = self._end(at + 1)
         if one is None:
             return None
@@ -249,7 +255,7 @@ class _Reader:
         return self._spanning(at, one.at, (None, one.frame), (None, one.t_s))
 
     def _single(self, at: int, bracketed: bool = False) -> _Read | None:
-        """One moment, or those of a list behind ``frames``."""
+        """Read one moment, or the moments of a list behind ``frames``."""
         token = self._tokens[at]
         if token.kind == "frame":
             t_s, after = self._time_of_frame(at + 1)
@@ -268,7 +274,7 @@ class _Reader:
         return self._moment(at, place + 1, None, time.value)
 
     def _listed(self, first: _Read) -> _Read:
-        """The moments of ``frames 3, 5 and 7``; each may have its time."""
+        """Read the moments of ``frames 3, 5 and 7``; each may have its time."""
         found, at = first
         while True:
             begin = at + (self._tokens[at].kind == "comma")
@@ -279,7 +285,10 @@ class _Reader:
             found += self._moment(begin, at, int(self._tokens[begin].value), t_s)[0]
 
     def _bracketed(self, at: int) -> _Read | None:
-        """``[A]``, ``[A, B, …]`` or ``[A-B]``; the brackets belong to the statement if it is the only one in them."""
+        """Read ``[A]``, ``[A, B, …]`` or ``[A-B]``.
+
+        The brackets belong to the statement if it is the only statement in them.
+        """
         found: list[TimeStatement] = []
         place = at + 1
         while True:

@@ -82,8 +82,8 @@ def format_span(start_s: float, end_s: float) -> str:
 def anchor_points(text: str) -> tuple[Point, ...]:
     """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any.
 
-    See :func:`groundtrace.grading.responses.anchors.anchor_tags`; Argos Fig. 10: the closest of the same sentence.
-    Coordinates are as written. Never raises; linear in ``len(text)``.
+    The rules are in :func:`groundtrace.grading.responses.anchors.anchor_tags`; Argos Fig. 10 takes the closest moment
+    of the same sentence. Coordinates are as written. Never raises; linear in ``len(text)``.
     """
     tags = [tag for tag in scan_tags(text) if tag.name != "box"]
     moments = anchor_tags(text, tags, [time for time in parse_times(text) if isinstance(time, Moment)])
@@ -97,9 +97,9 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
     """Returns the index of the frame that a moment means among ``frames``, or None, and the reason.
 
-    ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides; else the time
-    decides, which must be within half the gap to the neighbour on its side. Number and time that differ by more
-    contradict each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
+    ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides. Otherwise the
+    time decides: it must be within half the gap to the neighbour on its side. If number and time differ by more than
+    that, they contradict each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -128,9 +128,9 @@ def resolve_span(
 ) -> tuple[tuple[int, ...], str]:
     """Returns the indices of the frames within a span, both ends included, or none, and the reason.
 
-    An open side reaches to the end of the clip. A span between two frames of ``frames`` takes the nearest one. The
-    result is empty for a span that ends before it starts, that has an end outside the clip, or whose frame numbers and
-    times contradict each other as in :func:`resolve_moment`.
+    An open side extends to the end of the clip. A span that lies between two neighbours in ``frames`` gives the nearest
+    of the two. The result is empty for a span that ends before it starts, that has an end outside the clip, or whose
+    frame numbers and times contradict each other as in :func:`resolve_moment`.
     """
     if not frames or (first_frame, last_frame, start_s, end_s) == (None, None, None, None):
         return (), "the clip has no frames" if not frames else "it names neither frames nor times"
@@ -161,13 +161,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """The index of the value nearest to the middle of the range; an open side ends with the values."""
+    """Returns the index of the value nearest to the middle of the range; an open side ends with the values."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Why one end of a span is not in the clip; "" if it is, or is open."""
+    """Returns why one end of a span is not in the clip; "" if it is in the clip, or open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:
@@ -178,7 +178,10 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
 
 
 def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
-    """How far ``t_s`` may be from frame ``index``: half the gap to the neighbour on its side, or to the only one."""
+    """Returns the largest distance that ``t_s`` may have from frame ``index``.
+
+    That is half the gap to the neighbour on its side, or to the only neighbour.
+    """
     side = index + 1 if t_s > frames[index][1] else index - 1
     if not 0 <= side < len(frames):
         side = 2 * index - side

@@ -32,7 +32,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 
 
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
-    """The points of a text on a clip (the first if there are several), with frame number and time.
+    """Returns the points of a text on a clip (the first if there are several), with frame number and time.
 
     A moment that matches none of the frames shown is kept as stated: its point scores 0.
     """
