@@ -20,7 +20,7 @@ import pytest
 
 KEY = "sk-SECRETSECRET-0123456789abcdef"
 ESCAPED = "sk/\"'\\\\<SECRETSECRET>&%=+0123456789abcdef/"
-LONG = KEY + "/SECRETSECRET" * 400
+LONG = KEY + "/SECRETSECRET" * 310
 SIGNS = ("SECRETSECRET", *(base64.b64encode(b"x" * n + b"SECRETSECRET").decode()[4:-4] for n in range(3)))
 
 

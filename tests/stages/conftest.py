@@ -118,9 +118,12 @@ def check_stage() -> Callable[..., None]:
         with beam.Pipeline(FnApiRunner(), Options([])) as pipeline:
             source = pipeline if elements is None else pipeline | "Elements" >> beam.Create(list(elements))
             outputs = source | "Stage" >> stage
-            assert_that(outputs["kept"] | beam.Map(show), equal_to(list(kept)), label="Kept")
-            shown = outputs["rejected"] | "ShowRejected" >> beam.Map(show_rejected)
-            assert_that(shown, equal_to(list(rejected)), label="Rejected")
+            left = [
+                outputs["kept"] | "ShowKept" >> beam.Map(lambda draft: ("kept", show(draft))),
+                outputs["rejected"] | "ShowRejected" >> beam.Map(lambda found: ("rejected", show_rejected(found))),
+            ]
+            expected = [("kept", each) for each in kept] + [("rejected", each) for each in rejected]
+            assert_that(left | beam.Flatten(), equal_to(expected))
 
     return run
 
