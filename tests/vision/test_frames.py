@@ -282,6 +282,7 @@ except ModuleNotFoundError as error:
     assert done.stdout == f"{said}\n"
 
 
+@pytest.mark.faults
 def test_memory_holds_the_kept_frames_only(tmp_path: Path) -> None:
     for name, ticks in (("short", range(4)), ("long", range(300))):
         spec = ClipSpec(ticks=ticks, width=640, height=480, options={"preset": "ultrafast"})

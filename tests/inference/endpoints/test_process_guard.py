@@ -127,6 +127,7 @@ def parent(tmp_path: Path, log_folder: str) -> Iterator[Callable[[str], "subproc
         process.communicate()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     ("mode", "number"),
     [
@@ -156,6 +157,7 @@ def test_a_parent_that_forked_stops_its_server(parent: Callable[[str], Any], pid
     assert running(pids_path) == []
 
 
+@pytest.mark.faults
 def test_a_killed_guard_takes_the_server_along(tmp_path: Path, log_folder: str, pids_path: Path) -> None:
     endpoints = (("tiny", EndpointSettings("vllm", MODEL)),)
     models = ModelsSettings(endpoints, (("policy", "tiny"),), ":memory:", str(tmp_path), str(tmp_path))

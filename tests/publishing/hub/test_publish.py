@@ -101,16 +101,15 @@ def test_a_run_is_published_once_and_loads(hub: StandIn, beam: Beam, python: Bea
 
     code = (
         "from datasets import load_dataset; import sys\n"
+        "from groundtrace.pipelines.commands.cli import main\n"
+        "assert main(['run', 'grounded_cot', '--input', sys.argv[3], '--output', sys.argv[4]]) == 0\n"
         "rows = load_dataset(sys.argv[1], 'sft', split='train', revision=sys.argv[2])\n"
-        "print(len(rows), rows[0]['images'][0].size)\n"
+        "print('loaded', len(rows), rows[0]['images'][0].size)\n"
         "print(next(iter(load_dataset(sys.argv[1], 'rl', split='train', streaming=True)))['id'])\n"
     )
-    loaded = python("-c", code, REPO, tag)
+    loaded = python("-c", code, REPO, tag, f"hf://{REPO}/sft@{tag}", tmp_path / "again")
     assert loaded.returncode == 0, loaded.stderr
-    assert loaded.stdout.split()[0] == str(rows_of(run, "sft"))
-    name = f"hf://{REPO}/sft@{tag}"
-    first = python("-m", "groundtrace", "run", "grounded_cot", "--input", name, "--output", tmp_path / "again")
-    assert first.returncode == 0, first.stderr
+    assert f"loaded {rows_of(run, 'sft')} (" in loaded.stdout
     counts = json.loads((tmp_path / "again/run.json").read_text())["counts"]
     assert counts["input"] == rows_of(run, "sft")
     assert not any("ingest" in stage for stage in counts["rejected"]), "what is published is read back whole"

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 RELEASE = """
 import gc, resource
 from pathlib import Path
@@ -29,6 +31,7 @@ print(len(collected))
 """
 
 
+@pytest.mark.faults
 def test_scattered_free_memory_goes_back_where_there_is_much_of_it() -> None:
     """In a process of its own: what other tests have freed would be used again here."""
     done = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)
