@@ -107,8 +107,8 @@ class Quota:
     """An endpoint's quota in one process. It is leased through the shared file ``path``; without a ``path``, the
     process has the whole quota.
 
-    The slots of the lease are lent to ``concurrency``. ``machines`` divides the limits if the cache is in a store. All methods
-    run on one event loop.
+    The slots of the lease are lent to ``concurrency``. ``machines`` divides the limits if the cache is in a store. All
+    methods run on one event loop.
     """
 
     def __init__(
