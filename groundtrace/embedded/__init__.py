@@ -1,1 +1,1 @@
-"""The embedded engine: an endpoint kind that plays every role without a model, on the bundled sample."""
+"""The embedded engine: an endpoint kind that plays every role on the bundled sample without a model."""

@@ -1,7 +1,7 @@
 """The embedded engine as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
 
-In the first pass it boxes the objects that its answer is based on, in pixels. With crops it reads the whole image
-again, since a crop shows nothing that this engine does not see in the whole image.
+In the first pass it writes boxes, in pixels, around the objects that its answer is based on. In the pass with crops it
+reads the whole image again, since this engine sees nothing more in a crop than in the whole image.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from groundtrace.schemas.geometry import Box
 
 CROPS_PROMPT = "answer_with_crops"
 ONE_IMAGE = "The first image is"
-"""The beginning of the hint if all crops are of one image (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
+"""The beginning of the hint if all crops are from one image (:func:`groundtrace.schemas.crop_text.crop_hint`)."""
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer from a jittered view, with a box around each object that it is based on."""
+    """Returns an answer from a jittered view, with a box around each object that it is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)
@@ -26,7 +26,7 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer without boxes from a jittered view of the whole image."""
+    """Returns an answer from a jittered view of the whole image, without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)

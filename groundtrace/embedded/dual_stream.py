@@ -1,7 +1,8 @@
 """The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes the objects that it finds.
 
-Boxes come from colour clustering, in pixels of the original; the detector that checks them fits outlines to gradients.
-If the engine cannot read the question or the image, it replies so, and boxes nothing.
+The engine finds boxes by colour clustering, in pixels of the original. The detector that checks them uses another
+method: it fits outlines to gradients. If the engine cannot read the question or the image, its reply says so and has no
+boxes.
 """
 
 import json
@@ -18,7 +19,7 @@ from groundtrace.schemas.geometry import Box
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The classes of objects that the question is about, by the image; none if there are too many."""
+    """Returns the classes of objects in the image that the question is about; none if there are too many."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # a list of MAX_LABELS may be cut
@@ -26,9 +27,9 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning that boxes the objects that the answer is based on.
+    """Returns reasoning with boxes around the objects that the answer is based on.
 
-    If it is based on none ("no, there is none that…"), the reasoning boxes all objects that were searched.
+    If the answer is based on no object ("no, there is none that…"), all objects that were searched get a box.
     """
     shapes = scene.seen_as(rng, strength)
     reading, query = read_scene(prompt, scene, shapes), question_of(prompt)
@@ -42,7 +43,7 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 
 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning without boxes."""
+    """Returns reasoning without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _cannot_read()

@@ -1,9 +1,9 @@
-"""The embedded engine as an endpoint: no download, no key, no GPU.
+"""The embedded engine as an endpoint. It needs no download, no key and no GPU.
 
-It uses only the image and the question of a request (not the gold answer in a proposal's prompt); if it cannot read
-them, its reply says so. Its model is the algorithm: ``colour`` clusters colours and follows contours, ``edges`` fits
-outlines to gradients. ``edges`` serves only the detector and the segmenter, ``colour`` all other roles. A reply depends
-only on the request and the sample's number.
+It uses only the image and the question of a request (not the gold answer in a proposal's prompt). If it cannot read
+them, its reply says so. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
+``edges`` fits outlines to gradients. ``edges`` can be used only for the detector and the segmenter, ``colour`` for all
+other roles. A reply depends only on the request and the sample's number.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """The engine's revision and strength: after a change of either, cached replies are not reused."""
+        """The engine's revision and strength. If one of them changes, cached replies are not used any more."""
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
@@ -117,14 +117,15 @@ class ClassicalEndpoint:
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """The random generator of the jitter, seeded by prompt, images and sample number."""
+        """Returns the random generator for the jitter; its seed depends on the prompt, the images and the sample's
+        number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
         ).digest()
         return np.random.default_rng(int.from_bytes(seed[:8], "big"))
 
     async def check(self) -> str:
-        """Always ready."""
+        """Returns one line on the engine, which is always ready."""
         return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
 
     async def close(self) -> None:

@@ -16,14 +16,15 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges a candidate that abstains as wrong. Raises CallError for others: the engine cannot compare meanings."""
+    """Judges a candidate that abstains as wrong. Raises CallError for others, since the engine compares no meanings."""
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
     return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """The question with the response's answer in place of the gold answer; the answer type follows from its words."""
+    """Returns the question with the response's answer in place of the gold answer. The words of this answer determine
+    the answer type."""
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
     kind = "numeric" if side is None and number is not None else kind
@@ -32,9 +33,10 @@ def with_answer(question: str, predicted: str) -> Question:
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judges whether the reasoning's text agrees with its points and its answer
-    (:mod:`groundtrace.embedded.prose`). It does not compare the number of points with the answer:
-    the check of the points does that, and if a correct point could lower the reasoning's reward, a policy would learn
-    not to point.
+    (:mod:`groundtrace.embedded.prose`).
+
+    It does not compare the number of points with the answer, for two reasons: the check of the points does that, and if
+    a correct point could lower the reasoning's reward, a policy would learn not to point.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
@@ -44,8 +46,8 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether an object can have both names; no if the label names several colours. Raises CallError for words
-    that the engine does not know.
+    """Judges whether an object can have both names. The verdict is no if the label names several colours. Raises
+    CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

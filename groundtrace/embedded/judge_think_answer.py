@@ -1,8 +1,8 @@
-"""The embedded engine in judge-think-answer (SAIL-RL): complexity by the number of steps that it would need, traces of
-what it sees, and judgements of what arithmetic can decide.
+"""The embedded engine in judge-think-answer (SAIL-RL).
 
-If it cannot read a question or an image, it replies that it cannot judge; if a text contains nothing that it can check,
-it raises CallError.
+It judges the complexity of a question by the number of steps that it would need itself, writes traces from what it sees
+in the image, and judges texts as far as arithmetic can decide. If it cannot read a question or an image, it replies
+that it cannot judge. If a text contains nothing that it can check, it raises CallError.
 """
 
 import json
@@ -33,7 +33,7 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 MIN_COMPLEX_STEPS = 2
-"""A question with so many steps or more is complex; looking for one kind of object is simple."""
+"""A question that needs at least so many steps is complex. A search for one kind of object is simple."""
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
@@ -51,7 +51,7 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """The steps in which the engine would answer the question."""
+    """Returns the steps in which the engine would answer the question."""
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -82,7 +82,8 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges simple or complex by the number of steps; cannot_judge if it cannot read the question or the image."""
+    """Judges the question as simple or complex by the number of steps. Replies cannot_judge if it cannot read the
+    question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     if query is None or scene.shapes is None:
@@ -98,7 +99,10 @@ def _counted(steps: int) -> str:
 
 
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """A judgement that looking is enough, without reasoning. Raises CallError for a question that it cannot read."""
+    """Returns the judgement that the question can be answered by looking, without reasoning.
+
+    Raises CallError for a question that the engine cannot read.
+    """
     query = question_of(prompt)
     if query is None:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot read this question")
@@ -106,8 +110,8 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Judgement, reasoning and answer from what the engine sees; the prompt's answer, a hint for other teachers, is
-    ignored."""
+    """Returns a judgement, reasoning and an answer from what the engine sees. The answer in the prompt, which is a hint
+    for other teachers, is ignored."""
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if query is None or reading is None:
@@ -118,7 +122,8 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yields the steps, the number of objects of each class in question, and the places of the evidence with sums."""
+    """Yields sentences with the steps, with the number of objects of each class that the question is about, and with
+    the places of the evidence and their sums."""
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
     named = [label for label in relevant_labels(query, shapes) if any(shape.label == label for shape in shapes)]
@@ -142,7 +147,8 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges by its words whether a judge section decides to reason. Raises CallError if they say neither or both."""
+    """Judges whether a judge section decides to reason, from its words. Raises CallError if the words state neither
+    decision, or both."""
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
@@ -151,7 +157,7 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether every sum in the reasoning is right. Raises CallError if there is none."""
+    """Judges whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise _beyond("reasoning without a sum")
@@ -165,7 +171,7 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the stated numbers of objects are in the image. Raises CallError if none are stated."""
+    """Judges whether the image contains the stated numbers of objects. Raises CallError if no number is stated."""
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
     if scene.shapes is None or not counted:
@@ -182,7 +188,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the answer is the stated conclusion of the reasoning. Raises CallError if it states none."""
+    """Judges whether the answer is the conclusion that the reasoning states. Raises CallError if it states none."""
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
@@ -191,7 +197,8 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the gold answer is the engine's own; cannot_judge if it cannot read the question or the image."""
+    """Judges whether the gold answer equals the engine's own answer. Replies cannot_judge if the engine cannot read the
+    question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     reading = None if query is None or scene.shapes is None else answer(query, scene.shapes, scene.size, scene.panels)
@@ -204,7 +211,7 @@ def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def _parted(text: str) -> tuple[str, tuple[str, ...]]:
-    """The question without its choices, and the choices if they are below it as lines ``A. text``."""
+    """Returns the question without its choices, and the choices, if they are below it as lines ``A. text``."""
     lines = text.split("\n")
     start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))
     choices = lines[start:]

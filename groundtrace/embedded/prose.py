@@ -1,10 +1,10 @@
 """The embedded judge of reasoning: whether its text agrees with its evidence (points and boxes) and its answer.
 
-The answer counts as the conclusion of a reasoning that points at objects, whatever its words. The judge searches every
-sentence for contradictions: a verdict on the statement that is not the answer, an object that is pointed at but denied,
-a count or a comparison that the points contradict, an answer that is retracted. If a sentence is unreadable
-(:mod:`groundtrace.embedded.sentences`), or a negation unclear, the judge replies that it cannot
-judge, and never that the reasoning is good.
+If a reasoning points at objects, the answer counts as its conclusion, whatever its words are. The judge searches every
+sentence for contradictions: a verdict on the statement that differs from the answer, the denial of an object that is
+pointed at, a count or a comparison that the points contradict, and an answer that is retracted. If a sentence is
+unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the judge replies that it cannot judge,
+and never that the reasoning is good.
 """
 
 import re
@@ -57,7 +57,7 @@ _OUTNUMBER = re.compile(
 )
 _EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
 MIN_REPEATED_CHARS = 12
-"""Lines of the question longer than so many characters are removed from the reasoning if it repeats them."""
+"""If a reasoning repeats a line of the question with more than so many characters, the line is removed from it."""
 _PART = re.compile(
     r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
     r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"
@@ -71,7 +71,7 @@ _VERDICT_ON = re.compile(
     r"requirement) (?:is|was|can|cannot|could|will|has been|turns out|proves|remains)\b(?: not)? "
     r"(?!(?:about|that|whether|to|of|for|asking|saying|this|simple|simply|there|be tested|be checked)\b)"
 )
-"""A verdict on the statement, in any words."""
+"""Matches a verdict on the statement, in any words."""
 _WHICH_PART = (
     r"left|right|middle|cent(?:er|re)|central|first|second|third|last|other|remaining|next|top|bottom|upper|lower"
 )
@@ -94,14 +94,15 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class SupportVerdict:
-    """Whether the reasoning supports its answer: True, False, or None if the judge cannot tell; and the reason."""
+    """The verdict of the judge. ``supports``: whether the reasoning supports its answer, None if the judge cannot tell;
+    ``reason``: why."""
 
     supports: bool | None
     reason: str
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judges whether a reasoning's text agrees with its evidence and the answer of ``question``. Never raises."""
+    """Judges whether a reasoning's text agrees with its evidence and with the answer of ``question``. Never raises."""
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
     text = "".join(parts_of(reasoning))
@@ -127,8 +128,8 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Whether the answer is yes or no, a count while anything is pointed at (the check of the points compares the
-    number), or in the reasoning's own words."""
+    """Whether the reasoning shows the answer: it is yes or no; or it is a count and the reasoning points at something
+    (the check of the points compares the number); or the reasoning's own words contain it."""
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
         return True
@@ -161,7 +162,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """The first contradiction between the text and the evidence or the answer; None if there is none."""
+        """Returns the first contradiction between the text and the evidence or the answer; None if there is none."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):
@@ -213,7 +214,7 @@ class _ReasoningReader:
         return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str]) -> str | None:
-        """A message if the clause denies an object that is pointed at, or the answer; else None."""
+        """Returns a message if the clause denies the answer, or an object that is pointed at; else None."""
         for label in [*self.labels, *self._asked_things()]:
             if (
                 self._denies(label, clause)
@@ -246,7 +247,7 @@ class _ReasoningReader:
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Whether the clause denies the object only for a part of the image; the part is not checked."""
+        """Whether the clause denies the object only for a part of the image. It is not checked for that part."""
         part = _PART_OF_IMAGE.search(clause)
         return part is not None and not {*words_of(part.group())} & {*label.split()}
 
@@ -259,7 +260,7 @@ class _ReasoningReader:
         )
 
     def _recoloured(self, sentence: str) -> str | None:
-        """A message if the sentence states another colour than the answer; else None."""
+        """Returns a message if the sentence states another colour than the answer; else None."""
         colour = colour_word(self._question.answer.strip().casefold())
         if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
             return None
@@ -272,7 +273,7 @@ class _ReasoningReader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """The objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
+        """Returns the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
         asked = self._question.question
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
@@ -296,7 +297,7 @@ class _ReasoningReader:
         return False
 
     def _claims(self, sentence: str) -> str | None:
-        """A message if the points contradict a comparison or a count of the sentence; else None."""
+        """Returns a message if the points contradict a comparison or a count in the sentence; else None."""
         if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not self.labels:
             return None
         negated = re.search(r"\b(?:not|no|never)\b", sentence) is not None
@@ -334,7 +335,8 @@ class _ReasoningReader:
         return None
 
     def _number_of(self, text: str) -> int | None:
-        """How many objects with the label at the beginning or end of a phrase are pointed at; None if none are."""
+        """Returns at how many objects the reasoning points that have the label at the beginning or end of a phrase;
+        None if there are none."""
         words = words_of(text)
         for label, number in self.labels.items():
             parts = tuple(label.split())

@@ -5,8 +5,8 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """Three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and ``edges``
-    are two algorithms that can disagree."""
+    """Returns three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and
+    ``edges`` use two different algorithms, which can disagree."""
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
         "colour": EndpointSettings(kind="classical", model="colour"),
@@ -15,7 +15,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """The endpoint of each role, by role."""
+    """Returns the name of the endpoint of each role."""
     return {
         "policy": "coarse",
         "teacher": "colour",

@@ -1,10 +1,10 @@
-"""The embedded engine and rubrics: proposes its own rubrics, and scores attempts by them.
+"""The embedded engine and rubrics: it proposes its own rubrics, and scores attempts by them.
 
-They are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), and two for grounding
-and the form of the response. Coherence of the steps is proposed too, but never applicable, since the engine cannot
-judge it. All rubrics consider text as well as points and boxes, since some prompts do not ask for points. Whether a
-rubric applies depends only on question and image: those about the image's content apply if the image consists of flat
-shapes, the only images that the engine can read.
+Its rubrics are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), one rubric for
+grounding, and one for the form of the response. It also proposes a rubric for the coherence of the steps, but this one
+never applies, since the engine cannot judge it. All rubrics consider text as well as points and boxes, since some
+prompts do not ask for points. Whether a rubric applies depends only on the question and the image. Rubrics about the
+image's content apply only if the image consists of flat shapes: the engine can read no other images.
 """
 
 import json
@@ -75,7 +75,7 @@ _SECTION = re.compile(r"</?(?:think|answer|judge)\s*>", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class _AttemptEvidence:
-    """An attempt, with what the engine sees in the image."""
+    """An attempt, together with the shapes and the answer that the engine finds in the image."""
 
     prompt: RenderedPrompt
     scene: Scene
@@ -85,7 +85,7 @@ class _AttemptEvidence:
 
     @cached_property
     def places(self) -> list[tuple[Noun | None, float, float]]:
-        """The label (None if the engine does not know it) and position of each point and box, in pixels."""
+        """The label and the position in pixels of each point and box. A label that the engine does not know is None."""
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
 
@@ -96,13 +96,14 @@ class _AttemptEvidence:
 
     @cached_property
     def groups(self) -> list[bool]:
-        """For each statement such as "2 of the 3 towers", whether the engine finds the same; empty if it finds none."""
+        """For each statement such as "2 of the 3 towers", whether the engine's own reading says the same. Empty if the
+        attempt or the engine's reading has no such statement."""
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
         return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
-        """The boxes whose sides a shape can touch."""
+        """The boxes whose walls a shape can touch."""
         return walls_of(self.scene.size, self.scene.panels)
 
     @cached_property
@@ -121,20 +122,20 @@ class _AttemptEvidence:
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
-        """Whether the question may be about objects of the noun, or its answer is based on some of them."""
+        """Whether the question may be about objects of the noun, or the question's answer is based on such objects."""
         meant = () if self.reading is None else self.reading.evidence
         return not self.wanted or any(map(noun.overlaps, self.wanted)) or any(map(noun.matches, meant))
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The engine's own rubrics."""
+    """Returns the engine's own rubrics."""
     limit = int(prompt.variable("max_rubrics"))
     rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
     return json.dumps({"rubrics": rows})
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Applicability and score of each rubric in the prompt; unknown rubrics are not applicable."""
+    """Returns for each rubric in the prompt whether it applies, and its score. Unknown rubrics do not apply."""
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
     scores = []
@@ -178,7 +179,7 @@ def _score(rubric: str, seen: _AttemptEvidence) -> bool | None:
 
 
 def _has_kind(answer: str | None, gold: str) -> bool | None:
-    """Whether an answer is a number, or a yes or no, if the gold answer is; None if the gold answer is neither."""
+    """Whether an answer is of the gold answer's kind: a number, or yes or no. None if the gold answer is neither."""
     text = "" if answer is None else answer
     if read_numerals(gold).single is not None:
         return read_numerals(text).single is not None
@@ -186,7 +187,8 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
-    """Whether the answer is the reasoning's stated conclusion or, without one, its last count or number of places."""
+    """Whether the answer is the conclusion that the reasoning states. If it states none, the conclusion for a counting
+    question is its last count or, without a count, the number of its places."""
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
         return False
@@ -209,8 +211,8 @@ def _is_present(seen: _AttemptEvidence) -> bool:
 
 
 def _says_something(claim: Claim, seen: _AttemptEvidence) -> bool:
-    """Whether a claim could be wrong about what is asked. It is always safe to state that an unrelated object is
-    missing, or that there are "things", without a number.
+    """Whether a claim is informative: it could be wrong about the objects in question. Two kinds of claims are always
+    safe: that an unrelated object is missing, and that there are "things", without a number.
     """
     if claim.of_none:
         return not seen.wanted or any(map(claim.noun.covers, seen.wanted))
@@ -223,7 +225,8 @@ def _is_exact(claim: Claim) -> bool:
 
 
 def _is_grounded(seen: _AttemptEvidence) -> bool:
-    """Whether places and counts (for a question about appearance all claims) match the image, and one is on topic."""
+    """Whether all places and counts match the image, and at least one of them is about the question's objects. For a
+    question about appearance, all claims must match."""
     about_looks = isinstance(seen.query, AttributeQuery)
     stated = [claim for claim in seen.claims if claim.amount is not None or about_looks]
     numbers = [claim for claim in stated if claim.is_number or about_looks]
@@ -247,8 +250,8 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 
 
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
-    """Whether all places are of a class that the question asks for, or one claim if there are no places; None if the
-    engine knows no noun of the question."""
+    """Whether all places are on objects that the question asks for; if there are no places, whether one claim is about
+    such an object. None if the engine knows no noun of the question."""
     if not seen.wanted:
         return None
     if seen.places:

@@ -34,10 +34,10 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """An image with the results of both algorithms, each computed once.
+    """An image with the results of both algorithms; each result is computed only once.
 
-    ``load`` returns the pixels when they are needed, so that a scene keeps the results and not the image; None means
-    that there is no image.
+    ``load`` returns the pixels. It is called only when they are needed, so that a scene keeps the results but not the
+    image. It is None if there is no image.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -84,7 +84,7 @@ class Scene:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
-        """The shapes in a jittered view, in pixels of the original; at strength 0 those of the image itself."""
+        """Returns the shapes in a jittered view, in pixels of the original. At strength 0 the image itself is used."""
         pixels = self.pixels if strength else None
         if pixels is None:
             return self.shapes
@@ -94,7 +94,7 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
-    """The engine's answer to the prompt's question; None if it cannot read the question or the image."""
+    """Returns the engine's answer to the prompt's question; None if it cannot read the question or the image."""
     query = question_of(prompt)
     if query is None or shapes is None:
         return None
@@ -102,27 +102,27 @@ def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | 
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
-    """The parsed question of the prompt; None if the engine cannot read it."""
+    """Returns the parsed question of the prompt; None if the engine cannot read it."""
     variables = dict(prompt.variables)
     choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
     return read_question(variables["question"], [choice for choice in choices if choice] or None)
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """An answer from a jittered view, with a point on each object that it is based on."""
+    """Returns an answer from a jittered view, with a point on each object that it is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The classes of objects that the question is about, by the image."""
+    """Returns the classes of objects in the image that the question is about."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     return json.dumps({"entities": list(labels)})
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """A point on every object of the requested class."""
+    """Returns a point on every object of the requested class."""
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -133,7 +133,8 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Reasoning that points at the objects that the answer is based on: at the mark on an object, if there is one.
+    """Returns reasoning that points at the objects that the answer is based on. If an object has a mark, the point is
+    the mark.
 
     If the answer is based on no object ("no, there is none that…"), the reasoning points at all marks, since these
     objects were searched.
@@ -156,7 +157,7 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
+    """Returns the boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
     name = read_name(prompt.variable("label"))
     if name is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
@@ -168,13 +169,13 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The mask of the object in each box, cropped to the box."""
+    """Returns the mask of the object in each box, cropped to the box."""
     pixels = _one_image(scene)
     return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """The mask of the smallest outline around each point; an empty mask if there is none."""
+    """Returns the mask of the smallest outline around each point; an empty mask if no outline is around it."""
     pixels = _one_image(scene)
     masks = []
     for x, y in json.loads(prompt.variable("points")):
@@ -192,7 +193,7 @@ def _one_image(scene: Scene) -> np.ndarray:
 
 
 def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
-    """The mask of the object in a box, in the form of a segmenter's reply."""
+    """Returns the mask of the object in a box, in the form of a segmenter's reply."""
     height, width = pixels.shape[:2]
     x1, y1, x2, y2 = box
     left, top = max(0, int(x1)), max(0, int(y1))

@@ -1,7 +1,7 @@
 """Decides which sentences of a reasoning the embedded judge can read.
 
-It can read a sentence if it knows all words (:mod:`groundtrace.embedded.vocabulary`), or all but
-one in a sentence about the question's objects, a number or the statement. An unreadable sentence is not a fault of the
+The judge can read a sentence if it knows all words (:mod:`groundtrace.embedded.vocabulary`). One word may be unknown if
+the sentence is about the question's objects, a number or the statement. An unreadable sentence is not a fault of the
 reasoning: the judge replies that it cannot judge.
 """
 
@@ -61,17 +61,17 @@ _APOSTROPHE = re.compile(r"(?<=\w)n['’]t\b")
 _ABBREVIATED = re.compile(r"\b(?:i\. ?e\.|e\. ?g\.|z\. ?b\.|d\. ?h\.|u\. ?a\.|p\. ?ex\.|c\.-à-d\.)", re.IGNORECASE)
 _I_HAVE = re.compile(r"\bj['’]ai\b", re.IGNORECASE)
 MAX_REPEATS = 4
-"""A reasoning with the same words so many times in a row is unreadable."""
+"""A reasoning that has the same words so many times in a row is unreadable."""
 _MAX_PERIOD = 14
 _MAX_PARTICLES = 6
 _MAX_MARKS = 4
 STATEMENTS = words("statements")
 _OF_OTHERS = words("of_others")
 _ELSEWHERE = frozenset({"whatever", "regardless", "irrelevant"})
-"""Words that make reasoning worthless, unless they are about objects that the question does not ask for."""
+"""Words that make a reasoning worthless, unless they refer to objects that the question does not ask for."""
 _FLIPS = re.compile(r"\b(?:wait|no,? wait|actually|scratch that|correction|hmm)\b")
 MAX_FLIPS = 2
-"""How often a number may be replaced by another one."""
+"""How often a reasoning may replace its number by another one."""
 _UNPOINTED = re.compile(
     r"\b(?:plus|and|with|besides) (?:at least |perhaps )?(?:one|two|three|another|a (?:second|third|further)|\d+)"
     r"(?: (?:more|others?|further|extra|additional|hidden))+\b[^§]*$"
@@ -106,8 +106,8 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 
 
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
-    """Why a sentence is unreadable, or None: it has words of invention or doubt, or too many unknown words, or an
-    unknown word that is counted or is the predicate ("is a …").
+    """Returns why a sentence is unreadable; None if it is readable. It is unreadable if it has words of invention or
+    doubt, too many unknown words, or an unknown word that is counted or is the predicate ("is a …").
     """
     unknown, known = list[int](), 0
     for place, word in enumerate(tokens):
@@ -142,7 +142,7 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 
 def _flips(text: str) -> str | None:
-    """A message if a number is replaced by another too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
+    """Returns a message if the text replaces its number too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
     values: list[Fraction] = []
     for sentence in SENTENCE.findall(text):
         numbers = read_numerals(sentence).numerals
@@ -157,7 +157,8 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """A message if the same words are repeated too often in a row; else None. Points (§) never count as the same."""
+    """Returns a message if the same words are repeated too often in a row; else None. Two points (§) never count as the
+    same word."""
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
         for here, there in zip(tokens, tokens[period:], strict=False):
@@ -168,7 +169,8 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 
 
 def _salad(tokens: Sequence[str]) -> str | None:
-    """A message if particles or punctuation marks follow each other as in no real sentence; else None."""
+    """Returns a message if particles or punctuation marks follow each other as they never do in a real sentence; else
+    None."""
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is no sentence"
     particles, marks = 0, list[str]()
@@ -181,7 +183,8 @@ def _salad(tokens: Sequence[str]) -> str | None:
 
 
 def _asks_last(text: str, answer: Fraction) -> str | None:
-    """A message if the last question names another number ("5?"), and no text after it gives the answer; else None."""
+    """Returns a message if the last question names a number other than the answer ("5?"), and no text after it states
+    the answer; else None."""
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []
     others = any(each.value != answer for written in asked for each in read_numerals(written).numerals)
@@ -193,8 +196,8 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Returns a message if the last sentence ends with another number than the answer and does not contain the answer,
-    or if the last question is left open; else None."""
+    """Returns a message if the last sentence ends with a number other than the answer and does not contain the answer,
+    or if the last question is not answered; else None."""
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]
     if answer is None or polarity(question.answer) is not None or not sentences:

@@ -12,7 +12,7 @@ _AGREES = words("agrees")
 _DISAGREES = words("disagrees")
 
 _LOOSE = words("disagrees_of_statements")
-"""Words that disagree only in a clause about a statement."""
+"""Words that mean disagreement only in a clause about a statement."""
 _SAYS = words("says")
 _IT = words("it")
 _AS_SAID = re.compile(
@@ -33,7 +33,8 @@ _SPEAKS_FOR = re.compile(
     r"\b(?:speaks?|argues?|points?|evidence|counts?|decides?) (?P<how>for|against|in favou?r of) (?:the|this|that|it)\b"
 )
 _COMPARED = re.compile(r"(?<=\bwith )(?:there (?:being|having been)|the (?:claim|idea|view|fact) that)\b.*")
-"""The object of a comparison; a negation in it does not negate the clause: "that agrees with there being none"."""
+"""Matches the object of a comparison. A negation in it does not negate the clause: "that agrees with there being none".
+"""
 _SAMENESS = words("sameness")
 _FINAL = _SAMENESS | words("final_verdicts")
 
@@ -46,14 +47,14 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """A clause affirms and rejects the statement: "true and false"."""
+    """A clause both affirms and rejects the statement: "true and false"."""
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Returns whether a clause affirms the statement or yes-no question; None if it has no verdict on it.
+    """Returns whether a clause affirms the statement or the yes-no question; None if the clause has no verdict on it.
 
-    The words of a verdict count only if the clause is about the statement, "it" or "this", ends with them, or has no
-    other words. Each negation inverts the verdict. Raises BothSidesError.
+    Verdict words count only if the clause is about the statement, "it" or "this", if it ends with them, or if it has no
+    other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))
@@ -94,7 +95,8 @@ def takes_back(clause: str, answer: Fraction) -> bool:
 
 
 def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
-    """The verdict words by their position: True if they agree, False if they disagree. Raises BothSidesError."""
+    """Returns for the position of each verdict word whether the word affirms. Raises BothSidesError if "and" or "or"
+    joins a word that affirms with one that rejects."""
     loose = frozenset[str]() if of_statement else _LOOSE
     agrees = _AGREES | _SAMENESS if of_statement else _AGREES
     found = {at: word in agrees for at, word in enumerate(words) if word in agrees or word in _DISAGREES - loose}

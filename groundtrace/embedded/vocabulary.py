@@ -1,7 +1,7 @@
-"""The words that the embedded judge knows: those for seeing, counting and concluding.
+"""The words that the embedded judge knows. They are about seeing, counting and concluding.
 
-English forms follow from rules; German, French and Spanish forms are all listed. Single words that make reasoning
-worthless in any context (invention, refusal, blindness) are recognised by their stems.
+Rules give the forms of English words; all forms of German, French and Spanish words are listed. Words that make a
+reasoning worthless in any context (invention, refusal, blindness) are recognised by their stems.
 """
 
 import re
@@ -30,14 +30,14 @@ _GERMAN = words("german")
 _ROMANCE = words("french_and_spanish")
 DOUBT = words("doubt")
 
-"""Words that are readable only in questions and suppositions."""
+"""Words of doubt. A sentence with one of them is readable only if it is a question or a supposition."""
 _PLAIN = frozenset(
     [*_FUNCTION, *_NUMBERS, *_IRREGULAR, *_QUALITIES, *_ADVERBS, *_NOUNS, *_GERMAN, *_ROMANCE, *COLOURS, "gray"]
 )
 _VERB_STEMS = frozenset(_VERBS)
 PARTICLES = words("particles")
 
-"""Words that a sentence never has many of in a row."""
+"""Short words; a real sentence never has many of them in a row."""
 
 
 _WORTHLESS = re.compile(
@@ -57,7 +57,7 @@ def is_worthless(word: str) -> bool:
 
 
 def is_wordlike(word: str) -> bool:
-    """Returns whether an unknown word could be a real one: it is short, has vowels, and no long run of consonants."""
+    """Returns whether an unknown word could be a real one: it is short, has vowels, and no long row of consonants."""
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 
@@ -73,7 +73,8 @@ def is_known(word: str) -> bool:
 
 
 def _stems(word: str) -> list[tuple[str, bool]]:
-    """The possible stems of a word, each with whether the ending also fits words that are not verbs (plural, "-er")."""
+    """Returns the possible stems of a word. For each stem, it also returns whether the ending fits words that are not
+    verbs (plural, "-er")."""
     stems = []
     for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):
         if word.endswith(ending) and len(word) - len(ending) >= 2:

@@ -16,7 +16,8 @@ from groundtrace.schemas.usage import Usage
 
 @dataclass
 class CallInProgress:
-    """One call in progress: its cache keys, the samples that it has so far by key, the keys of those that it requested
+    """One call in progress. It holds the call's cache keys, and the samples that have arrived so far, by key. Other
+    samples come from the cache or from other calls; so it also holds the keys of the samples that this call requested
     itself, and the replies to these requests.
     """
 
@@ -31,8 +32,8 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Indices of the samples to request, by token budget: missing samples, and truncated samples whose budget may
-        be doubled."""
+        """Returns the indices of the samples to request, by token budget. These are the missing samples, and the
+        truncated samples whose budget may be doubled."""
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
         for index, key in enumerate(self.keys):

@@ -24,11 +24,11 @@ class Endpoint(Protocol):
 
     @property
     def revision(self) -> str:
-        """The version of the model, to distinguish models of the same name; part of every cache key."""
+        """The version of the model, which distinguishes models of the same name. It is a part of every cache key."""
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """A reply with one sample for each of the request's indices; only a truncated sample may have empty text.
+        """Returns a reply with one sample for each of the request's indices; only a truncated sample may have no text.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """
@@ -55,10 +55,11 @@ class Kind:
     context manager that starts it, as ``module:function`` (:mod:`groundtrace.inference.serving`). ``extra``: the
     optional dependency that installs the required ``modules``.
 
-    ``own_form``: the kind points and boxes in our own form with any model, in pixels of the original image unless a
-    frame is declared; it needs no family. ``embedded``: the embedded engine, which replaces a model. ``needs_url``: the
-    settings must give the server's URL. ``prompts``: for a kind whose models answer only some prompts, the function
-    from an endpoint's settings to the ids of these prompts, as ``module:function``; it may raise CallError.
+    ``own_form``: with any model, this kind writes points and boxes in our own form, in pixels of the original image
+    unless a frame is declared; it needs no family. ``embedded``: the embedded engine, which replaces a model.
+    ``needs_url``: the settings must give the server's URL. ``prompts``: for a kind whose models answer only some
+    prompts, the function that returns the ids of these prompts for an endpoint's settings, as ``module:function``; it
+    may raise CallError.
     """
 
     endpoint: str
@@ -118,7 +119,8 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of that name, or the user's own at ``module:NAME``. Raises :class:`EndpointError`."""
+    """Returns the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if there is
+    none."""
     try:
         return KINDS.named(name)
     except RegistryError as error:
@@ -132,15 +134,15 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Whether the endpoint is known to serve a real model; False for a user's own kind, too."""
+    """Whether the endpoint is known to serve a real model. For a user's own kind this is not known: returns False."""
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
     """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
 
-    Errors are: an endpoint of an unknown kind or family; a role whose endpoint is not defined or has no URL; a pointer
-    or detector whose endpoint does not declare how its model writes coordinates, or cannot do what the role needs.
+    It raises for an endpoint of an unknown kind or family, for a role whose endpoint is not defined or has no URL, and
+    for a pointer or detector whose endpoint cannot play that role or does not declare how its model writes coordinates.
     """
     for name, endpoint in endpoints.items():
         try:
@@ -166,8 +168,8 @@ def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, 
 COORDINATE_ROLES = ("pointer", "detector")
 """The roles whose replies hold coordinates in the frame of their model's family.
 
-A segmenter gets and returns pixels in our own form, and a teacher repeats the pixels of its prompt. A recipe whose
-teacher locates objects itself checks the teacher too.
+Other roles use pixels: a segmenter gets and returns pixels in our own form, and a teacher repeats the pixels of its
+prompt. If the teacher of a recipe locates objects itself, the recipe checks the teacher too.
 """
 
 

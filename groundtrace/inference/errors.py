@@ -1,4 +1,4 @@
-"""Errors of model calls, which of them are retryable, and the errors that end a run."""
+"""The errors of model calls, whether they are retryable, and the errors that end a run."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from groundtrace.schemas.usage import NOTHING
 class Failure(StrEnum):
     """The kind of a failed call.
 
-    ``UNSUPPORTED``: the endpoint lacks a capability that the request needs; ``UNKNOWN_LABEL``: the endpoint finds
-    objects, but not the one that this request names. ``AWAY``: the request was not sent, since the server is known to
-    be down.
+    ``UNSUPPORTED``: the endpoint lacks a capability that the request needs. ``UNKNOWN_LABEL``: the endpoint can find
+    objects, but does not know the label in this request. ``AWAY``: the request was not sent, since the server is known
+    to be down.
     """
 
     RATE_LIMITED = "rate_limited"
@@ -50,7 +50,7 @@ OVERLOADED = frozenset({Failure.RATE_LIMITED, Failure.OVERLOADED, Failure.TIMEOU
 """Failures that mean an overloaded server: fewer concurrent requests can help."""
 
 GATEWAY_STATUSES = frozenset({502, 503, 504})
-"""The HTTP statuses of a gateway when the server behind it does not answer."""
+"""The HTTP statuses that a gateway returns if the server behind it does not answer."""
 
 
 class CallError(Exception):

@@ -43,8 +43,8 @@ T_co = TypeVar("T_co", covariant=True)
 class ParsedPointing(Generic[T_co]):
     """The points or boxes that a reply gives for a label.
 
-    ``called`` is the reply's own name for the object, if that is another word or a wider one, such as "sofa" for a
-    couch; else "".
+    ``called`` is the reply's own name for the object if it is another or a more general word than the label, such as
+    "sofa" for "couch"; else "".
     """
 
     found: tuple[T_co, ...]
@@ -52,8 +52,8 @@ class ParsedPointing(Generic[T_co]):
 
 
 PointReader = Callable[[str], tuple[RawPoint, ...] | NoPoints]
-"""Parses the points of a reply, unconverted; NoPoints if the reply states that there are none. Raises
-UnparsablePointing."""
+"""A function that parses the points of a reply, but does not convert them; it returns NoPoints if the reply states that
+there are none. Raises UnparsablePointing."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ class RawBox:
 
 
 BoxReader = Callable[[str], Sequence[RawBox]]
-"""Parses the boxes of a reply, unconverted; empty if the reply states that there are none. Raises :class:`BadReply`."""
+"""A function that parses the boxes of a reply, but does not convert them; it returns no boxes if the reply states that
+there are none. Raises :class:`BadReply`."""
 
 
 def points_in_px(
@@ -89,19 +90,21 @@ def points_in_px(
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
-    """The box of a list of four numbers, unconverted. Raises :class:`BadReply`."""
+    """Returns the box that a list of four numbers describes, without converting it. Raises :class:`BadReply` for any
+    other value."""
     x1, y1, x2, y2 = numbers_of(row, 4, "box")
     return RawBox((x1, y1, x2, y2), label)
 
 
 def raw_point(row: object, label: str = "") -> RawPoint:
-    """The point of a list of two numbers, unconverted. Raises :class:`BadReply`."""
+    """Returns the point that a list of two numbers describes, without converting it. Raises :class:`BadReply` for any
+    other value."""
     x, y = numbers_of(row, 2, "point")
     return RawPoint(label, x, y)
 
 
 def numbers_of(row: object, count: int, what: str) -> list[float]:
-    """The ``count`` numbers of a list. Raises :class:`BadReply` for anything else."""
+    """Returns the numbers of a list of ``count`` numbers. Raises :class:`BadReply` for any other value."""
     if not isinstance(row, list | tuple) or len(row) != count:
         raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
@@ -132,9 +135,9 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raises :class:`BadReply` for numbers from 0 to 1 in a frame of larger numbers: all would be in one corner.
+    """Raises :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers: all would be in one corner.
 
-    Not for Molmo 1, whose numbers from 0 to 100 have a decimal.
+    Molmo 1 is an exception: its numbers from 0 to 100 have a decimal.
     """
     spared = frame in (CoordinateFrame.UNIT, CoordinateFrame.MOLMO100)
     if not spared and all(0 <= value <= 1 for value in written) and not all(map(float.is_integer, map(float, written))):
@@ -154,7 +157,10 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """The segmenter's masks, one for each requested place. Raises :class:`BadReply` if one does not fit the image."""
+    """Returns the masks of a segmenter's reply, one for each of the ``count`` requested places.
+
+    Raises :class:`BadReply` if a mask does not fit the image.
+    """
     rows = json_object(text).get("masks")
     if not isinstance(rows, list) or len(rows) != count:
         raise BadReply(f"masks: expected {count} of them, got {rows!r:.80}")
@@ -162,7 +168,7 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """A mask as the JSON fields of ``segment``: run lengths row by row, starting with the background."""
+    """Returns a mask as JSON fields of a ``segment`` reply: its run lengths, row by row, beginning with background."""
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
     edges = np.concatenate([[0], changes, [flat.size]])
@@ -191,7 +197,7 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """The JSON object of a reply, also inside a code fence. Raises :class:`BadReply`."""
+    """Returns the JSON object of a reply; it may be inside a code fence. Raises :class:`BadReply` if there is none."""
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)
@@ -203,7 +209,7 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """The value with its strings made storable: a JSON escape can be a lone surrogate."""
+    """Returns the value without lone surrogates, which JSON escapes can hold, but which cannot be stored."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, list):

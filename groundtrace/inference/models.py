@@ -1,4 +1,4 @@
-"""Calls models by role: from the cache if possible; deduplicates calls in flight, and records the usage of each."""
+"""Calls models by role: takes replies from the cache if possible, deduplicates calls in flight, and records usage."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
-"""The time within which a reply that has arrived is in the cache."""
+"""A reply is in the cache at most this long after it has arrived."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Models:
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """The largest token budget with which any truncated reply is requested again; 0: no reply is."""
+        """The largest token budget with which a truncated reply is requested again; 0 if none is requested again."""
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
@@ -125,7 +125,7 @@ class Models:
     ) -> CallResult:
         """Returns ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
-        With a ``continuation`` they hold its log-probabilities instead; ``repair`` marks the call in the ledger. Raises
+        With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call in the ledger. Raises
         :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
         does not suffice; samples that did arrive stay cached.
         """
@@ -144,8 +144,9 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """The cached replies, by key; ``keys`` maps each key to the key before ``fresh_key``. Replies that only a
-        neighbour holds are copied into this cache, since a user may delete the neighbour.
+        """Returns the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
+
+        Replies that only a neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
         have = self._cache.get(keys)
         missing = {key: requested for key, requested in keys.items() if key not in have}
@@ -261,7 +262,7 @@ class Models:
         stored: dict[str, CachedReply],
         noted: list[Reply],
     ) -> dict[str, CachedReply]:
-        """Returns the samples of the server, which are then cached.
+        """Request the samples from the server, cache them, and return them.
 
         If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
         more tokens. Then its truncated samples are cached for this budget too, and not requested again.
@@ -281,7 +282,7 @@ class Models:
         return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and note the usage of the reply that is not ``noted`` yet."""
+        """Send the request when the budget allows it, and note the usage of its reply (without the parts ``noted``)."""
         settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
         if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
             taken = NOT_SENT
@@ -320,7 +321,8 @@ class Models:
     def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
         """Note the usage of a reply, except for that of its parts ``before``, which is noted already.
 
-        A reply is noted before it is cached: if the process is killed in between, it is requested and paid for again.
+        A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
+        again, and both payments are noted.
         """
         if self._watch is None:
             return
@@ -368,7 +370,7 @@ class Models:
         )
 
     def flush_notes(self) -> None:
-        """Return when the run's other processes can see the notes of all requests so far.
+        """Wait until the run's other processes can see the notes of all requests so far.
 
         Raises OSError if the store cannot be reached.
         """
@@ -405,12 +407,15 @@ class Models:
 
 
 def _shares(total: int, count: int) -> list[int]:
-    """The total divided into ``count`` parts that differ by at most one."""
+    """Divides the total into ``count`` parts that differ by at most one."""
     return [(total + count - 1 - index) // count for index in range(count)]
 
 
 async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:
-    """The sample that another call requested; raises its error without the usage, which counts for that call."""
+    """Wait for the sample that another call has requested, and return it.
+
+    Raises that call's error, but without the usage, which counts for that call.
+    """
     try:
         return await asyncio.shield(future)
     except CallError as error:

@@ -1,7 +1,7 @@
 """Checks before the first call whether the endpoints can play their roles, without generating anything.
 
-A server must be up and have the model; a model in this process is loaded; an endpoint whose model answers only some
-prompts must answer one of those of its role.
+A server must be up and have the model. A model in this process is loaded. If an endpoint's model answers only some
+prompts, it must answer at least one of the prompts of its role.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from groundtrace.schemas.text import printable
 
 
 class NotServed(UserError):
-    """Endpoints cannot play their roles; the message says which, why, and what to do.
+    """One or more endpoints cannot play their roles; the message says which ones, why, and what to do.
 
     ``can_wait``: whether the only fault is a server that is down, so that nothing has to be changed.
     """
@@ -40,8 +40,8 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """The result of checking an endpoint. ``fault``: the error that keeps it from serving, or None; ``message``: one
-    with the fault and what to do about it.
+    """The result of checking an endpoint. ``fault`` is the error because of which it does not serve, or None;
+    ``message`` says what the fault is and what to do about it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Health:
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
     """Raises NotServed if an endpoint of the roles in ``asks`` does not serve. ``where`` is the prefix of config keys.
 
-    For an endpoint of a user's own kind only its own check counts. Runs on the event loop of
+    An endpoint of a user's own kind has only to pass its own check. Runs on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
     for name, roles in _played(models.settings, asks).items():
@@ -81,7 +81,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """One line for each role whose endpoint answers none of the prompts that are sent to the role."""
+    """Returns one line for each role whose endpoint answers none of the prompts that are sent to the role."""
     sent: dict[str, list[str]] = {}
     for ask in asks:
         if settings.has_role(ask.role):
@@ -103,7 +103,10 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Check each endpoint of the roles in ``asks`` at once. ``timeout_s`` does not limit the loading of a model."""
+    """Check all endpoints of the roles in ``asks`` concurrently; returns one result for each.
+
+    ``timeout_s`` does not limit the loading of a model.
+    """
 
     async def check(name: str, roles: tuple[str, ...]) -> Health:
         settings, breaker = models.settings.endpoint(roles[0]), models.breaker(roles[0])
@@ -121,7 +124,7 @@ async def healths(
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
-    """The roles in ``asks`` that each endpoint plays, by the endpoint's name."""
+    """Returns the roles in ``asks`` that each endpoint plays, by the endpoint's name."""
     played: dict[str, tuple[str, ...]] = {}
     for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
         name = settings.endpoint_name(role)

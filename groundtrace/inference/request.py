@@ -15,7 +15,7 @@ from groundtrace.schemas.usage import NOTHING, ONE_REQUEST, Usage
 KEY_VERSION = 1
 
 Temperature = Annotated[float, Field(ge=0, le=2)]
-"""The range that the servers accept."""
+"""A sampling temperature, in the range that the servers accept."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sample of a model. ``reasoning`` is the thinking that a server returns apart from the text, else "".
+    """One sample of a model. ``reasoning`` is the thinking if the server returns it separately from the text, else "".
 
     Only a scored continuation has ``logprobs`` (nats), one for each of its tokens. ``answered_by`` is the model that
     the server names in its response, "" if it names the requested model or none. ``taken_from`` is the run folder from
@@ -111,11 +111,11 @@ def cache_key(
     index: int,
     continuation: Continuation | None = None,
 ) -> str:
-    """The cache key of a sample: SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
+    """Returns the cache key of a sample: the SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
 
-    Hashed are the model and its declared revision, the messages with media digests, the reply schema, the sampling
-    parameters with the sample's number, and the continuation to score, if any. ``n`` and ``max_tokens`` are left out:
-    a request with a larger budget finds the whole replies of a smaller one.
+    The hash covers the model and its declared revision, the messages with media digests, the reply schema, the sampling
+    parameters with the sample's number, and the continuation to score, if any. It does not cover ``n`` and
+    ``max_tokens``: a request with a larger budget finds the complete replies to a request with a smaller one.
     """
     body = {
         "v": KEY_VERSION,
@@ -135,7 +135,9 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """The key of a sample if only replies requested after the ISO time ``since`` are valid ("": all are)."""
+    """Returns the cache key of a sample if only replies requested after the ISO time ``since`` are valid. If ``since``
+    is "", all replies are valid, and the key stays unchanged.
+    """
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
 
 
@@ -150,8 +152,8 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """The reply with an estimate for each token count that the server did not report (0): limits and budgets would
-    take the reply for free.
+    """Returns the reply with an estimate in place of each token count that the server did not report (0). Without the
+    estimate, limits and budgets would count the reply as free.
     """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)

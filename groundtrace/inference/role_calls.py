@@ -1,4 +1,4 @@
-"""Requests replies of a certain form, and repairs them: declares which prompts a stage sends to which role.
+"""Requests replies of a certain form, and repairs bad replies. Also declares which prompts a stage sends to which role.
 
 In a repair the model sees its bad reply and the problem with it.
 """
@@ -21,13 +21,13 @@ PROMPT = "repair.v2"
 CUT_OFF = "the reply was cut off at a limit of tokens"
 MAX_SHOWN_CHARS = 4000
 MAX_TOKENS = 16_384
-"""The largest token budget for a truncated reply that cannot be parsed. Models that think before they answer can use up
-the budget of a judgement before its first word. Good replies of a smaller budget stay cached (see
-:func:`groundtrace.inference.request.cache_key`)."""
+"""The largest token budget with which a truncated reply that cannot be parsed is requested again. Models that think
+before they answer can use up the budget of a judgement before its first word. Good replies of a smaller budget stay
+cached (see :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """A truncated reply, which does not have the requested form, or may lack a part of it."""
+    """A reply is truncated: it does not have the requested form, or may lack a part of it."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """The same with the prompts of the role's model family for pointing and boxing.
+        """Returns a copy with the prompts for pointing and boxing of the role's model family.
 
-        A declaration names the prompts of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
+        The original declaration names the prompts of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
         """
         if not models.has_role(self.role):
             return self
@@ -65,15 +65,17 @@ async def ask_for(
     read: Callable[[CallResult], T],
     form: str = "",
 ) -> tuple[T, CallResult]:
-    """Returns the result of ``read`` on the reply, and the call of that reply.
+    """Send a prompt to a role; returns the result of ``read`` on the reply, and the call of that reply.
 
-    If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply: with twice the token budget,
-    up to the endpoint's ``max_tokens_limit``, or :data:`MAX_TOKENS` if that is 0. Any other reply, or one truncated at
-    the largest budget: with a repair prompt that states the problem and the ``form`` (if given), at most
-    ``repair_attempts`` times (a setting of the endpoint). After truncation at the largest budget the repair begins with
-    the first budget again, since the server's context may have no room for the largest.
+    If ``read`` raises :class:`BadReply`, the reply is requested again. A truncated reply is requested with twice the
+    token budget, up to the endpoint's ``max_tokens_limit``, or up to :data:`MAX_TOKENS` if that is 0. Any other bad
+    reply, and a reply that is truncated at the largest budget, is requested with a repair prompt. This prompt states
+    the problem and the ``form`` (if given); it is sent at most ``repair_attempts`` times (a setting of the endpoint).
+    After truncation at the largest budget the repair begins with the first budget again, since the server's context may
+    have no room for the largest.
 
-    Raises CallError, or the last BadReply with its key; a :class:`TruncatedReply` if that reply was truncated.
+    Raises CallError if a call fails. If the last reply is bad too, raises its BadReply with its key, or a
+    :class:`TruncatedReply` if it was truncated.
     """
     attempts, asked, first = caller.repair_attempts(role), prompt, sampling
     limit = caller.max_tokens_limit(role) or MAX_TOKENS
@@ -103,8 +105,8 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
-    """``read``, but raises BadReply for a truncated reply: the missing items of a truncated list would count as absent,
-    and a truncated sentence would be accepted.
+    """Returns a function like ``read`` that raises BadReply for a truncated reply. Otherwise the missing items of a
+    truncated list would count as absent, and a truncated sentence would be accepted.
     """
 
     def read_whole(reply: CallResult) -> T:

@@ -21,12 +21,12 @@ from groundtrace.inference.settings import ModelsSettings
 T = TypeVar("T")
 
 SWITCH_INTERVAL_S = 0.0002
-"""How long another thread may hold the GIL while the loop waits for it. With Python's default of 5 ms a fast server
-waits for its next request whenever Beam's own thread is busy."""
+"""The longest time that another thread may hold the GIL while the loop waits for it. With Python's default of 5 ms, a
+fast server would wait for its next request whenever Beam's own thread is busy."""
 
 
 class Runtime:
-    """The loop thread with its models. :func:`runtime` returns that of the process."""
+    """The event loop thread of a process, with its models. :func:`runtime` returns this process's runtime."""
 
     def __init__(self) -> None:
         # Modules imported so far live as long as the process: the collector, which pauses the loop, can skip them.
@@ -46,11 +46,12 @@ class Runtime:
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the loop from any other thread. A SystemExit of it is raised as a RuntimeError."""
+        """Start the coroutine on the loop, from any other thread. Its SystemExit is raised as a RuntimeError."""
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:
-        """Run the loop for the life of the process. A task that exits ends ``run_forever``, and other tasks go on."""
+        """Run the loop as long as the process lives. If a task raises SystemExit, ``run_forever`` ends; then the loop
+        is started again for the other tasks."""
         while True:
             with contextlib.suppress(SystemExit, KeyboardInterrupt):  # the task has the exception, too
                 return self._loop.run_forever()

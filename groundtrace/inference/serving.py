@@ -1,8 +1,8 @@
 """Servers that a run starts on its own machine, for the endpoint kinds that need one.
 
 The ``server`` of a :class:`groundtrace.inference.endpoint.Kind` is a context manager ``(models, log_folder) ->
-models``: it starts the servers of the endpoints of its kind, yields settings in which these are endpoints of another
-kind, with a URL, and stops the servers on exit.
+models``. It starts the servers of all endpoints of its kind. It yields settings in which these endpoints have another
+kind, and a URL. On exit it stops the servers.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """The kinds of the roles' endpoints whose servers a run has to start, sorted."""
+    """Returns the kinds of endpoints for which a run has to start servers, sorted; only endpoints with a role count."""
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))
 

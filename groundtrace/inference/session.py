@@ -1,4 +1,4 @@
-"""Records the calls made for one element, for its lineage and cost, and the calls that failed."""
+"""Records the calls that are made for one element, for its lineage and cost; also records the failed calls."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +13,8 @@ from groundtrace.schemas.records import Call
 
 @dataclass
 class Session:
-    """A :class:`groundtrace.inference.caller.Caller` that records its calls and the errors of failed calls, both in the
-    order in which the calls ended.
+    """A :class:`groundtrace.inference.caller.Caller` that records its calls, and the errors of failed calls. Both
+    records are in the order in which the calls ended.
     """
 
     models: Models
@@ -30,7 +30,7 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """:meth:`groundtrace.inference.models.Models.generate`; records the call."""
+        """See :meth:`groundtrace.inference.models.Models.generate`; also records the call."""
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:
@@ -43,17 +43,17 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """:meth:`groundtrace.inference.models.Models.repair_attempts`."""
+        """See :meth:`groundtrace.inference.models.Models.repair_attempts`."""
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """:meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
+        """See :meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """:meth:`groundtrace.inference.models.Models.family`."""
+        """See :meth:`groundtrace.inference.models.Models.family`."""
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """:meth:`groundtrace.inference.models.Models.gives_logprobs`."""
+        """See :meth:`groundtrace.inference.models.Models.gives_logprobs`."""
         return self.models.gives_logprobs(role)

@@ -1,4 +1,4 @@
-"""The settings of an endpoint and of all model access, as in a config. Hashable and picklable."""
+"""The settings of an endpoint, and of all access to models, as they are in a config. Hashable and picklable."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -26,14 +26,15 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def _variable(name: str) -> str:
-    """The name of an environment variable, or "". Raises ValueError for another text, without showing it."""
+    """Returns the text if it is the name of an environment variable, or "". Otherwise raises ValueError; the message
+    does not show the text, which may be a key."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable such as MY_API_KEY, which holds the key")
     return name
 
 
 def _checked_url(url: str) -> str:
-    """The URL, or "". Raises ValueError for a URL that no request can be sent to, or that contains a secret."""
+    """Returns the URL or "". Raises ValueError if no request can be sent to the URL, or if it contains a secret."""
     if not url:
         return url
     try:
@@ -53,7 +54,7 @@ def _checked_url(url: str) -> str:
 
 
 MAX_CONCURRENCY = 100_000
-"""More than any server accepts, and more connections than one machine can open."""
+"""The largest limit on concurrent requests: no server accepts more, and no machine can open more connections."""
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -147,7 +148,8 @@ class EndpointSettings:
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-        """The price of so many tokens; ``tokens_cached``: those of ``tokens_in`` that the server had cached."""
+        """Returns the price of the tokens in dollars. ``tokens_cached`` is the number of tokens in ``tokens_in`` that
+        the server had cached."""
         in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
         if cached_usd is None:
@@ -157,7 +159,7 @@ class EndpointSettings:
 
     @property
     def prices_left_out(self) -> tuple[str, ...]:
-        """The price settings that are not set, so that the cost of a request is unknown."""
+        """The names of the price settings that are not set. Without them the cost of a request is unknown."""
         names = ("usd_per_million_tokens_in", "usd_per_million_tokens_out")
         return tuple(name for name in names if getattr(self, name) is None)
 
@@ -200,7 +202,7 @@ class ModelsSettings:
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
-        """The name of the endpoint that ``role`` uses. Raises ValueError if the config has none for it."""
+        """Returns the name of the endpoint that ``role`` uses. Raises ValueError if the config defines none."""
         for name, endpoint in self.roles:
             if name == role:
                 return endpoint
@@ -220,7 +222,7 @@ class ModelsSettings:
 
     @property
     def judges_text(self) -> bool:
-        """Whether there is a judge that can judge text: the embedded engine judges only by arithmetic on pixels."""
+        """Whether the judge can judge text. The embedded engine cannot: it judges only by arithmetic on pixels."""
         return self.has_role("judge") and self.endpoint("judge").kind != "classical"
 
     @property

@@ -1,4 +1,4 @@
-"""The command that starts a trajectory: bubblewrap with every namespace, a read-only system, and one small folder."""
+"""The command that starts a trajectory: bubblewrap with all namespaces, a read-only system and one small folder."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from groundtrace.sandbox.inside.holder import FOLDER
 INSIDE = Path(__file__).parent / "inside"
 _PLACE = "/sandbox"
 _SYSTEM = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
-"""Shared libraries, and what tells the time. No programs: none can be started."""
+"""Shared libraries and the files of the time zone. Programs are not included, so that none can be started."""
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _ENVIRONMENT = {
     "HOME": FOLDER,
@@ -34,13 +34,13 @@ _MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.supervisor imp
 
 @cache
 def interpreter() -> str:
-    """The Python that runs, without the links of a virtual environment."""
+    """Returns the path of the running Python, with the links of a virtual environment resolved."""
     return os.path.realpath(sys.executable)
 
 
 @cache
 def library_paths() -> tuple[str, ...]:
-    """The folders of installed packages, in the order in which they are searched."""
+    """Returns the folders of installed packages, in the order in which Python searches them."""
     named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
     found = [path for path in dict.fromkeys([*sys.path, *named]) if path in named and _holds_packages(path)]
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found))
@@ -51,9 +51,10 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """What is bound read-only: its place on this machine, by that in the sandbox.
+    """Returns the paths to mount read-only: the path on this machine, by the path in the sandbox.
 
-    The interpreter keeps its place, where its parts look for each other, unless the folder of trajectories is there.
+    The interpreter keeps its path, since its files find each other by it; but a path in the trajectories' folder is
+    replaced.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
     prefix = sys.base_prefix
@@ -70,12 +71,12 @@ def _moved(path: str) -> str:
 
 
 def packages() -> list[str]:
-    """The places of the folders of installed packages in the sandbox."""
+    """Returns the paths in the sandbox of the folders of installed packages."""
     return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
 
 
 def command(folder_mb: int) -> list[str]:
-    """The command line that starts the supervisor of a trajectory."""
+    """Returns the command line that starts the supervisor of a trajectory, with a folder of ``folder_mb`` MiB."""
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0
     isolated = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -108,7 +109,7 @@ def _bind(path: str, inside: str) -> Sequence[str]:
 
 
 def version() -> str:
-    """The version of bubblewrap, "" where it is not installed."""
+    """Returns the version of bubblewrap, "" if it is not installed."""
     if not shutil.which("bwrap"):
         return ""
     found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)

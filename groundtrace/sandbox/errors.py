@@ -1,11 +1,11 @@
-"""Why there is no sandbox, or no trajectory in it."""
+"""The errors of the sandbox."""
 
 from groundtrace.schemas.errors import UserError
 
 
 class SandboxRefused(UserError):
-    """This machine lacks what isolation needs, so that no model-written code runs on it."""
+    """This machine lacks a requirement of isolation, so no model-written code runs on it."""
 
 
 class SandboxLost(Exception):
-    """A trajectory cannot go on: its state is gone. What ran in it was contained all the same."""
+    """A trajectory cannot go on, because its state is lost. The code that ran in it was still contained."""

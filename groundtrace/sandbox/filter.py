@@ -1,8 +1,9 @@
-"""The seccomp filter of model-written code: the system calls that Python and its libraries make, and no other.
+"""The seccomp filter of model-written code: it allows only the system calls that Python and its libraries need.
 
-What is left out fails as if not permitted (EPERM), or as if the kernel lacked it (ENOSYS) where libraries then take
-another way. Left out are, among others: all that starts programs, sends signals, opens sockets, traces or reads other
-processes, mounts, makes namespaces, loads BPF, and io_uring, userfaultfd, perf, keyrings, System V IPC and queues.
+All other system calls fail. The error is ENOSYS (the kernel lacks the call) if libraries then use another call, and
+otherwise EPERM (not permitted). Among the forbidden calls are those that start programs, send signals, open sockets,
+trace or read other processes, mount, create namespaces or load BPF, and those of io_uring, userfaultfd, perf, keyrings,
+System V IPC and message queues.
 """
 
 import errno
@@ -35,20 +36,21 @@ ALLOWED = (
 )
 # fmt: on
 NO_SUCH_CALL = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "openat2")
-"""Where the C library or Python takes an older way once the kernel seems to lack it."""
+"""Calls that fail with ENOSYS: the C library or Python then uses an older call instead."""
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1031, 1032, 36, 37, 38)
-"""F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC, the sizes of pipes and locks of open files: no owner of signals, no leases."""
+"""Allowed commands of ``fcntl``: F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC, pipe sizes and locks of open files. Those that
+set a signal's owner or a lease are not allowed."""
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-"""TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
+"""Allowed requests of ``ioctl``: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 _PRCTL = (15, 16, 3, 23, 39)
-"""Names of threads, and questions."""
+"""Allowed options of ``prctl``: those that set a thread's name or only read a value."""
 _NAMESPACES = 0x7E020080
-"""CLONE_NEW*: of every kind of namespace."""
+"""The flags CLONE_NEW* of all kinds of namespaces, which ``clone`` may not have."""
 _AF_UNIX = 1
 
 
 def can_filter() -> str:
-    """Why no filter can be made here, "" if it can."""
+    """Returns why no filter can be built on this machine, "" if one can."""
     try:
         _seccomp()
     except (ImportError, OSError, RuntimeError) as error:
@@ -64,9 +66,9 @@ def _seccomp() -> Any:
 
 @cache
 def filter_program() -> bytes:
-    """The filter as BPF instructions, for this machine's architecture.
+    """Returns the filter as BPF instructions for this machine's architecture.
 
-    Raises ImportError without pyseccomp, RuntimeError without libseccomp.
+    Raises ImportError if pyseccomp is not installed, and RuntimeError if libseccomp is not.
     """
     seccomp = _seccomp()
     rules = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
@@ -92,5 +94,5 @@ def filter_program() -> bytes:
 
 
 def _is_known(seccomp: Any, name: str) -> bool:
-    """Whether libseccomp knows the call on this architecture: arm64 has no ``open``."""
+    """Whether this architecture has the system call, according to libseccomp: arm64 has no ``open``, for example."""
     return seccomp.resolve_syscall(seccomp.Arch.NATIVE, name) >= 0

@@ -1,6 +1,7 @@
-"""Control groups: what the kernel lets all processes of a trajectory have together, where this process may make groups.
+"""Control groups: the kernel limits the memory and the number of all processes of a trajectory together.
 
-Without them the supervisor counts memory itself, every 30 ms, and the limit on processes is that of the user.
+They are used if this process may create groups. Otherwise the supervisor measures memory itself, every 30 ms, and the
+limit on processes applies to all processes of the user.
 """
 
 import contextlib
@@ -19,18 +20,18 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 @dataclass(frozen=True)
 class Group:
-    """A trajectory's folders among the control groups: one under version 2, one for each controller under version 1."""
+    """The control group folders of a trajectory: one in version 2, one for each controller in version 1."""
 
     folders: tuple[Path, ...] = ()
     controllers: frozenset[str] = field(default_factory=frozenset)
 
     @property
     def joining(self) -> list[str]:
-        """The files into which a process writes its id to join."""
+        """The files to which a process writes its id to join the group."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def out_of_memory_kills(self) -> int:
-        """How many of its processes the kernel has ended for want of memory."""
+        """Returns how many processes of the group the kernel has killed because memory ran out."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError):
@@ -40,7 +41,7 @@ class Group:
         return 0
 
     def remove(self) -> None:
-        """Remove the folders once their processes have ended."""
+        """Remove the folders as soon as their processes have ended; give up after 2 s."""
         deadline = time.monotonic() + _WAIT_S
         for folder in self.folders:
             while folder.exists():
@@ -52,7 +53,9 @@ class Group:
 
 
 def parents() -> dict[str, Path]:
-    """By controller, the folder in which this process may make groups; none where it may not."""
+    """Returns, for each controller, the folder in which this process may create groups; a controller without such a
+    folder is absent.
+    """
     found = {}
     for controller in ("memory", "pids"):
         for folder in _own_groups(controller):
@@ -63,7 +66,7 @@ def parents() -> dict[str, Path]:
 
 
 def _own_groups(controller: str) -> list[Path]:
-    """This process's groups that have the controller, under version 1 and version 2."""
+    """Returns the folders of this process's groups for the controller, in version 1 and version 2."""
     folders = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
@@ -76,7 +79,7 @@ def _own_groups(controller: str) -> list[Path]:
 
 
 def _passes_on(folder: Path, controller: str) -> bool:
-    """Whether groups in this folder have the controller: version 2 names those that it passes on."""
+    """Whether groups in this folder have the controller. In version 2 a file lists the controllers that they get."""
     control = folder / "cgroup.subtree_control"
     if not control.exists():
         return True
@@ -86,7 +89,7 @@ def _passes_on(folder: Path, controller: str) -> bool:
 
 
 def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
-    """Make a trajectory's group, with the limits that its controllers hold; an empty one where none can be made."""
+    """Create a trajectory's group and set its limits; returns an empty group if none can be created."""
     folders: list[Path] = []
     held = set()
     for controller, parent in parents().items():
@@ -110,7 +113,7 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
 
 
 def remove_left_over() -> None:
-    """Remove the groups of processes that have ended without removing them."""
+    """Remove the groups that ended processes of groundtrace have not removed."""
     for parent in set(parents().values()):
         for folder in parent.glob(f"{_PREFIX}*"):
             owner = _NAME.fullmatch(folder.name)

@@ -1,4 +1,4 @@
-"""What a call of code came to: the observation that goes back to the one who wrote the code."""
+"""The observation: the result of a call, which is returned to the policy that wrote the code."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,20 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 Pixels = NDArray[np.uint8]
-"""An image: height × width × 3, RGB."""
+"""An image as RGB uint8 (H, W, 3)."""
 Status = Literal["ok", "error", "timeout", "memory", "killed", "silent"]
-"""``silent``: it ended well, and neither printed nor showed anything."""
+"""How a call ended. ``silent``: it succeeded, but printed nothing and showed no image."""
 STATUSES: tuple[str, ...] = get_args(Status)
 
 MIN_SIDE_PX = 56
-"""The short side of a smaller image becomes ENLARGED_SIDE_PX, as in CodeDance's released environment."""
+"""An image with a shorter side is enlarged until that side is ENLARGED_SIDE_PX, as in CodeDance's released environment.
+"""
 ENLARGED_SIDE_PX = 112
 MAX_ASPECT = 200
-"""Images longer than this times their width, or the other way round, are left out: vision encoders refuse them."""
+"""The largest ratio of an image's long side to its short side. Vision encoders refuse other images, so they are left
+out."""
 
 
 class BadAnswer(Exception):
-    """What came out of the sandbox is no observation."""
+    """The sandbox's answer does not have the form of an observation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +32,16 @@ class Observation:
     """How a call ended, what it printed, and the images that it showed, in order.
 
     Attributes:
-        status: how it ended. In all cases but ``ok`` and ``silent`` the trajectory's state is that before the call.
-        stdout: what it printed, up to the limit.
-        stderr: likewise, warnings for example.
-        error: the exception with its traceback, or what the call was ended for; empty if it ended well.
-        images: what it showed.
-        dropped_chars: bytes that it printed beyond the limits, of stdout and stderr together.
-        images_left_out: images beyond the limit, or of an aspect that no model takes.
-        ended_threads: threads that it left, which were ended.
-        ended_processes: processes that it left, which were ended.
-        duration_s: from the request to the answer.
+        status: how the call ended. Unless it is ``ok`` or ``silent``, the trajectory's state is that before the call.
+        stdout: the call's output, up to the limit.
+        stderr: its error output, up to the limit, for example warnings.
+        error: the exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
+        images: the images that the call showed.
+        dropped_chars: the output beyond the limits, in bytes, of stdout and stderr together.
+        images_left_out: the number of images beyond the limit or with a ratio of sides above MAX_ASPECT.
+        ended_threads: the number of threads that still ran after the call, and were ended.
+        ended_processes: the number of processes that still ran after the call, and were ended.
+        duration_s: the time from the request to the answer.
     """
 
     status: Status
@@ -55,12 +57,12 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Whether the code ran to its end, so that the state goes on from there."""
+        """Whether the call succeeded, so that the next call continues from its state."""
         return self.status in ("ok", "silent")
 
     @property
     def text(self) -> str:
-        """As a policy reads it: what was printed, the error, and what was cut or ended."""
+        """The text that a policy gets: the output, the error, and notes on what was left out or ended."""
         notes = [
             f"[{self.dropped_chars} further characters are left out]" if self.dropped_chars else "",
             f"[{self.images_left_out} further images are left out]" if self.images_left_out else "",
@@ -76,7 +78,7 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """The observation of what came out of the sandbox, none of which is trusted. Raises BadAnswer."""
+    """Returns the observation in the sandbox's answer, which is untrusted. Raises BadAnswer if its form is wrong."""
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:
         raise BadAnswer(f"status {str(status)[:20]!r} with {len(parts)} parts")
@@ -106,7 +108,7 @@ def _text_of(data: bytes, max_chars: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """Without what is no character, and without NUL, which no column of text takes."""
+    """Returns the text with lone surrogates and NUL replaced, since text columns cannot store them."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
@@ -124,7 +126,7 @@ def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
-    """The pixels, which are raw: no decoder of the host reads what model-written code made."""
+    """Returns the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
     if not isinstance(size, list) or len(size) != 2:
         raise BadAnswer("the size of an image is no height and width")
     height, width = map(_count, size)
@@ -134,7 +136,7 @@ def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
 
 
 def _large_enough(image: Pixels) -> Pixels:
-    """A small image enlarged, so that a vision encoder takes it."""
+    """Returns the image, enlarged if it is too small for a vision encoder."""
     height, width = image.shape[:2]
     if min(height, width) >= MIN_SIDE_PX:
         return image

@@ -1,4 +1,4 @@
-"""What isolation needs of a machine, and what it has: without the former no code runs, the latter adds layers."""
+"""Checks which layers of isolation this machine has. If a required layer is missing, no code runs."""
 
 import os
 import platform
@@ -14,14 +14,17 @@ from groundtrace.sandbox.inside.kernel import landlock_version
 
 _TRIAL_S = 20
 _MIN_VERSION = (0, 8)
-"""The first with ``--disable-userns`` and ``--size``."""
+"""The first version of bubblewrap that has the options ``--disable-userns`` and ``--size``."""
 MODULES = ("numpy", "PIL")
-"""What the code always has at hand; cv2, matplotlib, scipy and sympy where they are installed."""
+"""Packages that model-written code can always import. It can import cv2, matplotlib, scipy and sympy if they are
+installed."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A layer: its name, what it does, why it is missing ("" if it is there), and what to do then."""
+    """A layer of isolation. ``missing`` is the reason why this machine lacks it, "" if it does not; ``remedy`` says how
+    to get it. Without a layer that ``is_needed`` no code runs.
+    """
 
     name: str
     does: str
@@ -43,7 +46,7 @@ def _bubblewrap() -> str:
 
 
 def _namespaces() -> str:
-    """Why bubblewrap cannot make its namespaces and mounts here."""
+    """Returns why bubblewrap cannot create its namespaces and mounts here, "" if it can."""
     if _linux() or _bubblewrap():
         return _linux() or _bubblewrap()
     full = bubblewrap.command(1)
@@ -56,7 +59,10 @@ def _namespaces() -> str:
 
 
 def _process_limits() -> str:
-    """Why the limit on processes would not hold: root's own are not counted, nor are those of old namespaces."""
+    """Returns why the limit on processes would have no effect, "" if it has one.
+
+    The kernel does not limit root's processes, and before Linux 5.14 it does not count processes by user namespace.
+    """
     if os.geteuid() == 0:
         rights = _rights()
         return "" if rights >> 7 & rights >> 6 & 1 else "root may not become another user here (CAP_SETUID, CAP_SETGID)"
@@ -121,12 +127,12 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def parts() -> list[Part]:
-    """Each layer as this machine has it."""
+    """Returns all layers, each with the reason if this machine lacks it."""
     return [Part(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
 def check() -> list[Part]:
-    """The layers of this machine. Raises SandboxRefused where one is missing without which nothing is isolated."""
+    """Returns all layers of isolation. Raises SandboxRefused if a required layer is missing."""
     found = parts()
     for part in found:
         if part.is_needed and part.missing:

@@ -1,4 +1,5 @@
-"""Isolated execution of model-written Python: trajectories of calls that share state, each in a process of its own.
+"""Isolated execution of model-written Python. The calls of a trajectory share their state; each trajectory has its own
+isolated processes.
 
 with Sandbox() as sandbox, sandbox.open([image]) as session:
     session.run("crop = input_image.crop((0, 0, 90, 90))").status  # "silent"
@@ -20,10 +21,10 @@ _STARTERS = 2
 
 
 class Sandbox:
-    """A bounded pool of trajectories, some of which are started before they are asked for.
+    """A pool of at most ``sessions`` open trajectories; ``warm`` further ones are started in advance.
 
-    Close it, or use it in ``with``. It is one process's: it is neither pickled nor used after a fork. Raises
-    :class:`groundtrace.sandbox.errors.SandboxRefused` on a machine that cannot isolate.
+    Close it, or use it in ``with``. Use it only in the process that created it: do not pickle it, or use it after a
+    fork. Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
     """
 
     def __init__(self, settings: SandboxSettings | None = None) -> None:
@@ -44,10 +45,11 @@ class Sandbox:
             self._warm.append(self._starters.submit(Process.start, self.settings))
 
     def open(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """A new trajectory on these images, each an encoded file: ``input_image``, ``input_image_2``, …
+        """Open a new trajectory. Its code gets the images as ``input_image``, ``input_image_2``, …
 
-        Waits while as many are open as may be, for ``timeout_s`` at most. Raises TimeoutError, SandboxLost where none
-        can be started or an image cannot be opened.
+        ``images`` are the bytes of image files. If ``sessions`` trajectories are open, waits until one is closed, and
+        raises TimeoutError after ``timeout_s`` (None: waits without limit). Raises SandboxLost if no trajectory can be
+        started or an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
             raise TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
@@ -65,7 +67,7 @@ class Sandbox:
         return session
 
     def _next(self) -> Future[Process]:
-        """A started process, or one that starts. Raises SandboxLost after ``close``."""
+        """Returns a process that has started, or is starting. Raises SandboxLost after ``close``."""
         with self._lock:
             if self._is_closed:
                 raise SandboxLost("the sandbox is closed")
@@ -74,8 +76,10 @@ class Sandbox:
             return started
 
     def _release(self) -> None:
-        """Give a session's place back. As its callback, this keeps the sandbox as long as the session is open: with the
-        threads of the pool all sessions would end.
+        """Release a closed session's place.
+
+        Each open session holds this method as its callback. This keeps the sandbox alive, since all sessions would end
+        together with the threads of its pool.
         """
         self._places.release()
 

@@ -1,4 +1,4 @@
-"""A trajectory in the sandbox: the host's end of it."""
+"""The host's side of a trajectory in the sandbox."""
 
 import asyncio
 import contextlib
@@ -21,15 +21,18 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 _START_S = 60.0
 _GRACE_S = 30.0
-"""Beyond a call's own limit: the supervisor keeps that; this is for a supervisor that does not answer."""
+"""Time to wait for the supervisor's answer after a call's own time limit, which the supervisor enforces."""
 _USERS = range(1_000_000_000, 2_000_000_000)
-"""Where this process is root, each trajectory is a user of its own, so that none counts the processes of another."""
+"""The user ids from which each trajectory gets its own if this process is root. Thus the kernel counts the processes of
+each trajectory separately."""
 MAX_INPUT_BYTES = 1 << 29
 
 
 @dataclass
 class Process:
-    """A started bubblewrap, with the pipes to its supervisor. ``landlock`` is the version of Landlock's interface."""
+    """A running bubblewrap with the pipes to its supervisor. ``landlock`` is the version of Landlock's interface that
+    restricts the code, 0 without Landlock.
+    """
 
     popen: subprocess.Popen[bytes]
     group: Group
@@ -37,7 +40,7 @@ class Process:
 
     @classmethod
     def start(cls, settings: SandboxSettings) -> "Process":
-        """Start a supervisor and wait until it is ready. Raises SandboxLost with what it wrote."""
+        """Start a supervisor and wait until it is ready. Raises SandboxLost with its error output if it fails."""
         name = secrets.token_hex(6)
         group = make_group(name, settings.group_memory_mb, settings.max_processes + 8)
         # A shell joins the groups before bubblewrap starts, so that no process of the trajectory is ever outside.
@@ -64,7 +67,7 @@ class Process:
         return process
 
     def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
-        """Send the supervisor a request. Raises SandboxLost."""
+        """Send the supervisor a request. Raises SandboxLost if it does not accept it."""
         assert self.popen.stdin
         try:
             data = memoryview(frames.pack(header, parts))
@@ -74,7 +77,7 @@ class Process:
             raise SandboxLost(f"the sandbox takes no request: {error}") from None
 
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """The supervisor's next message. Raises SandboxLost where none comes that is in order."""
+        """Returns the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
         poll = select.poll()
@@ -100,9 +103,9 @@ class Process:
         return header, parts
 
     def end(self) -> str:
-        """End all processes of the trajectory and remove its group; returns what bubblewrap wrote as an error.
+        """End all processes of the trajectory and remove its control group; returns the end of bubblewrap's stderr.
 
-        A second call does nothing.
+        A second call does nothing, and returns "".
         """
         if self.popen.returncode is not None and self.popen.stdin and self.popen.stdin.closed:
             return ""
@@ -126,7 +129,7 @@ class Process:
 
 
 class Session:
-    """One trajectory: its images, and the state that its calls have left. Close it, or use it in ``with``."""
+    """One trajectory: its images, and the state after its last good call. Close it, or use it in ``with``."""
 
     def __init__(self, process: Process, settings: SandboxSettings, images: Sequence[bytes], closed: Any) -> None:
         self._process, self._settings, self._closed = process, settings, closed
@@ -136,9 +139,9 @@ class Session:
         self._process.receive(0, _START_S)
 
     def run(self, code: str) -> Observation:
-        """Run a call's code on the state that the last good call left.
+        """Run a call's code, starting from the state after the last good call.
 
-        Raises SandboxLost where the trajectory cannot go on, as after ``close``.
+        Raises SandboxLost if the trajectory cannot go on, for example after ``close``.
         """
         if self._lost:
             raise SandboxLost(self._lost)
@@ -165,21 +168,21 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """As :meth:`run`, in a thread."""
+        """Like :meth:`run`, but awaitable: runs in another thread."""
         return await asyncio.to_thread(self.run, code)
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed."""
+        """Whether the session has not been closed."""
         return self._closed is not None
 
     @property
     def landlock(self) -> int:
-        """The version of Landlock's interface that holds it, 0 without."""
+        """The version of Landlock's interface that restricts the trajectory, 0 without Landlock."""
         return self._process.landlock
 
     def close(self) -> None:
-        """End the trajectory with all its processes."""
+        """End the trajectory and all its processes."""
         if self._closed is not None:
             self._lost = self._lost or "the trajectory was closed"
             self._process.end()

@@ -1,4 +1,4 @@
-"""A short trial of the sandbox on this machine: programs that try to get out, each of which has to be contained."""
+"""A short test of the sandbox on this machine: it runs programs that try to escape, and must contain all of them."""
 
 import socket
 import tempfile
@@ -13,7 +13,7 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 _LIMITS = SandboxSettings(call_timeout_s=3.0, memory_mb=512, sessions=1, warm=1)
 _LATE_S = 5.0
-"""That ending a call may take beyond its limit."""
+"""The time that the sandbox may need to end a call after the call's time limit."""
 _SECRET = "a secret of this machine"
 ESCAPED = "ESCAPED"
 PROGRAMS = {
@@ -33,7 +33,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program came to. ``escaped`` is how it got out, "" if it was contained."""
+    """The result of one program. ``escaped`` says how it escaped, "" if it was contained."""
 
     name: str
     status: str
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def trial() -> Iterator[Outcome]:
-    """Run the programs one after the other. Raises SandboxRefused."""
+    """Run the programs one after the other; yields their outcomes. Raises SandboxRefused if no sandbox is possible."""
     with tempfile.NamedTemporaryFile("w+") as file, socket.create_server(("127.0.0.1", 0)) as server:
         file.write(_SECRET)
         file.flush()

@@ -1,4 +1,4 @@
-"""Answers a parsed question from the detected shapes, with the counted shapes and a sentence of reasoning."""
+"""Answers a parsed question from the detected shapes; the answer names the counted shapes and the reason."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,7 +89,8 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """The shapes that match a noun and `touch` (if any); None if one of them is outside all boxes of `walls`."""
+    """Returns the shapes that match a noun and `touch` (if given); None if one of them is outside all boxes of
+    `walls`."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)
@@ -122,7 +123,7 @@ def _objects(query: ObjectStatement, shapes: list[FoundShape], walls: tuple[Box,
 def _groups(
     query: GroupStatement, shapes: list[FoundShape], panels: tuple[Box, ...], walls: tuple[Box, ...]
 ) -> SightAnswer | None:
-    """Count the towers or boxes that meet all conditions, taking undecided ones into account."""
+    """Count the towers or boxes that meet all conditions. Undecided ones make the count a range."""
     if query.group == "tower":
         groups = find_towers(shapes, panels)
     else:
@@ -203,9 +204,9 @@ def _amount(amount: Amount) -> str:
 
 
 def _as_choice(reading: SightAnswer, choices: tuple[str, ...]) -> SightAnswer | None:
-    """The reading, with the text of the choice that equals its answer; None if no choice does.
+    """Returns the reading with the text of the choice that equals its answer; None if no choice equals it.
 
-    Without choices, the reading is unchanged.
+    Without choices, returns the reading unchanged.
     """
     if not choices:
         return reading

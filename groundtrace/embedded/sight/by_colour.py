@@ -82,16 +82,16 @@ class _Part:
         self.colour, self.x, self.y, self.mask = colour, x, y, mask
 
     def cropped(self, mask: NDArray[np.uint8]) -> "_Part":
-        """A piece of this part, given as a mask of this part's size."""
+        """Returns the piece of this part that `mask` (of this part's size) selects, cropped to its box."""
         x, y, w, h = cv2.boundingRect(mask)
         return _Part(self.colour, self.x + x, self.y + y, mask[y : y + h, x : x + w])
 
 
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
-    """Connected components of every colour except the background.
+    """Returns the connected components of every colour except the background.
 
-    None if there are too many, or if too many of the drawn pixels are specks, hairlines and frames. Bars across the
-    whole image separate panels and are not objects.
+    Returns None if there are too many, or if too many of the drawn pixels are specks, hairlines and frames. Bars across
+    the whole image are left out: they separate panels and are not objects.
     """
     height, width = palette.index.shape
     background = int(palette.shares.argmax())
@@ -167,9 +167,10 @@ def _may_be_joined(part: _Part) -> bool:
 
 
 def _kind_or_outline(part: _Part) -> str | None:
-    """The kind of a component; a component with a single large hole is an outline, classified as if it were filled.
+    """Returns the kind of a component. A component with a single large hole is an outline: it is classified as if it
+    were filled.
 
-    None for several holes, which mean outlines that cross or share a side.
+    Returns None for several holes, which mean outlines that cross or share a side.
     """
     own_px = int(np.count_nonzero(part.mask))
     if own_px > 0.4 * part.mask.size or min(part.mask.shape) < 8:
@@ -185,7 +186,9 @@ def _kind_or_outline(part: _Part) -> str | None:
 
 
 def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
-    """The component as a shape; its point is its centroid or, if that is too near the edge, its innermost pixel."""
+    """Returns the component as a shape. Its point is its centroid or, if that is too near the edge, its innermost
+    pixel.
+    """
     height, width = part.mask.shape
     moments = cv2.moments(part.mask, binaryImage=True)
     own_px = moments["m00"]

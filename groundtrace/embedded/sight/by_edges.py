@@ -1,8 +1,8 @@
 """Finds shapes by their edges: the detector's method, independent of `by_colour`.
 
-Colour steps of any channel give an edge map; the regions that edges enclose are candidates; a candidate's kind is the
-ideal outline whose positions and directions fit the image gradients best. The colour is determined last, inside the
-region.
+An edge map is made from the colour steps of all channels. The regions that edges enclose are candidates. A
+candidate's kind is that of the ideal outline whose positions and directions fit the image gradients best. The colour is
+determined last, inside the region.
 """
 
 from dataclasses import dataclass
@@ -89,7 +89,8 @@ def _stretched(kind: str, width: float, height: float) -> str:
 
 
 def _gradients(image: NDArray[np.uint8]) -> _Gradients:
-    """Gradients of the channel that changes most at each pixel, on a copy enlarged or reduced to a working size."""
+    """Returns, for each pixel, the gradient of the channel that changes most there, on a copy of the image that is
+    enlarged or reduced to a working size."""
     height, width = image.shape[:2]
     scale = 2.0 if height * width <= _ENLARGE_BELOW_PX else min(1.0, (MAX_PX / (height * width)) ** 0.5)
     if scale != 1.0:
@@ -114,7 +115,8 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """The boxes (in working pixels, enlarged to the middle of the edge) and inner masks of enclosed regions."""
+    """Returns the boxes and the inner masks of enclosed regions. The boxes are in working pixels, and are enlarged to
+    the middle of the edge."""
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)
     # Canny leaves gaps where edges meet; one more pixel on each side closes them.

@@ -33,8 +33,8 @@ MAX_CLAIMS = 200
 class Claim:
     """The claim that `amount` objects match `noun`.
 
-    `amount` is None if the text only mentions the noun. `is_part`: a place or condition follows that is not read, so
-    that the number counts only some of these objects.
+    `amount` is None if the text only mentions the noun. `is_part`: the text adds a place or condition that is not read,
+    so that the number counts only some of these objects.
     """
 
     noun: Noun
@@ -53,13 +53,14 @@ class Claim:
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether an object of the noun exists or, for a claim of none, whether that claim holds."""
+        """Whether an object of the noun exists; for a claim that none exists, whether this claim is true."""
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether the number agrees with the shapes; a number of only some of them must not exceed their number."""
+        """Whether the claimed number agrees with the shapes. If it counts only some of the objects, it must not exceed
+        their number."""
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
         if self.amount is None:

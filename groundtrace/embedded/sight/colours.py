@@ -64,7 +64,7 @@ class Palette:
 def _mixes(
     colours: NDArray[np.float32], new: NDArray[np.float32], centres: list[NDArray[np.float32]]
 ) -> NDArray[np.bool_]:
-    """For each of the colours (n, 3), whether it is a mixture of `new` and one of the centres, as at blurred edges."""
+    """Returns for each of the colours (n, 3) whether it is a mixture of `new` and a centre, as at blurred edges."""
     span = np.asarray(centres) - new
     offset = colours - new
     t = (offset @ span.T) / np.maximum((span * span).sum(1), 1e-6)
@@ -125,7 +125,7 @@ def _refine(
     owner: NDArray[np.int16],
     centres: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Move each centre to the mean of the bins close to it, because noise crosses the borders of bins."""
+    """Move each centre to the mean of the bins close to it, because noise spreads a colour over several bins."""
     close = np.abs(means[None] - centres[:, None]).max(2) <= 17
     weights = (close & (owner[None] == np.arange(len(centres))[:, None])) * counts
     total = weights.sum(1, keepdims=True)

@@ -49,7 +49,8 @@ def _has(condition: Has, group: list[FoundShape], walls: tuple[Box, ...]) -> Out
 
 
 def _only(condition: OnlyOf, group: list[FoundShape]) -> Outcome | None:
-    """ "Only black and yellow"; None if one of the two colours is missing, because readers then disagree."""
+    """Whether a group has "only black and yellow" objects. None if one of the two colours is missing: readers disagree
+    about such a sentence."""
     if not group or not all(condition.noun.matches(shape) for shape in group):
         return _NO
     complete = {shape.colour for shape in group} == set(condition.noun.colours)

@@ -99,7 +99,7 @@ def _holds(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 
 def singular(word: str) -> str:
-    """The singular of a regular English plural; any other word unchanged."""
+    """Returns the singular of a regular English plural; any other word is returned unchanged."""
     if word in _PLURALS:
         return _PLURALS[word]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word

@@ -3,12 +3,12 @@
 Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)". The
 parts that the objects' boxes can verify are checked: the ends of the image, the rank from a side, the panel, and the
 size relative to the other objects. Other parts that identify the object, such as "on the left", "upper", "in the
-corner" or "next to a circle", are accepted unchecked; if such a part narrows a checked one ("topmost block of the left
-tower"), that one is accepted unchecked, too.
+corner" or "next to a circle", are accepted without a check. If such a part narrows a part that could be checked
+("topmost block of the left tower"), this part is not checked either.
 
-A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"), and the other
-words do not negate them, refer to another thing beside them ("edge of the blue square"), or contain another colour or
-shape. A noun without colour needs known words only: in "teal square", "teal" may be a colour.
+A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"). The other words
+must not negate them, must not refer to another thing ("edge of the blue square"), and must not contain another colour
+or shape. In a name without a colour, all words must be known: in "teal square", "teal" may be a colour.
 """
 
 import math
@@ -81,7 +81,7 @@ _PX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The objects that a name describes: those of a noun, at an end of the image, in a panel, of a relative size.
+    """The objects that a name describes: objects of a noun, with an optional end of the image, panel and relative size.
 
     ``end`` is an axis (0 is x) and the sign of the inward direction, ``rank`` the object's rank from that end;
     ``panel`` counts from the left, -1 is the last; ``size`` is -1 for small and 1 for large objects; ``extreme`` is -1
@@ -113,7 +113,8 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """The objects at the rank from the end; objects at equal distance share a rank. All if there are too few."""
+        """Returns the objects at the rank from the end; objects at equal distance share a rank. Returns all objects if
+        there are too few."""
         if self.end is None or len(found) < self.rank:
             return found
         axis, inwards = self.end
@@ -227,7 +228,9 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
-    """The class that colours and nouns in any order describe: each noun narrows it, as in "square block"."""
+    """Returns the class that colours and nouns in any order describe. Each noun narrows the class, as in "square
+    block".
+    """
     colours = [word for word in words if colour_word(word) is not None]
     nouns = [word for word in words if colour_word(word) is None]
     if not nouns:

@@ -13,7 +13,7 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """The conditions after "with" or "that has"; () if there are none, None if they cannot be read."""
+    """Parse the conditions after "with" or "that has"; returns () if there are none, None if they cannot be read."""
     start = words.at
     words.take(",")
     if words.take(*_HAVING) is None:
@@ -23,7 +23,7 @@ def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """A list of conditions joined by commas, "and" and "with"."""
+    """Parse a list of conditions joined by commas, "and" and "with"."""
     found: list[Condition] = []
     while True:
         condition = read_condition(words, group)
@@ -36,7 +36,7 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """One condition; None, without advancing, if no pattern fits."""
+    """Parse one condition; returns None, without advancing, if no pattern fits."""
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)
@@ -47,7 +47,7 @@ def read_condition(words: Words, group: Group) -> Condition | None:
 
 
 def _colour_condition(words: Words, _: Group) -> Condition | None:
-    """ "blocks of all 3 different colours", "items of only one color", "all 3 colors"."""
+    """Parse "blocks of all 3 different colours", "items of only one color", "all 3 colors"."""
     of_objects = False
     if kind_word(words.next) is not None:
         words.at += 1
@@ -65,7 +65,7 @@ def _colour_condition(words: Words, _: Group) -> Condition | None:
 
 
 def _end_condition(words: Words, _: Group) -> Condition | None:
-    """ "a blue block at the top", "a yellow base", "the black one is on top"."""
+    """Parse "a blue block at the top", "a yellow base", "the black one is on top"."""
     article = words.take("a", "an", "the", "one", "1", "exactly one")
     if article is None:
         return None
@@ -101,7 +101,7 @@ def _noun_of_colour(words: Words) -> Noun | None:
 
 
 def _has_condition(words: Words, group: Group) -> Condition | None:
-    """ "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall"."""
+    """Parse "exactly three blocks", "a black block over a blue block", "2 squares not touching the wall"."""
     amount = read_amount(words)
     noun = read_noun(words) if amount is not None else None
     if amount is None or noun is None:
@@ -114,7 +114,7 @@ def _has_condition(words: Words, group: Group) -> Condition | None:
 
 
 def _only_condition(words: Words, _: Group) -> Condition | None:
-    """ "only black and yellow items"."""
+    """Parse "only black and yellow items"."""
     if not words.take("only"):
         return None
     noun = read_noun(words, joined=True)
@@ -122,7 +122,7 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """ "... on a yellow block", "... below a blue block"; "above" does not imply that the two touch."""
+    """Parse "... on a yellow block", "... below a blue block"; "above" does not imply that the two objects touch."""
     start = words.at
     relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")
     if relation is not None and words.take("a", "an"):

@@ -12,13 +12,14 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many: "exactly 2", "at least 1", "at most 3", or a "bare" number such as "two"."""
+    """An amount: "exactly 2", "at least 1", "at most 3", or a "bare" number such as "two"."""
 
     op: Literal["exactly", "at least", "at most", "bare"]
     n: int
 
     def holds(self, low: int, high: int) -> bool | None:
-        """Whether the amount holds for every count in low..high; None if the counts disagree or readers would."""
+        """Whether the amount holds for every count in low..high; None if it holds for some counts only, or if readers
+        would disagree."""
         answers = {self._holds_for(count) for count in range(low, high + 1)}
         return answers.pop() if len(answers) == 1 else None
 
@@ -35,7 +36,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Touching (or, if negated, not touching) a wall, a corner or a side of the box that contains an object."""
+    """The condition that an object touches (or, if negated, does not touch) a wall, a corner or a side of its box."""
 
     place: Place
     negated: bool = False
@@ -43,7 +44,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """A group contains that amount of these objects."""
+    """The condition that a group contains that amount of these objects."""
 
     amount: Amount
     noun: Noun
@@ -52,21 +53,21 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """All objects of a group match this noun, and each colour of the noun occurs."""
+    """The condition that all objects of a group match this noun, and each colour of the noun occurs."""
 
     noun: Noun
 
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """The objects of a group have exactly that many different colours."""
+    """The condition that the objects of a group have exactly that many different colours."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """The top or bottom object of a group matches this noun."""
+    """The condition that the top or bottom object of a group matches this noun."""
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -74,7 +75,8 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """Somewhere in a stack an object of `upper` is above one of `lower`; directly on it if `adjacent`."""
+    """The condition that somewhere in a stack an object of `upper` is above an object of `lower`; if `adjacent`,
+    directly on it."""
 
     upper: Noun
     lower: Noun
@@ -86,7 +88,7 @@ Condition = Has | OnlyOf | ColourCount | AtEnd | Over
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """ "How many yellow squares are there?" """
+    """A question such as "How many yellow squares are there?"."""
 
     noun: Noun
     touch: Touch | None
@@ -95,7 +97,7 @@ class CountQuery:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatement:
-    """ "There are exactly two blue circles touching the edge": yes or no."""
+    """A statement such as "There are exactly two blue circles touching the edge"; the answer is yes or no."""
 
     amount: Amount
     noun: Noun
@@ -105,9 +107,10 @@ class ObjectStatement:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatement:
-    """ "There is a tower with a black block at the top": that many groups meet all conditions; yes or no.
+    """A statement such as "There is a tower with a black block at the top": that many groups meet all conditions. The
+    answer is yes or no.
 
-    `amount` None means "each". With `of`, the statement is about the one group that meets those conditions.
+    `amount` None means "each". With `of`, the statement is about the only group that meets the conditions `of`.
     """
 
     amount: Amount | None
@@ -119,7 +122,7 @@ class GroupStatement:
 
 @dataclass(frozen=True, slots=True)
 class AttributeQuery:
-    """ "What colour is the tallest bar?": the colour or kind of the selected object."""
+    """A question such as "What colour is the tallest bar?"; the answer is the colour or kind of the selected object."""
 
     attribute: Literal["colour", "shape"]
     superlative: Superlative | None

@@ -1,4 +1,4 @@
-"""The mask of the object in a box, for Argos Eq. 1 (a point counts if it is inside its object's mask)."""
+"""Segments the object in a box, for Argos Eq. 1 (a point counts if it is inside its object's mask)."""
 
 import cv2
 import numpy as np
@@ -58,7 +58,7 @@ def _colour_of_bin(key: int, pixels: NDArray[np.uint8], keys: NDArray[np.uint16]
 
 
 def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: int) -> NDArray[np.float32]:
-    """The most frequent colour of the ring around a box; of the box's own rim if the box fills the image."""
+    """Returns the most frequent colour of the ring around a box. If the box fills the image, its own rim is used."""
     x1, y1, x2, y2 = box
     margin = max(2, round(0.15 * max(x2 - x1, y2 - y1)))
     left, top = max(0, x1 - margin), max(0, y1 - margin)

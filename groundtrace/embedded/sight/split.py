@@ -49,8 +49,8 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
     """Cut a filled rectangle into a row or column of equal squares; None if it is a rectangle.
 
-    `sides_px` are the sides of the separate squares in the image: without a separate square of nearly the same side,
-    a long rectangle is considered a rectangle.
+    `sides_px` are the sides of the separate squares in the image. If none of them has nearly the same side, a long
+    rectangle is not cut.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)
@@ -101,7 +101,7 @@ def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
 
 
 def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float) -> float:
-    """The distance in pixels that a ray stays inside the mask, at most `reach`."""
+    """Returns the distance in pixels for which a ray stays inside the mask, at most `reach`."""
     steps = np.arange(1.5, reach, 0.5)
     xy = np.rint(start + steps[:, None] * heading).astype(int)
     inside = (xy >= 0).all(1) & (xy[:, 0] < mask.shape[1]) & (xy[:, 1] < mask.shape[0])
@@ -110,7 +110,7 @@ def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[n
 
 
 def _halves(mask: NDArray[np.uint8], start: _Point, end: _Point) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
-    """The parts of the mask on the two sides of a cut's line; None unless each is one connected piece."""
+    """Returns the parts of the mask on the two sides of a cut; None if one of them is not a single connected piece."""
     ys, xs = np.nonzero(mask)
     side = (end[0] - start[0]) * (ys - start[1]) - (end[1] - start[1]) * (xs - start[0])
     parts = []

@@ -19,7 +19,8 @@ class Templates:
 
 
 def _polygon(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """POINTS points along a closed polygon (clockwise on screen), without corners, and their outward normals."""
+    """Returns POINTS points along a closed polygon (clockwise on screen), without its corners, and their outward
+    normals."""
     low, high = corners.min(0), corners.max(0)
     corners = (corners - low) / (high - low)
     edges = np.roll(corners, -1, 0) - corners
@@ -42,7 +43,8 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """All outlines: circle, square, diamond, triangle in four directions, pentagon and hexagon in two each."""
+    """Returns all outlines: circle, square and diamond, the triangle in four directions, the pentagon and the hexagon
+    in two directions each."""
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     outlines = [

@@ -1,6 +1,6 @@
-"""The policy's view of an image: jittered, downscaled, blurred and noisy, new for every sample.
+"""Makes the policy's view of an image: it is jittered, downscaled, blurred and noisy, and differs for every sample.
 
-With this view, a sample fails for reasons in the image (small, touching, crowded objects), not by pure chance.
+With this view, samples fail because of the image (small, touching, crowded objects), and not by pure chance.
 """
 
 import cv2

@@ -1,4 +1,5 @@
-"""Reads questions word by word: the cursor, and the numbers, amounts and noun phrases that all sentences share."""
+"""Reads questions word by word. It has the cursor, and readers for numbers, amounts and noun phrases in any
+sentence."""
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
 from groundtrace.embedded.sight.query import Amount, Group, Place, Touch
@@ -57,7 +58,8 @@ class Words:
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """Read the first of the given phrases that comes next; None, without advancing, if none does."""
+        """Read the next words if they are one of the given phrases, and return it. Otherwise return None, without
+        advancing."""
         for option in options:
             wanted = option.split()
             if self.words[self.at : self.at + len(wanted)] == wanted:

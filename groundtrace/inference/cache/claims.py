@@ -1,6 +1,6 @@
 """Claims in the reply cache: a process claims the keys that it requests, so that no other process requests them too.
 
-A claim ends with the reply, with the failure of the request, or ``CLAIM_S`` seconds after its last renewal. Claims of
+A claim ends when the reply arrives, when the request fails, or ``CLAIM_S`` seconds after its last renewal. Claims of
 killed processes are deleted when a process opens a cache that no other process has open. All processes of one cache
 are on one machine and share its clock.
 """
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 
 CLAIM_S = 15.0
 RENEW_S = 5.0
-"""How often a process has to renew its claims."""
+"""The interval at which a process has to renew its claims."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, until_s REAL NOT NULL) WITHOUT ROWID
 """
@@ -36,12 +36,12 @@ class ClaimTable:
         return db.execute(f"SELECT 1 FROM claims WHERE {others} LIMIT 1", values).fetchone() is None
 
     def make(self, db: sqlite3.Connection, keys: Collection[str]) -> None:
-        """Claim the keys, within a transaction in which they were free."""
+        """Claim the keys. This must be called in the transaction in which :meth:`are_free` found them free."""
         rows = [(key, self._owner, time.time() + CLAIM_S) for key in keys]
         db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
 
     def made(self, keys: Iterable[str]) -> None:
-        """Count the claims, after the transaction of :meth:`make` was committed."""
+        """Count the claims. This must be called after the transaction of :meth:`make` was committed."""
         self._held.update(keys)
 
     def end(self, db: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
@@ -51,11 +51,11 @@ class ClaimTable:
         return last
 
     def held(self, keys: Iterable[str]) -> list[str]:
-        """The keys that this process claims."""
+        """Returns those of the keys that this process claims."""
         return [key for key in keys if key in self._held]
 
     def ended(self, keys: Iterable[str]) -> None:
-        """One claim on each of these claimed keys has ended."""
+        """Note that one claim on each of these claimed keys has ended."""
         for key in keys:
             self._held[key] -= 1
             if not self._held[key]:

@@ -11,8 +11,8 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """The folder of the cache ``path`` as files: shared by all machines if it is on a network file system, this
-    machine's copy if it is on object storage. None for a cache in memory."""
+    """Returns the folder that holds the files of the cache ``path``. On a network file system all machines share this
+    folder; for a cache on object storage it is this machine's copy. Returns None for a cache in memory."""
     if path == MEMORY:
         return None
     location = shared_location(path)
@@ -22,7 +22,7 @@ def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
 
 
 def shared_location(path: str) -> str | None:
-    """The folder that holds the segments of the cache ``path``; None for a cache on a local disk or in memory."""
+    """Returns the folder of the segments of the cache ``path``; None for a cache on a local disk or in memory."""
     if is_remote(path):
         return path.rpartition("/")[0]
     if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
@@ -31,8 +31,8 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """The folder of this machine's copy of a shared cache: in the user's cache folder if that is on a local disk,
-    else in the temporary folder. Buckets of the same name at two endpoints have two copies.
+    """Returns the folder of this machine's copy of a shared cache. It is in the user's cache folder if that is on a
+    local disk, else in the temporary folder. Buckets of the same name at two endpoints have two copies.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"
     if on_network(base):

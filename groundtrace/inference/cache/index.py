@@ -21,7 +21,8 @@ from groundtrace.inference.cache.log import (
 from groundtrace.storage.files import written_whole
 
 WAL_PAGES = 8000
-"""Pages written before SQLite moves them into the main file: fewer moves mean fewer waits for the disk."""
+"""The number of written pages after which SQLite moves them into the main file. Fewer moves mean fewer waits for the
+disk."""
 
 _COLUMNS = ("key", "role", "prompt", "model", "max_tokens", "created_s", "body", "tokens_in", "tokens_out", "crc")
 _FIRST_COLUMNS = _COLUMNS[:7]
@@ -72,14 +73,14 @@ class Damaged(Exception):
 
 
 def row_of(logged: LogEntry, body: str) -> Row:
-    """The row of an entry whose reply is ``body``."""
+    """Returns the row of an entry whose encoded reply is ``body``."""
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
     return (*row, _crc(row))
 
 
 def logged_of(row: Row) -> LogEntry:
-    """The entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
+    """Returns the entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
         raise Damaged("a reply has changed")
@@ -123,10 +124,11 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def open_index(path: str, log_folder: Path | None, check: bool) -> sqlite3.Connection:
-    """Open the database; create or migrate it if necessary. Raises :class:`Damaged`.
+    """Open the database; create or migrate it if necessary. Raises :class:`Damaged` if it is damaged.
 
-    ``check`` (only if no other process has it open) looks for damage that SQLite does not detect by itself: a truncated
-    last page and, if a process did not close it, a write-ahead log whose pages do not fit those of the file.
+    With ``check`` (only if no other process has the database open), also looks for damage that SQLite does not detect
+    by itself: a truncated last page and, if a process did not close the database, a write-ahead log whose pages do not
+    fit those of the file.
     """
     with reporting_damage():
         wal = Path(f"{path}-wal")
@@ -173,7 +175,8 @@ def _check_pages(db: sqlite3.Connection) -> None:
 
 
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
-    """Create the tables, or migrate a database of an earlier version without logs: write its replies to a first log."""
+    """Create the tables if necessary. If the database is of an earlier version, which had no logs, write its replies to
+    a first log."""
     db.execute(claims.SCHEMA)
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
@@ -197,7 +200,8 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """The entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged`."""
+    """Yields the entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged` if one
+    is damaged."""
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
     with reporting_damage():
@@ -206,7 +210,7 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """The entries of the keys, which have to fit into one query. Raises :class:`Damaged`."""
+    """Returns the entries of the keys, which must fit into one query. Raises :class:`Damaged` if one is damaged."""
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
     return [logged_of(row) for row in rows]
@@ -215,14 +219,15 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
 ) -> None:
-    """Insert rows, within a :func:`transaction`, and store up to which byte their log, if any, is imported."""
+    """Insert rows, and store up to which byte their log (if any) is imported. Call this in a :func:`transaction`."""
     db.executemany(statement, rows)
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """The logs with bytes that are not imported yet, and their offset; a log that was cut is read from its start."""
+    """Returns the logs that have bytes which are not imported yet, each with the offset of these bytes. A log that was
+    cut is read from its start."""
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []
@@ -234,7 +239,7 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
-    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged`."""
+    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged` if the database is."""
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
         insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
@@ -249,14 +254,15 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """The logs in the order of their creation."""
+    """Returns the logs in the order of their creation."""
     return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
 
 
 def rebuild(path: Path, log_folder: Path) -> int:
     """Replace a damaged database by one built from the logs alone; the damaged file is kept as ``.damaged``.
 
-    Returns the number of replies. The caller holds the lock that keeps other processes from opening it meanwhile.
+    Returns the number of replies. The caller must hold the lock that prevents other processes from opening the
+    database.
     """
     with written_whole(path) as fresh:
         count = _build(fresh, log_folder)

@@ -1,7 +1,7 @@
 """File locks that are released when their process ends.
 
-flock instead of filelock: several processes can hold a shared lock (LOCK_SH), which excludes an exclusive one
-(LOCK_EX), and an exclusive lock can be turned into a shared one without a release in between.
+This module uses flock instead of filelock: several processes can hold a shared lock (LOCK_SH), which excludes an
+exclusive lock (LOCK_EX), and an exclusive lock can be turned into a shared lock without a release in between.
 """
 
 import contextlib

@@ -26,7 +26,7 @@ _MAX_NUMBER = 2**63 - 1
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A reply for the cache, with the fields that the cache can be searched by."""
+    """A reply for the cache, with the fields by which users can search the cache."""
 
     key: str
     role: str
@@ -40,7 +40,7 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """An entry and its creation time (Unix time)."""
+    """A cache entry with its creation time (Unix time)."""
 
     entry: CacheEntry
     created_s: float
@@ -56,12 +56,13 @@ class LogEntries:
 
 
 def stamp() -> str:
-    """The current time as a prefix of file names: UTC to the microsecond, sortable as text."""
+    """Returns the current time as a prefix of file names: UTC to the microsecond, sortable as text."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 
 def encode_body(completion: Completion) -> str:
-    """The reply as JSON in ASCII, since its text may hold a lone surrogate, which UTF-8 cannot. Raises ValueError."""
+    """Returns the reply as JSON in ASCII: its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
+    ValueError if the reply cannot be encoded."""
     fields: dict[str, Any] = {
         "text": completion.text,
         "reasoning": completion.reasoning,
@@ -76,7 +77,7 @@ def encode_body(completion: Completion) -> str:
 
 
 def decode_body(body: str) -> Completion:
-    """The reply in a JSON text. Raises ValueError if the text does not hold a reply."""
+    """Returns the reply that a JSON text holds. Raises ValueError if it does not hold one."""
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
@@ -84,7 +85,8 @@ def decode_body(body: str) -> Completion:
 
 
 def encode_line(logged: LogEntry, body: str) -> bytes:
-    """The log's line, with its line feed. Raises ValueError if the entry has a field that the cache cannot hold."""
+    """Returns the log's line for an entry, with its line feed. Raises ValueError if the entry has a field that the
+    cache cannot store."""
     entry = logged.entry
     fields = {
         "key": entry.key,
@@ -102,7 +104,7 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """The entry of a line; None if the line is damaged or does not hold an entry."""
+    """Returns the entry of a line; None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -116,8 +118,8 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
-    """The log's lines from an offset on, in batches. A last line without a line feed counts as damaged; ``end_bytes``
-    is before it, since a process may still be writing it.
+    """Yields the log's lines from an offset on, in batches. If the last line has no line feed, it counts as damaged;
+    ``end_bytes`` is then before this line, since a process may still be writing it.
     """
     with path.open("rb") as stream:
         stream.seek(start_bytes)
@@ -160,7 +162,7 @@ class LogWriter:
         self._file: int | None = None
 
     def append(self, data: bytes) -> None:
-        """Write the lines, without a sync to disk: they survive the end of this process, but not a power failure.
+        """Write the lines without a sync to disk. They survive the end of this process, but not a power failure.
 
         After an error the log is abandoned, since its end is unknown; the next lines begin a new file.
         """

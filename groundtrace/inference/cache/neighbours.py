@@ -1,4 +1,4 @@
-"""Reply caches of other runs, whose replies need not be paid for again."""
+"""Reads the reply caches of other runs, so that their replies are not paid for again."""
 
 import logging
 import sqlite3
@@ -24,8 +24,9 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Returns the replies that any of the caches holds, by key. ``keys`` maps the key of each wanted sample to its
-        key before ``fresh_key``. The first cache with a reply counts, and the reply's ``taken_from`` names it.
+        """Returns the replies that the caches hold, by key. ``keys`` maps the key of each wanted sample to its key
+        before ``fresh_key``. If several caches hold a reply, the first cache is used; the reply's ``taken_from`` names
+        it.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

@@ -60,7 +60,7 @@ class CachedReply:
     tokens_out: int = 0
 
     def serves(self, max_tokens: int) -> bool:
-        """Whether the reply answers a request with this budget: it is whole, or its budget was at least as large."""
+        """Whether the reply answers a request with this budget: it is complete, or its budget was at least as large."""
         return not self.completion.is_truncated or self.max_tokens >= max_tokens
 
 
@@ -101,7 +101,7 @@ class ReplyCache:
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """The cached replies for ``keys``, truncated ones too: see :meth:`CachedReply.serves`."""
+        """Returns the cached replies for ``keys``, including truncated ones (see :meth:`CachedReply.serves`)."""
         wanted, found = list(keys), dict[str, CachedReply]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
@@ -144,15 +144,15 @@ class ReplyCache:
                 self._claims.ended(held)
 
     def renew_claims(self) -> None:
-        """Renew the claims; to be called every few seconds while there are any."""
+        """Renew the claims. This must be called every few seconds as long as there are claims."""
         if self._path is not None:
             self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
 
-        If another process has put a reply for a key first, that reply is returned, so that all processes use the same.
-        Raises ValueError and stores none if an entry is not valid (the key is not a text, a token count is not an
+        If another process was first to put a reply for a key, that reply is returned. So all processes use the same
+        one. Raises ValueError and stores none if an entry is not valid (the key is not a text, a token count is not an
         integer, …).
         """
         entries = list(entries)
@@ -172,7 +172,8 @@ class ReplyCache:
             raise
 
     def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
-        """Log and insert the entries. Their time is taken within the transaction, so those inserted first are older."""
+        """Log and insert the entries. Their time is read within the transaction, so that an entry that is inserted
+        earlier is older."""
         with reply_index.transaction(db):
             self._newest_s = max(time.time(), self._newest_s)
             logged = [LogEntry(entry, self._newest_s) for entry in entries]
@@ -186,7 +187,7 @@ class ReplyCache:
         self._claims.ended(claimed)
 
     def take_in(self) -> None:
-        """Import the lines of the logs that the database does not hold yet; other threads can use the cache between
+        """Import the lines of the logs that are not in the database yet. Other threads can use the cache between two
         batches."""
         if self._path is None:
             return
@@ -201,7 +202,7 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """All replies in the order of their keys; may include replies that are put meanwhile."""
+        """Yields all replies in the order of their keys; may include replies that are put meanwhile."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -211,10 +212,10 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
-        """Delete the replies for which ``keep`` returns False, from the logs too; returns their number.
+        """Delete the replies for which ``keep`` returns False, from the database and the logs; returns their number.
 
-        The cache has to be open ``exclusive``. If the process is killed meanwhile, some of them may be left, but no
-        other reply is lost.
+        The cache must be open as ``exclusive``. If the process is killed meanwhile, some of these replies may be left,
+        but no other reply is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:

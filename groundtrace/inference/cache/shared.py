@@ -84,8 +84,8 @@ class SegmentStore:
         return self._cache.put(entries)
 
     def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims hold for the processes of this
-        machine: two machines may both request a key until one has imported the reply of the other."""
+        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims are valid only for the processes of
+        this machine: two machines may both request a key, until one of them has imported the other's reply."""
         return self._cache.claim(keys, max_tokens)
 
     def release(self, keys: Iterable[str]) -> None:
@@ -97,7 +97,7 @@ class SegmentStore:
         self._cache.renew_claims()
 
     def count(self) -> int:
-        """The number of replies on this machine, those of imported segments included."""
+        """Returns the number of replies on this machine, including those of imported segments."""
         return self._cache.count()
 
     def entries(self) -> Iterator[LogEntry]:
@@ -139,7 +139,8 @@ class SegmentStore:
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
-        """What this machine has uploaded: locked against its other processes, and written back at the end."""
+        """Yields the record of what this machine has uploaded, locked against its other processes; writes it back at
+        the end."""
         with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
             try:
@@ -171,7 +172,8 @@ class SegmentStore:
 
 
 class _Own:
-    """The uploaded bytes of each local log, and the names of the segments. If this is lost, all are uploaded again."""
+    """The record of what this machine has uploaded: the number of bytes of each local log, and the names of the
+    segments. If the record is lost, everything is uploaded again."""
 
     def __init__(self, uploaded: dict[str, int], segments: set[str]) -> None:
         self.uploaded = uploaded
@@ -190,7 +192,7 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Whole lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
+        """Returns complete lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
@@ -204,8 +206,8 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """The end of the last whole line before ``end``, or of the first line after ``start`` if that is longer; ``start``
-    if the line has no end."""
+    """Returns the end of the last complete line before ``end``. If the first line after ``start`` is longer than that,
+    returns the end of this line, or ``start`` if the line has no end."""
     with log.open("rb") as stream:
         stream.seek(start)
         data = stream.read(end - start)
@@ -228,7 +230,8 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """Yields a temporary cache of all replies of the segments, the names of whole segments, and how many are torn."""
+    """Yields a temporary cache with the replies of all segments, the names of the undamaged segments, and the number of
+    damaged ones."""
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0
         for name in files.sizes_bytes()[0]:
@@ -247,8 +250,8 @@ def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple
 def merge(
     files: SegmentFiles, scratch: Path | None = None, keep: Callable[[LogEntry], bool] = lambda _: True
 ) -> tuple[int, int]:
-    """Merge the whole segments into one, with the replies for which ``keep`` returns True. The new segment is written
-    before the old ones are deleted; other machines may read and write meanwhile.
+    """Merge all undamaged segments into one, with the replies for which ``keep`` returns True. The new segment is
+    written before the old ones are deleted; other machines may read and write meanwhile.
 
     Returns how many segments were merged and how many replies were dropped.
     """
@@ -268,8 +271,8 @@ def prune_segments(
 ) -> int:
     """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns how many.
 
-    The copies of other machines keep and use them. Raises :class:`groundtrace.inference.cache.replies.CacheInUse` if a
-    process on this machine has the cache open.
+    The copies on other machines still hold and use these replies. Raises
+    :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
     """
     folder = Path(local_folder)
     cache = ReplyCache(str(folder / "replies.sqlite"), exclusive=True)
@@ -282,8 +285,8 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
-    """Open the cache ``path``: ":memory:" or a SQLite file on a local disk. For a URL of a store, opened with the
-    settings ``storage``, or a path on a network file system, the cache is segments in that file's folder.
+    """Open the cache ``path``: ":memory:" or a SQLite file on a local disk. If ``path`` is on a network file system, or
+    a URL of a store (opened with the settings ``storage``), the cache consists of segments in that file's folder.
     """
     location = shared_location(path)
     if location is None:

@@ -1,11 +1,11 @@
-"""Log-probabilities of a given continuation, from a server with vLLM's chat API.
+"""Gets the log-probabilities of a given continuation from a server with vLLM's chat API.
 
-The request has the beginning of the reply and the continuation as the last turn of the conversation, which the server
-does not close. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens. The server's
-tokenizer decides which of them belong to the continuation: those after the tokens that the beginning alone and the
-whole turn have in common. So a token that contains the end of the beginning and the start of the continuation counts as
-the continuation's. If the chat template strips, drops or rewrites a part of the turn, the prompt doesn't end with the
-turn's tokens, and the call fails instead of scoring another text.
+The last turn of the conversation in the request is the beginning of the reply followed by the continuation; the server
+does not close this turn. Nothing is sampled: the response has the log-probabilities of the prompt's last tokens. The
+server's tokenizer decides which of them belong to the continuation. Both the beginning alone and the whole turn are
+tokenized; the continuation starts after the tokens that both have in common. So a token that contains the end of the
+beginning and the start of the continuation belongs to the continuation. If the chat template strips, drops or rewrites
+a part of the turn, the prompt doesn't end with the turn's tokens, and the call fails instead of scoring another text.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,8 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Continuation
 
 Post = Callable[[str, dict[str, Any]], Awaitable[Any]]
-"""Sends a body to a path, relative to the base URL or with a leading slash to the server's root; raises CallError."""
+"""A function that posts a body to a path and returns the response; raises CallError if that fails. A path with a
+leading slash is relative to the server's root, any other path to the base URL."""
 
 FLOOR_NATS = -9999.0
 """vLLM's value for minus infinity, which JSON lacks."""
@@ -26,13 +27,13 @@ ROUNDING_NATS = 1e-3
 async def score(
     post: Post, model: str, messages: list[dict[str, Any]], continuation: Continuation
 ) -> tuple[tuple[float, ...], int]:
-    """The log-probability in nats of each token of ``continuation.text``, and the number of tokens in the prompt.
+    """Returns the log-probability in nats of each token of ``continuation.text``, and the prompt's number of tokens.
 
     Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
-    Raises ValueError if the text is empty. Raises CallError if the server can't do this (``UNSUPPORTED``: no such
-    fields, no tokenizer, a template that changes the turn), if the response has another form or a log-probability is
-    not a number, minus infinity or above 0 (``GARBLED``), or if ``post`` does. Its message may be a long quotation of
-    the server's response.
+    Raises ValueError if the text is empty. Raises CallError if ``post`` does; if the server can't do this
+    (``UNSUPPORTED``: no such fields, no tokenizer, a template that changes the turn); and if the response has another
+    form, or a log-probability is not a number, minus infinity or above 0 (``GARBLED``). Its message may be a long
+    quotation of the server's response.
     """
     if not continuation.text:
         raise ValueError("an empty continuation has no log-probability")
@@ -67,7 +68,7 @@ async def score(
 
 
 async def _tokens(post: Post, model: str, text: str) -> list[int]:
-    """The text's token ids by the server's tokenizer."""
+    """Returns the text's token ids, which the server's tokenizer computes."""
     try:
         answer = await post("/tokenize", {"model": model, "prompt": text, "add_special_tokens": False})
     except CallError as error:
@@ -82,7 +83,7 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
 
 
 def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
-    """The number of tokens at the beginning that both have in common."""
+    """Returns the number of tokens at the beginning that both sequences have in common."""
     pairs = enumerate(zip(given, whole, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(given), len(whole)))
 
@@ -121,5 +122,5 @@ def _field(value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """The whole value: the endpoint removes the API key before it shortens the message."""
+    """Returns the whole value as text: the endpoint removes the API key before it shortens the message."""
     return repr(value)

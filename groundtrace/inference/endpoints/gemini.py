@@ -47,14 +47,14 @@ _REFUSED = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?)s"')
 _BAD_KEY = re.compile(rb'"reason"\s*:\s*"API_KEY_INVALID"')
 _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
-"""The API's own name of a container format; empty if it does not accept the format."""
+"""The API's own name for each container format whose name differs; "" for a format that it does not accept."""
 
 
 class GeminiEndpoint:
     """One Gemini model, at ``base_url`` if given. See :class:`groundtrace.inference.endpoint.Endpoint`.
 
-    No seed is sent: which of the samples a request returns is known only from its response, and the same seed in two
-    requests would give the same sample twice.
+    No seed is sent. Only the response shows which of the samples a request returns, and the same seed in two requests
+    would give the same sample twice.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -88,7 +88,7 @@ class GeminiEndpoint:
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
-        """Text and media in exactly the order of the prompt."""
+        """Returns the text and the media in exactly the order of the prompt."""
         return [
             self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=storable(part.text))
             for part in request.prompt.user
@@ -210,9 +210,9 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """The usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Returns the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the requested model: if the response names another, that is the candidates' ``answered_by``.
+    ``model`` is the requested model. If the response names another model, the candidates' ``answered_by`` is that one.
 
     Raises CallError if no candidate is usable; only then do tokens count as wasted, since the API does not report them
     by candidate.
@@ -247,7 +247,7 @@ def _candidates(answer: dict[str, Any]) -> list[Any]:
 
 
 def _none(answer: dict[str, Any], key: str) -> CallError:
-    """The error for a response without candidates."""
+    """Returns the error for a response without candidates."""
     feedback = field_of(answer, "promptFeedback")
     if not (blocked := field_of(feedback, "blockReason")):
         return CallError(Failure.GARBLED, "the response has no candidates")
@@ -256,7 +256,7 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
-    """The sample, or the error why it is not usable."""
+    """Returns the sample of a candidate or, if it is not usable, the error that says why."""
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     if isinstance(reason, str) and reason in _REFUSED:
         message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"

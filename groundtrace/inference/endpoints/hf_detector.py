@@ -1,9 +1,9 @@
 """Open-vocabulary detectors behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`:
 the g of Argos §3.1.
 
-Each label is searched separately, also if several are requested at the same time. Grounding DINO accepts several labels
-as one text ("a cat. a dog."), but these would attend to the image together: a reply would depend on the other labels,
-which are not in its cache key. So labels share a forward pass as rows of a batch.
+Each label is searched separately, even if several are requested at the same time. Grounding DINO accepts several labels
+as one text ("a cat. a dog."), but then they would attend to the image together: a reply would depend on the other
+labels, which are not in its cache key. So labels that share a forward pass are separate rows of a batch.
 
 A reply lists the best :data:`MAX_BOXES` boxes above the endpoint's threshold, best first, each object once.
 """
@@ -32,7 +32,7 @@ from groundtrace.schemas.coordinates import CoordinateFrame, box_from_px
 from groundtrace.vision.lru_cache import LruCache
 
 SAME_OBJECT_IOU = 0.7
-"""Two boxes of a label with a larger IoU are one object: both models predict an object several times."""
+"""Two boxes of a label with a larger IoU count as one object, since both models predict an object several times."""
 MAX_BOXES = 100
 MIN_SIDE_PX = 0.5
 LABELS_AT_ONCE = 8
@@ -95,7 +95,7 @@ class GroundingDino(Detector):
     processor_class = GroundingDinoProcessor
 
     def text_of(self, label: str) -> str:
-        """Lower case with a full stop only at the end: another one would separate two labels."""
+        """Returns the label in lower case with a full stop only at the end: another full stop would separate labels."""
         return " ".join(label.lower().replace(".", " ").split()) + "."
 
     @property
@@ -136,7 +136,7 @@ class Owlv2(Detector):
         self._seen: LruCache[tuple[tuple[int, int], torch.Tensor]] = LruCache(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
-        """The label alone: a template such as "a photo of a" would not fit plurals and names."""
+        """Returns the label alone: a template such as "a photo of a" would not fit plurals and names."""
         return " ".join(label.split())
 
     @property

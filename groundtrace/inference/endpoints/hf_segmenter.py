@@ -1,10 +1,10 @@
 """Promptable segmenters behind :class:`groundtrace.inference.endpoints.transformers_models.TransformersEndpoint`: the h
 of Argos Eq. 1.
 
-An image's features are computed once for all boxes and points of this prompt and later ones. For a box the model
-returns a single mask; for a point, which may mean a part or a whole, three masks, of which the one with the best score
-is used, as the models' authors advise. Masks have the size of the image and may extend beyond their boxes; a reply
-crops each mask to its bounding rectangle.
+An image's features are computed once for all boxes and points of this prompt and of later prompts. For a box the model
+returns a single mask. For a point, which may mean a part or a whole object, it returns three masks; the mask with the
+best score is used, as the models' authors advise. Masks have the size of the image and may extend beyond their boxes; a
+reply crops each mask to its bounding rectangle.
 """
 
 import json
@@ -25,7 +25,7 @@ from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.vision.lru_cache import LruCache
 
 PLACES_AT_ONCE = 16
-"""So many masks are resized to the image's size together: 16 of 12 megapixels take 0.8 GB."""
+"""The number of masks that are resized to the image's size together: 16 masks of 12 megapixels take 0.8 GB."""
 _Place = list[float]
 """A box xyxy or a point xy, in pixels."""
 _NUMBERS = {"boxes": 4, "points": 2}

@@ -1,4 +1,4 @@
-"""The base of endpoints over HTTP: posting JSON, errors, the health check, and removing the API key from all texts.
+"""The base of endpoints over HTTP. It posts JSON, handles errors, checks health, and removes the API key from texts.
 
 A kind is a subclass that writes a request in its API's form and reads the reply (docs/extend.md shows one). Requests
 use aiohttp. Redirects are not followed, since the API key would be sent along.
@@ -47,21 +47,21 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     def conversation(self, request: Request, files: Sequence[File]) -> Any:
-        """The request's prompt in the form of the API, made once for all samples.
+        """Returns the request's prompt in the form of the API. It is called once for all samples.
 
-        ``files`` are those of the prompt's media, in their order.
+        ``files`` are the files of the prompt's media, in the order of the media.
         """
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """One request for ``n`` samples, and the reply; fewer samples than ``n`` are asked for again.
+        """Send one request for ``n`` samples; returns the reply. Samples that it lacks are requested again.
 
         Raises CallError, as :meth:`post` does.
         """
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of each request, with the API key."""
+        """Returns the headers of each request, with the API key."""
         return {"authorization": f"Bearer {self.key}"}
 
     @property
@@ -83,7 +83,8 @@ class HttpEndpoint(abc.ABC):
         return await self._flow.collect(request, lambda request, n: self.ask(request, n, conversation))
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The server's JSON; ``path`` is under the base URL, or with a leading slash under the server's root.
+        """Post ``body``; returns the server's JSON. ``path`` is relative to the base URL, or to the server's root if it
+        begins with a slash.
 
         Raises CallError for all errors of connection and response.
         """
@@ -105,11 +106,12 @@ class HttpEndpoint(abc.ABC):
         return f"serves {self.settings.model}"
 
     def clean(self, message: str) -> str:
-        """The message of an error without the key, then shortened; in this order, so that no part of a key is left."""
+        """Returns an error's message: first the API key is removed, then the message is shortened. In the other order a
+        part of a key could be left."""
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
-        """The text of a model's reply without the API key, and without characters that cannot be stored."""
+        """Returns the text of a model's reply without the API key, and without characters that cannot be stored."""
         return scrub(storable(written), self.key)
 
     async def close(self) -> None:
@@ -135,7 +137,7 @@ class HttpEndpoint(abc.ABC):
         return self._parsed(data)
 
     def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:
-        """The error for an HTTP status that is not 200."""
+        """Returns the error for an HTTP status that is not 200."""
         wait_s = retry_after_s(headers.get("retry-after", ""), datetime.now(UTC))
         message = self.clean(f"HTTP {status}: {message_of(data)}")
         meant = status_of(status, data)
@@ -149,7 +151,7 @@ class HttpEndpoint(abc.ABC):
             raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
     def _client(self) -> aiohttp.ClientSession:
-        """The connections, opened on the event loop that they belong to."""
+        """Returns the client session, which is opened at the first use, on the event loop of its connections."""
         if self._session is None:
             timeout = aiohttp.ClientTimeout(
                 total=None,
@@ -163,7 +165,7 @@ class HttpEndpoint(abc.ABC):
         return self._session
 
     def _with_hint(self, error: CallError) -> CallError:
-        """The error, with a hint if the URL does not end with /v1, as that of most servers does."""
+        """Returns the error. If the URL does not end with /v1, as the URLs of most servers do, adds a hint to it."""
         if self.url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
             return error
         hint = f"{error.message} (most servers have their API under /v1: is base_url {self.url}/v1?)"

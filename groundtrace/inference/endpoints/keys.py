@@ -11,7 +11,7 @@ from pathlib import Path
 from groundtrace.inference.settings import EndpointSettings
 
 NO_KEY = "none"
-"""The key for a server that needs none."""
+"""The key that is sent to a server that needs no key."""
 _MIN_SECRET_CHARS = 6
 _MIN_CUT_CHARS = 8
 _SCRUBBED = "***"
@@ -21,7 +21,7 @@ _ESCAPES = ("%", "&", "\\")
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """The endpoint's key; :data:`NO_KEY` if its settings have none.
+    """Returns the endpoint's key; :data:`NO_KEY` if its settings name none.
 
     Raises ValueError, which names the variable or the file, if the key is missing or not valid in a header.
     """
@@ -53,12 +53,13 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """The text without the key, which some servers echo. A very short key is not removed, since it may be a word.
+    """Returns the text without the key, which some servers echo. A very short key is not removed: it may be a word.
 
-    The key is found if each of its characters is plain or escaped as in JSON, Python, HTML, a URL or Markdown, in
-    hexadecimal, and within base64, as in Basic authorisation; also in another case, reversed, and broken by blanks or
-    line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the key, the part of the
-    key at its begin or end is removed too. Call this before cutting a text, since then nothing has to be guessed.
+    The key is found in these forms: each character plain or escaped as in JSON, Python, HTML, a URL or Markdown; in
+    hexadecimal; and within base64, as in Basic authorisation. It is also found in another case, reversed, and broken by
+    blanks or line ends. Encodings of an encoding are not searched. If a text was cut in the middle of the key, the part
+    of the key at the text's beginning or end is removed too. Call this before a text is cut: then no part of a key has
+    to be guessed.
     """
     if len(key) < _MIN_SECRET_CHARS:
         return text
@@ -74,8 +75,8 @@ _BREAK = r"[\s\u00ad\u200b-\u200d\u2060]{0,4}"
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to write the key. If there are ``hints``, a text with the key in this form contains one of them; they are
-    fast to search."""
+    """A form in which the key may be written. If there are ``hints``, each text with the key in this form contains one
+    of them; a search for them is fast."""
 
     hints: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -101,18 +102,19 @@ def _forms(key: str) -> tuple[_Form, ...]:
 
 
 def _longest_plain(text: str) -> str:
-    """The longest run of letters and digits, which are rarely escaped."""
+    """Returns the longest run of letters and digits, which are rarely escaped."""
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 
 def _hexadecimal(text: str) -> str:
-    r"""A pattern of the text's bytes in hexadecimal: without separators, with signs or blanks in between, or each with
-    0x or \x."""
+    r"""Returns a pattern of the text's bytes in hexadecimal: without separators, with signs or blanks between, or with
+    0x or \x before each byte."""
     return r"[\s:,;.-]{0,2}(?:0x|\\++x)?".join(f"{ord(char):02x}" for char in text)
 
 
 def _escaped(text: str, with_letters: bool = False) -> str:
-    """A pattern of the text in which signs (``with_letters``: letters and digits too) may be escaped, also repeatedly.
+    """Returns a pattern of the text in which signs may be escaped, even several times; with ``with_letters``, letters
+    and digits may be escaped too.
 
     A run of backslashes is one unit, matched possessively: a malicious text must not make matching slow.
     """

@@ -1,4 +1,4 @@
-"""Encodes a medium for a server: the file unchanged if every server shows it upright, else re-encoded as PNG."""
+"""Encodes a medium for a server. A file that every server shows upright stays unchanged; others become PNG files."""
 
 from groundtrace.grading.messages import MediaPart
 from groundtrace.vision.media import MediaStore

@@ -1,7 +1,7 @@
 """Checks a server with OpenAI's own client, which users' other tools use.
 
 `beam validate` does so after the check of :mod:`groundtrace.inference.endpoints.openai_compatible`, which runs use. If
-a server passes only the latter, users should know this before they use it with other tools.
+a server passes only the check that runs use, users should know this before they use the server with other tools.
 """
 
 from groundtrace.inference.endpoints.keys import api_key, scrub
@@ -9,8 +9,8 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 async def official_client_note(settings: EndpointSettings) -> str:
-    """Returns one line, without the API key, on the error of OpenAI's client with the server's list of models; "" if
-    there is none. Redirects are not followed, since the key would be sent along.
+    """Ask for the server's list of models with OpenAI's client. Returns one line on the client's error, without the API
+    key; "" if there is no error. Redirects are not followed, since the key would be sent along.
     """
     import openai  # takes half a second, which a run does not need
 

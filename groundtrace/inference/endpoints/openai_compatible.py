@@ -28,7 +28,7 @@ class OpenAIEndpoint(HttpEndpoint):
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:
-        """The messages; text and media in exactly the order of the prompt."""
+        """Returns the messages, with text and media in exactly the order of the prompt."""
         data = iter(files)
         content = [
             {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))

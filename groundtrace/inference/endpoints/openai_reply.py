@@ -14,9 +14,9 @@ MAX_FINISH_REASON_CHARS = 40
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """The usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Returns the usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the requested model: if the response names another, that is the samples' ``answered_by``.
+    ``model`` is the requested model. If the response names another model, the samples' ``answered_by`` is that one.
 
     Only the first ``n`` choices are used. Raises CallError if none is usable. Samples are not usable if they are empty
     or refused, have another form than the API's, or repeat an index. The tokens of unusable samples count as wasted;

@@ -1,9 +1,9 @@
 """Open-vocabulary detectors and promptable segmenters of the ``transformers`` library as an endpoint, in this process.
 
 The endpoint's model is a local folder or a hub id; the checkpoint's config determines its class (:data:`MODELS`).
-Grounding DINO and OWLv2 answer ``detect`` prompts, the pseudo-box of Argos §3.1 b* = g(o); SAM 2 and SAM answer
-``segment`` prompts, the mask of Argos Eq. 1, and ``segment_points`` prompts, the mask at a pointing model's point. The
-paper does not name its models, so the user's config chooses one of these.
+Grounding DINO and OWLv2 answer ``detect`` prompts with the pseudo-boxes of Argos §3.1, b* = g(o). SAM 2 and SAM answer
+``segment`` prompts with the masks of Argos Eq. 1, and ``segment_points`` prompts with the masks at a pointing model's
+points. The paper does not name its models, so the user's config chooses one of these.
 
 Only safetensors are loaded, and no code of a checkpoint is run. The libraries are imported with the first model, so
 that a worker without such an endpoint does not need them. The extra ``vision`` installs them.
@@ -29,7 +29,8 @@ from groundtrace.vision.media import MediaStore
 
 T = TypeVar("T")
 READING_REVISION = "1"
-"""The revision of the code from a model's output to the reply; increased if the same output gives another reply."""
+"""The revision of the code that turns a model's output into a reply. It must be increased if a change of this code
+gives another reply for the same output."""
 IMAGES_KEPT = 8
 """The number of images whose features are cached: about 20 MB each for the largest of these models."""
 MAX_MESSAGE_CHARS = 300
@@ -244,9 +245,9 @@ def source(settings: EndpointSettings) -> dict[str, Any]:
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
-    """The image as tensors of the model's input size, on the CPU.
+    """Returns the image as tensors of the model's input size, on the CPU.
 
-    Raises CallError for an image so thin that one side has no pixel at that size.
+    Raises CallError if the image is so thin that one of its sides would have no pixel at that size.
     """
     height, width = pixels.shape[:2]
     try:
@@ -264,5 +265,5 @@ def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError
 
 
 def _line(message: str) -> str:
-    """The message on one line, shortened: the library's messages have many lines, of which the first matters."""
+    """Returns the message on one line, shortened: the library's messages have many lines; the first is important."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -2,8 +2,8 @@
 
 :func:`serving` starts a server for each of them and yields settings in which they are ordinary ``openai`` endpoints;
 the rest of the code never gets the kind ``vllm``. The server runs under
-:mod:`groundtrace.inference.endpoints.process_guard`, which stops it with all its processes however this process ends,
-also after kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
+:mod:`groundtrace.inference.endpoints.process_guard`, which stops it with all its processes when this process ends, even
+by kill -9. A machine runs only one server for the same model and arguments: a second start raises an error.
 """
 
 import contextlib
@@ -181,9 +181,11 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
-    """Yields the descriptor of a locked file, and closes it on exit: a child that inherited it keeps the lock.
+    """Yields the descriptor of a locked file, and closes it on exit. A child that has inherited the descriptor keeps
+    the lock.
 
-    So the file is locked with flock and never unlocked: filelock would unlock it on exit, for the guard too.
+    For this reason the file is locked with flock and never unlocked: filelock would unlock it on exit, for the guard
+    too.
     """
     # Machines may share a home folder, and each of them may serve the model.
     identity = "\0".join((socket.gethostname(), server.model, *server.serve_args))
@@ -217,7 +219,7 @@ def _lock_folder() -> Path:
 
 
 def _reserve(port: int) -> int:
-    """The port, or a free port for 0. Raises :class:`VllmServerError` if the port is in use."""
+    """Returns the port, or a free port if it is 0. Raises :class:`VllmServerError` if the port is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -230,8 +232,8 @@ def _reserve(port: int) -> int:
 def _await_health(
     guard: "subprocess.Popen[bytes]", model: str, port: int, log_path: Path, start_timeout_s: float
 ) -> None:
-    """Return once the server is healthy. Raises :class:`VllmServerError`, with the end of the log, if the server ends
-    or takes too long."""
+    """Wait until the server is healthy. Raises :class:`VllmServerError`, with the end of the log, if the server ends or
+    takes too long."""
     # Without proxies: a proxy from the environment can't reach this machine's loopback interface.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline_s = time.monotonic() + start_timeout_s

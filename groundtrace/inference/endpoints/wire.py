@@ -13,9 +13,10 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.schemas.text import storable
 
 MAX_REPLY_BYTES = 16_000_000
-"""The limit for a body; sixteen samples of 16384 tokens are only a few megabytes."""
+"""The size limit for a response body. Sixteen samples of 16384 tokens are only a few megabytes."""
 MAX_REPLY_PARTS = 1_000_000
-"""The limit for objects and lists in a reply, to bound memory: two bytes of JSON become an object of sixty."""
+"""The limit on the number of objects and lists in a reply. It limits memory: two bytes of JSON become an object of
+sixty bytes."""
 MAX_TOKENS = 1_000_000_000
 """The limit for a token count. A larger count is an error of the server, and would break sums and prices."""
 MAX_MODEL_CHARS = 200
@@ -23,7 +24,7 @@ _NO_CREDIT = re.compile(rb'"(code|type)"\s*:\s*"insufficient_quota"')
 
 
 async def read_body(received: AsyncIterator[bytes]) -> bytes:
-    """The body. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or :data:`MAX_REPLY_PARTS`."""
+    """Returns the body. Raises CallError if it exceeds :data:`MAX_REPLY_BYTES` or :data:`MAX_REPLY_PARTS`."""
     chunks, size_bytes = [], 0
     async for chunk in received:
         chunks.append(chunk)
@@ -37,25 +38,26 @@ async def read_body(received: AsyncIterator[bytes]) -> bytes:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """A field of a JSON object; None if it is missing or the value is not an object."""
+    """Returns a field of a JSON object; None if it is missing or the value is not an object."""
     return value.get(name) if isinstance(value, dict) else None
 
 
 def token_count(usage: Any, name: str) -> int:
-    """A token count; 0 if it is missing or invalid."""
+    """Returns a token count of a response; 0 if it is missing or invalid."""
     value = field_of(usage, name)
     return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
 def other_model(named: Any, asked: str, key: str) -> str:
-    """The model that a response names, without the API key; "" if it names the model ``asked`` or none."""
+    """Returns the model that a response names, without the API key; "" if it names the model ``asked`` or none."""
     if not isinstance(named, str) or named == asked:
         return ""
     return scrub(storable(named), key)[:MAX_MODEL_CHARS]
 
 
 def message_of(data: bytes) -> str:
-    """The message of an error body in OpenAI's form, else the whole body. The caller scrubs and shortens it."""
+    """Returns the message of an error body in OpenAI's form, else the whole body. The caller removes the API key from
+    it and shortens it."""
     text = data.decode("utf-8", "replace")
     try:
         body = json.loads(data, strict=False)
@@ -67,8 +69,8 @@ def message_of(data: bytes) -> str:
 
 
 def status_of(status: int, data: bytes) -> int:
-    """The effective HTTP status of an error: 402 for OpenAI's 429 if the account has no credit left, since a retry does
-    not help then.
+    """Returns the effective HTTP status of an error. OpenAI's 429 becomes 402 if the account has no credit left, since
+    a retry does not help then.
     """
     return 402 if status == 429 and _NO_CREDIT.search(data) else status
 

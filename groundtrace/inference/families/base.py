@@ -160,10 +160,10 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """The text after the thinking of a reply: boxes drafted within the thinking do not count.
+    """Returns the text after the thinking of a reply: boxes drafted within the thinking do not count.
 
-    A reply may begin within its thinking, if the chat template opened it. Raises
-    :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within it.
+    If the chat template opened the thinking, the reply begins within it. Raises
+    :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within its thinking.
     """
     marks = list(_THINK.finditer(text))
     if not marks:

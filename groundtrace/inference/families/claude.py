@@ -1,6 +1,6 @@
-"""Anthropic's Claude: pixels of the image as resized for the model, in JSON of our own form, as it has none.
+"""Anthropic's Claude: pixels of the image as it is resized for the model, in JSON of our own form: Claude has no form.
 
-Source: platform.claude.com, the pages vision and vision-coordinates: the prompt has to ask for pixels explicitly; they
+Source: platform.claude.com, the pages vision and vision-coordinates. The prompt must ask for pixels explicitly; they
 refer to the resized image without its padding (:class:`groundtrace.schemas.coordinates.FitRule`).
 
 Known limits: how far an image is shrunk depends on the model. :data:`CLAUDE` is right for Claude 4.7 and later,

@@ -15,11 +15,12 @@ from groundtrace.inference.grounding import BadReply, BoxReader, PointReader, Ra
 from groundtrace.schemas.text import storable
 
 Numbers = Callable[[Any], object | None]
-"""Returns the coordinates of an item of a reply, unconverted; None if the value is not such an item."""
+"""A function that returns the coordinates of an item of a reply, without converting them; None if the value is not such
+an item."""
 
 MAX_LITERAL_CHARS = 100_000
 MAX_PROSE_BRACKETS = 1000
-"""A limit, since each such bracket costs an attempt to parse that scans all of the text before it."""
+"""The limit on brackets in prose. For each of them the parser makes an attempt that scans all of the text before it."""
 
 _START = re.compile(r"[\[{]")
 _LIKE_JSON = re.compile(r"\[\s*[\[{]|\{\s*[\"']")
@@ -39,15 +40,17 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """For items that are objects with their coordinates, a list, under the key ``name``."""
+    """Returns a :data:`Numbers` function for items that are objects with a list of coordinates under the key
+    ``name``."""
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """For items with the coordinates of a point (``count`` 2) or a box (4).
+    """Returns a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
 
-    The coordinates are a list under one of the ``names``, or have a key each (``x``, ``x_min``, ``left``, …) and are
-    then returned in the order of ``y_first``. In a list under a wrapper an item may also be only the list of numbers.
+    The coordinates are a list under one of the ``names``, or each of them has its own key (``x``, ``x_min``, ``left``,
+    …); then ``y_first`` says in which order they are returned. In a list under a wrapper, an item may also be only the
+    list of numbers.
     """
 
     def numbers(item: Any) -> object | None:
@@ -69,7 +72,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
-    """The coordinates of an object that has a key for each; None if it has others, or only some of them."""
+    """Returns the coordinates of an object that has a key for each of them; None if it has other keys for coordinates,
+    or only some of these."""
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
         if given.keys() == set(names):
@@ -83,7 +87,8 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """A parser of boxes in a list of items with ``numbers``; the list may be in an object under one of ``wrappers``."""
+    """Returns a parser of boxes in a list of items; ``numbers`` returns an item's coordinates. The list may be in an
+    object under one of the keys ``wrappers``."""
 
     def read(text: str) -> tuple[RawBox, ...]:
         return tuple(
@@ -94,7 +99,7 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """A parser of points, as :func:`box_reader` is of boxes."""
+    """Returns a parser of points, like :func:`box_reader` for boxes."""
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
@@ -122,7 +127,8 @@ def _rows(found: object) -> list[object]:
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """The items of a reply: those of its one list, or its separate objects; empty if it states that there are none.
+    """Returns the items of a reply: those of its only list, or its separate objects; none if it states that there are
+    none.
 
     Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, for two different lists,
     and if there is neither an item nor a clear statement that there is none.
@@ -145,7 +151,8 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """The items of a list, also under a wrapper; None for other values. Raises BadReply if only some are items.
+    """Returns the items of a list, which may be under a wrapper; None for other values. Raises BadReply if only some of
+    the list's elements are items.
 
     Lists of numbers are items only under a wrapper: in prose they may mean anything
     (:mod:`groundtrace.inference.families.prose`).
@@ -196,7 +203,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
+    """Returns an object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")

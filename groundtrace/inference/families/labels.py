@@ -42,7 +42,7 @@ L = TypeVar("L", bound=Labelled)
 
 
 def quoted(label: str) -> str:
-    """The label for a prompt: on one line, without the tokens of chat templates and model tags.
+    """Returns the label for a prompt: on one line, without the tokens of chat templates and model tags.
 
     A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
     :class:`groundtrace.inference.grounding.BadReply` if no letter or digit is left, or if it is too long for a name: a
@@ -64,11 +64,11 @@ def quoted(label: str) -> str:
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
     """Selects the points or boxes of a reply that are of the requested label.
 
-    These are the items without a label, and those with the closest label (:func:`closeness`). If the only label of the
-    reply has another noun, but does not contradict the requested label ("blue dog" contradicts "red dog"), it counts as
-    another word for the object, and all items are kept. ``called`` of the reading is the reply's label, unless that is
-    the requested one or a fuller one. Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is only
-    about other objects.
+    These are the items without a label, and the items with the closest label (:func:`closeness`). If the reply has only
+    one label, this label may have another noun: it counts as another word for the object, and all items are kept,
+    unless it contradicts the requested label (as "blue dog" contradicts "red dog"). The result's ``called`` is the
+    reply's label, or "" if that is the requested label or a more detailed one. Raises
+    :class:`groundtrace.inference.grounding.BadReply` for a reply that is only about other objects.
     """
     own = {one.label for one in found if _words(one.label, label)}
     if not own:
@@ -85,11 +85,12 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
 
 
 def closeness(given: str, asked: str) -> int:
-    """How close the label of a reply (``given``) is to the requested label (``asked``).
+    """Returns how close the label of a reply (``given``) is to the requested label (``asked``).
 
-    :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2"); else 0 for
-    labels that contradict each other or have different nouns; :data:`SAYS_MORE` if ``given`` has all words of ``asked``
-    and more ("red dog" for "dog"), :data:`SAYS_LESS` for the reverse, :data:`SAME_NOUN` if each has words of its own.
+    Returns :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2").
+    Otherwise returns 0 if the labels contradict each other or have different nouns; :data:`SAYS_MORE` if ``given`` has
+    all words of ``asked`` and more ("red dog" for "dog"); :data:`SAYS_LESS` for the reverse; and :data:`SAME_NOUN` if
+    each label has words that the other one lacks.
     """
     given_words, asked_words = frozenset(_words(given, asked)), frozenset(_words(asked, asked))
     if not given_words or not asked_words:
@@ -104,7 +105,7 @@ def closeness(given: str, asked: str) -> int:
 
 
 def _words(label: str, asked: str) -> tuple[str, ...]:
-    """The words of a label in the singular, without articles; with numbers only if ``asked`` contains one."""
+    """Returns the words of a label in the singular, without articles. Numbers are kept only if ``asked`` has one."""
     words = [singular(word) for word in _WORD.findall(label.casefold())]
     if not any(map(_is_number, _WORD.findall(asked.casefold()))):
         words = [word for word in words if not _is_number(word)]

@@ -10,10 +10,10 @@ _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
-    """The innermost groups of ``count`` numbers in a text; empty if the text is only empty brackets.
+    """Returns the innermost groups of ``count`` numbers in a text; no groups if the text is only empty brackets.
 
-    Raises :class:`groundtrace.inference.grounding.BadReply` for a text without a group, for a group of another length,
-    and for brackets that do not close, since the text is truncated.
+    Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, if a group has another
+    length, and if a bracket does not close, since the text is then truncated.
     """
     if text.count("[") != text.count("]"):
         raise BadReply(f"brackets that do not close in {text.strip()[:80]!r}")

@@ -1,4 +1,4 @@
-"""Models without a known form of their own: the prompt describes our form, in pixels of the image as it was sent."""
+"""Models that have no known form of their own: the prompt describes our form, in pixels of the image as it was sent."""
 
 from groundtrace.inference.families.base import Family
 from groundtrace.schemas.coordinates import CoordinateFrame

@@ -1,9 +1,9 @@
 """Parses coordinates in prose: ``[[12, 34]]``, "The dog is at (12, 34).", "- Dog 2: [1, 2, 3, 4]".
 
-Models write such replies if they do not follow the requested form; InternVL and GLM-V if a server drops their special
-tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood: it has no JSON and
-no tags, no numbers outside of the brackets except for list numbers, instance numbers and the count of objects, and no
-word of :data:`_DOUBTS`.
+Models write such replies if they do not follow the requested form; InternVL and GLM-V write them if a server drops
+their special tokens. Numbers in prose may mean anything, so a reply is accepted only if all of it is understood. It
+must have no JSON, no tags, and no word of :data:`_DOUBTS`. Outside of the brackets it must have no numbers except for
+list numbers, instance numbers and the count of objects.
 """
 
 import re
@@ -68,7 +68,7 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """The coordinates, ``count`` numbers each, of a reply for the label; None if the reply is not such prose.
+    """Returns the coordinates for the label in a reply, ``count`` numbers each; None if the reply is not such prose.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.
@@ -117,9 +117,9 @@ def _floats(row: Sequence[str]) -> list[float]:
 
 
 def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
-    """``written``, with the two corners of a box, ``(1, 2), (3, 4)``, joined into one.
+    """Returns ``written`` with the two corners of each box, ``(1, 2), (3, 4)``, joined into one element.
 
-    Raises BadReply for two such pairs if points were requested: they may be corners.
+    If points were requested, raises BadReply for two such pairs, since they may be corners.
     """
     found: list[_Rows] = []
     for each in written:
@@ -141,7 +141,8 @@ def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
 
 
 def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
-    """``written`` with labels: from the bracket's own line, or from the line above that ends with a colon."""
+    """Yields ``written`` with labels. A label is from the bracket's own line, or from a line above that ends with a
+    colon."""
     heading, current, before = ("", True), ("", True), 0
     for each in written:
         *above, line = text[before : each.start].split("\n")
@@ -158,7 +159,7 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 
 def label_in(line: str) -> tuple[str, bool]:
-    """The words of a line's last sentence that name an object, and whether it has no other words."""
+    """Returns the words of a line's last sentence that name an object, and whether the sentence has no other words."""
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))

@@ -44,7 +44,7 @@ def read_boxes(text: str) -> Sequence[RawBox]:
 
 
 def _marked(text: str) -> list[tuple[list[float], str]]:
-    """The numbers between each pair of tokens, with the label before them."""
+    """Returns the numbers between each pair of tokens, with the label before them."""
     before, *opened = text.split(_BEGIN)
     found: list[tuple[list[float], str]] = []
     label = ""

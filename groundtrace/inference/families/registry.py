@@ -27,7 +27,7 @@ FAMILIES: "Registry[Family]" = Registry(
 )
 
 DEFAULT = "plain"
-"""The family of an endpoint that declares none."""
+"""The family of an endpoint that declares no family."""
 
 
 def trainable_families() -> "dict[str, Family]":

@@ -1,1 +1,1 @@
-"""Concurrency, rate limits, budgets, retries and outages: when requests are sent."""
+"""Decides when requests are sent: concurrency, rate limits, budgets, retries and outages."""

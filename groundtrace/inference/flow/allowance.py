@@ -1,7 +1,8 @@
 """Reserves the run's budget for one call: separately for each of its requests, and for each attempt.
 
-A call may send many requests: samples in parts, retries after unusable replies that were paid for, a second copy beside
-a request without a reply. With a single reservation, a call of 1,000 tokens could take nine times as many.
+A call may send many requests: for parts of its samples, for retries after unusable replies that were paid for, and for
+a second copy of a request without a reply. With a single reservation, a call that reserved 1,000 tokens could use nine
+times as many.
 """
 
 import contextlib
@@ -25,25 +26,28 @@ class Allowance:
         self._is_reserved = self._has_tried = False
 
     async def begin(self) -> None:
-        """Before the first request: wait until it fits into the budget, and reserve it. Raises BudgetUsedUp."""
+        """Wait until the first request fits into the budget, and reserve its cost. Raises BudgetUsedUp."""
         await self._budget.reserve(self._expected)
         self._is_reserved = True
 
     async def next_try(self) -> None:
-        """Before each attempt: from the second on, count what :meth:`took` was given as spent, and wait until this
-        attempt fits. Raises BudgetUsedUp."""
+        """Reserve the cost of the next attempt; to be called before each attempt. From the second attempt on, the usage
+        given to :meth:`took` is first counted as spent, and the method waits until the attempt fits.
+
+        Raises BudgetUsedUp if it does not fit.
+        """
         if self._has_tried:
             self._settle(self._told)
             await self.begin()
         self._has_tried = True
 
     def took(self, usage: Usage) -> None:
-        """An attempt has ended and used this much."""
+        """Record the usage of an attempt that has ended."""
         self._told += usage
 
     def hedged(self) -> bool:
-        """Whether a second copy of the request in flight fits too; if so, it is reserved until
-        :meth:`hedge_ended`."""
+        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if it
+        does not fit into the budget."""
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:
@@ -56,7 +60,8 @@ class Allowance:
             self._unknown += self._expected
 
     def end(self, taken: Usage, prompt: str, samples: int) -> None:
-        """After the last request: ``taken`` is the usage of all requests, for ``samples`` samples of the prompt."""
+        """End the call after its last request. ``taken`` is the usage of all its requests, which returned ``samples``
+        samples of the prompt."""
         self._settle(taken, prompt, samples, taken.tokens_out)
 
     def _settle(self, taken: Usage, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
@@ -71,7 +76,7 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """The allowance of the call that this task sends requests for; None outside of a call."""
+    """Returns the allowance of the call for which this task sends requests; None outside of a call."""
     return _allowance.get()
 
 

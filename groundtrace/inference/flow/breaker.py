@@ -14,7 +14,7 @@ from groundtrace.inference.flow.checking import checked
 from groundtrace.inference.flow.retry import impatient
 
 UNREACHABLE_IN_A_ROW = 3
-"""After so many attempts in a row without an answer, the server is checked."""
+"""The number of attempts in a row without an answer after which the server is checked."""
 SHORT_CHECK_TIMEOUT_S = 5.0
 
 
@@ -32,7 +32,7 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check the endpoint, and return the error or None. If it does not answer, its calls fail from then on."""
+        """Check the endpoint; returns the error or None. If it does not answer, its calls fail from then on."""
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
@@ -40,7 +40,7 @@ class Breaker:
             return error
 
     async def admit(self) -> None:
-        """Raises CallError (``AWAY``) while the server is down."""
+        """Return at once if the server is up. Raises CallError (``AWAY``) if it is down."""
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self.check()
         if self._away is not None:
@@ -55,11 +55,11 @@ class Breaker:
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """False: no call waits for the server."""
+        """Always returns False, since no call waits for the server."""
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """An attempt has ended, with a reply (``error`` is None) or an error."""
+        """Note that an attempt has ended, with a reply (``error`` is None) or with an error."""
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:

@@ -17,11 +17,11 @@ FIRST_GUESS_TOKENS_OUT = 256
 ROUNDING_USD = 1e-9
 """Tolerance for rounding errors in sums of dollars; every call costs more."""
 LOST_S = 15.0
-"""A process that has not renewed its entry for so long is lost. Its reservations count as spent: the servers may charge
-for its requests."""
+"""A process that has not renewed its entry for so long counts as lost, and its reservations count as spent: the servers
+may charge for its requests."""
 RENEW_S = 5.0
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
-"""How long a waiting process waits until it reads the file again: at first, and at most."""
+"""The first and the longest interval at which a waiting process reads the file again."""
 
 T = TypeVar("T")
 
@@ -42,7 +42,8 @@ class Cost:
 
 @dataclass
 class Reservation:
-    """What one process has reserved for its ``requests`` in flight. It counts as lost after ``until_s`` (Unix time)."""
+    """The cost that one process has reserved for its ``requests`` in flight. After ``until_s`` (Unix time) the process
+    counts as lost."""
 
     reserved: Cost = Cost()
     requests: int = 0
@@ -52,7 +53,8 @@ class Reservation:
 
 @dataclass
 class Ledger:
-    """What a run has spent and reserved. ``seen`` holds the number of samples and their output tokens by prompt."""
+    """The amounts that a run has spent and reserved. ``seen`` holds, for each prompt, the number of its samples so far
+    and the sum of their output tokens."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -67,10 +69,11 @@ class Ledger:
         return self.usd is not None or self.tokens is not None
 
     def reserve(self, me: str, cost: Cost, now_s: float) -> bool | None:
-        """Reserve the cost for a request of ``me``; returns whether it was reserved.
+        """Reserve the cost of a request of the process ``me``. Returns True if it was reserved.
 
-        None: it does not fit yet, but requests are in flight whose cost may turn out lower. False: it did not fit
-        although no request was in flight; every later reservation is refused too.
+        Returns None if the cost does not fit now, but may fit later: requests are in flight, and may cost less than
+        expected. Returns False if it does not fit although no request is in flight; then every later reservation is
+        refused too.
         """
         own = self.renewed(me, now_s)
         for each in self.processes.values():
@@ -86,7 +89,7 @@ class Ledger:
         return False
 
     def settle(self, me: str, reserved: Cost, taken: Cost, prompt: str, samples: int, tokens_out: int) -> None:
-        """A request of ``me`` has ended: replace its reservation by its real cost."""
+        """Replace the reservation of a request of ``me`` that has ended by its real cost."""
         self.spent += taken
         if samples:
             seen, total = self.seen_of(prompt)
@@ -100,7 +103,7 @@ class Ledger:
         own.reserved = own.reserved - reserved if own.requests else Cost()
 
     def renewed(self, me: str, now_s: float) -> Reservation:
-        """The entry of ``me`` with its expiry renewed, even if ``me`` was counted as lost."""
+        """Renew the expiry of the entry of ``me``, even if ``me`` counted as lost; returns the entry."""
         own = self.processes.setdefault(me, Reservation())
         if own.is_lost:
             own.is_lost, self.spent = False, self.spent - own.reserved
@@ -113,7 +116,8 @@ class Ledger:
             lost.is_lost, self.spent = True, self.spent + lost.reserved
 
     def seen_of(self, prompt: str) -> tuple[int, int]:
-        """Number of samples of this prompt so far, and their output tokens; a guess before the first sample."""
+        """Returns the number of samples of this prompt so far, and their output tokens; before the first sample, a
+        guess."""
         return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
 
     def has_room_for(self, cost: Cost) -> bool:
@@ -124,7 +128,7 @@ class Ledger:
         return affordable and (self.tokens is None or taken.tokens <= self.tokens)
 
     def as_text(self) -> str:
-        """The amounts spent and their limits, for messages."""
+        """Returns the amounts spent and their limits as text, for messages."""
         parts = [] if self.usd is None else [f"${self.spent.usd:.4f} of ${self.usd:g}"]
         return ", ".join(parts + ([] if self.tokens is None else [f"{self.spent.tokens} of {self.tokens} tokens"]))
 
@@ -133,11 +137,11 @@ class Budget:
     """Lets requests through while the amounts spent and reserved stay within the limit.
 
     A request that does not fit is not refused at once: it waits until the cost of the requests in flight is known, so
-    that the budget is used up. The cost of a request is estimated from earlier ones: the overshoot is at most the
-    amount by which the last requests in flight were underestimated. After one refusal all later requests are refused
-    too, so that a run stops cleanly.
+    that the whole budget can be used. The cost of a request is estimated from earlier requests. The overshoot is at
+    most the amount by which the last requests in flight were underestimated. After one refusal all later requests are
+    refused too, so that a run stops cleanly.
 
-    With ``path``, the file that :func:`share_budget` made, all processes that use this file share one budget.
+    ``path`` is a file that :func:`share_budget` has created: all processes that use this file share one budget.
     """
 
     def __init__(self, usd: float | None, tokens: int | None, path: Path | None = None) -> None:
@@ -151,16 +155,16 @@ class Budget:
 
     @property
     def spent(self) -> Cost:
-        """What all processes had spent when this one last read the file."""
+        """The amounts that all processes had spent when this process last read the file."""
         return self._ledger.spent
 
     @property
     def exhausted(self) -> bool:
-        """Whether any process had refused a request when this one last read the file."""
+        """Whether any process had refused a request when this process last read the file."""
         return self._ledger.exhausted
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """The expected output tokens of ``n`` samples of this prompt, from its earlier samples."""
+        """Returns the expected output tokens of ``n`` samples of this prompt, from its earlier samples."""
         samples, tokens_out = self._ledger.seen_of(prompt)
         return n * min(max_tokens, -(-tokens_out // samples))
 
@@ -185,7 +189,7 @@ class Budget:
         return not self._ledger.bounded or self._reserved(cost) is True
 
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """A request has ended: replace its reservation by its real cost."""
+        """Replace the reservation of a request that has ended by its real cost."""
         self._change(lambda ledger: ledger.settle(self._me, reserved, taken, prompt, samples, tokens_out))
         self._settled.set()
 
@@ -198,7 +202,7 @@ class Budget:
         self._state = self._timer = self._path = None
 
     async def _make_room(self, cost: Cost) -> None:
-        """Does nothing: the limit is that of the whole run."""
+        """Does nothing: this budget already has the limit of the whole run. A subclass takes more of the budget."""
 
     def _as_text(self) -> str:
         return self._ledger.as_text()
@@ -224,7 +228,7 @@ class Budget:
             self._renew_later()
 
     def _change(self, work: Callable[[Ledger], T]) -> T:
-        """Returns the result of ``work`` on the ledger; if that is in a shared file, this process keeps a copy."""
+        """Returns the result of ``work`` on the ledger. If the ledger is in a shared file, keeps a copy of it."""
         if self._path is None:
             return work(self._ledger)
         if self._state is None:
@@ -239,8 +243,9 @@ class Budget:
 
 
 def budget_path(notes: str) -> Path | None:
-    """The file in which the processes of a run share its budget, from the folder of its notes; None outside of a run,
-    or if the notes are in a store.
+    """Returns the file in which the processes of a run share its budget; ``notes`` is the folder of the run's notes.
+
+    Returns None outside of a run, or if the notes are in a store.
     """
     return Path(notes) / "budget.json" if notes and not is_remote(notes) else None
 
@@ -257,7 +262,7 @@ def share_budget(path: Path, usd: float | None, tokens: int | None) -> None:
 
 
 def _opened(path: Path) -> SharedState[Ledger]:
-    """Open the file that the run's driver has created. Raises RunStopped if this worker does not see it."""
+    """Open the file that the run's driver has created. Raises RunStopped if this worker cannot find it."""
     remedy = "give all workers access to the run folder under the same path, or remove the budget"
     if not path.exists():
         raise RunStopped(f"a worker cannot find {path}, which holds the run's budget: {remedy}")

@@ -1,4 +1,4 @@
-"""Deduplicates requests over processes: one waits if another process already sends the same request."""
+"""Deduplicates requests between processes: a process waits if another process has already sent the same request."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from groundtrace.inference.cache.replies import CachedReply, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
-"""How long a waiting process waits until it reads the cache again: at first, and at most."""
+"""The first and the longest interval at which a waiting process reads the cache again."""
 
 
 class RequestClaims:
@@ -22,7 +22,7 @@ class RequestClaims:
 
     @contextlib.asynccontextmanager
     async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
-        """Wait until no other process claims any of the keys. Yields the replies in the cache for ``max_tokens``.
+        """Wait until no other process claims any of the keys. Yields the cached replies that serve ``max_tokens``.
 
         While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two
         processes never wait for each other. The claim of a killed process expires after

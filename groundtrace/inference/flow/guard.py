@@ -1,4 +1,4 @@
-"""Handles endpoints that do not serve, within a run: waits for a server that is down, and ends the run if waiting does
+"""Handles endpoints that do not serve during a run: waits for a server that is down, and ends the run if waiting does
 not help.
 
 Outside of a run (training, a single verification) there is no guard, and the caller handles failed calls. A reward
@@ -28,14 +28,16 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.text import printable
 
 UNREACHABLE_IN_A_ROW = 5
-"""After so many attempts in a row without an answer, the server is checked."""
+"""The number of attempts in a row without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""A server that passes its check is down, too, if so many different calls in a row got 502 to 504, or were asked to
-wait (Retry-After). Fewer may be requests that are too large for it: only those fail."""
+"""A server that passes its check counts as down if so many different calls in a row got a status from 502 to 504, or
+were asked to wait (Retry-After). If there are fewer, these requests may be too large for the server: only they fail.
+"""
 REFUSED_IN_A_ROW = 8
-"""The run ends after so many refusals in a row by a server that answered before; fewer may be due to the image."""
+"""The run ends after so many refusals in a row by a server that has answered before. Fewer refusals may be due to the
+images of the requests."""
 NEVER_ANSWERED = 20
-"""The run ends after so many failed calls if the endpoint has not answered any call of the run."""
+"""The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
 """Shorter waits are not shown: they end before a person could read the message."""
@@ -48,33 +50,33 @@ class CallWatcher(Protocol):
     """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
 
     async def admit(self) -> None:
-        """Return when an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
-        it may not.
+        """Wait until an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
+        it may not be sent.
         """
         ...
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry. Raises the error, or RunStopped, if there is to be no retry."""
+        """Wait before a retry. Raises the error, or RunStopped, if the call must not be retried."""
         ...
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """A request is in flight while the body runs. Raises RunStopped if the run has ended."""
+        """Count a request as in flight while the body runs. Raises RunStopped if the run has ended."""
         ...
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed after all retries is to wait until the server is up, and be sent again."""
+        """Whether a call that failed after all retries must wait until the server is up, and then be sent again."""
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """An attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
+        """Note that an attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
         ...
 
     def failed(self, error: CallError) -> None:
-        """An attempt has failed."""
+        """Note that an attempt has failed."""
         ...
 
     def ended(self, error: CallError | None) -> None:
-        """A call has ended. Raises RunStopped if its error means that the run cannot go on."""
+        """Note that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
         ...
 
 
@@ -109,7 +111,7 @@ class Guard:
     # What calls report
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """An attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
+        """Note that an attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
         if self._probing:
             self._probing = False
             self._wake()
@@ -126,11 +128,11 @@ class Guard:
             self._mark_answered()
 
     def failed(self, error: CallError) -> None:
-        """An attempt has failed: write it to the run's notes, which the progress display reads."""
+        """Write a failed attempt to the run's notes, which the progress display reads."""
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
     def ended(self, error: CallError | None) -> None:
-        """A call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
+        """Note that a call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
         if error is None:
             self._refused = 0
             if not self._answered:
@@ -158,20 +160,20 @@ class Guard:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
 
     def stop(self, message: str, resumable: bool = False) -> None:
-        """End the run: raises :class:`RunStopped`, as every later call of this endpoint does."""
+        """End the run: raises :class:`RunStopped`. Every later call of this endpoint raises it too."""
         self._stopped = RunStopped(printable(" ".join(message.split())), resumable)
         self._wake()
         raise self._stopped
 
     def end(self) -> None:
-        """The run ends for another reason: no more requests are sent, but those in flight may still get replies."""
+        """Send no more requests, since the run ends for another reason. Requests in flight may still get replies."""
         if self._stopped is None:
             self._stopped = RunStopped("the run was stopped", resumable=True)
             self._wake()
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """A request is in flight while the body runs. Raises :class:`RunStopped` if the run has ended."""
+        """Count a request as in flight while the body runs. Raises :class:`RunStopped` if the run has ended."""
         self._go_on()
         self.under_way += 1
         try:
@@ -186,8 +188,8 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint. Raises :class:`RunStopped` if it refuses, was never reached in this run, or asks to wait
-        for too long.
+        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if no process of
+        this run has ever reached it, or if it asks to wait for too long.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -208,16 +210,16 @@ class Guard:
             self._refuse(error)
 
     async def _checked(self, retries: int = 0) -> CallError | None:
-        """Check the endpoint, and return the error or None."""
+        """Check the endpoint; returns the error, or None if the check succeeded."""
         return await checked(self._check, retries, pause=self.pause)
 
     # While a server is down
 
     async def admit(self) -> None:
-        """Wait as long as the server is down. Raises :class:`RunStopped` when that takes too long.
+        """Wait as long as the server is down. Raises :class:`RunStopped` if that takes too long.
 
-        One of the waiting calls checks the server; if the check cannot detect the outage, it sends its own request
-        before the others.
+        One of the waiting calls checks the server. If the check cannot detect the outage, that call sends its own
+        request first, and the other calls wait for the result.
         """
         if not self._away and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self._check_again()
@@ -231,9 +233,10 @@ class Guard:
     async def pause(self, error: CallError, wait_s: float) -> None:
         """Wait before a retry: ``wait_s``, or longer if the server asks for it (Retry-After).
 
-        From the first Retry-After until the next answer to any call the run treats the server as down: the progress
-        display shows the wait, and :class:`RunStopped` is raised when it takes too long. The error is raised instead if
-        only this call is asked to wait, or, without an outage timeout, if ``wait_s`` exceeds ``MAX_WAIT_S``.
+        From the first Retry-After until the next answer to any call, the run treats the server as down: the progress
+        display shows the wait, and when the outage timeout is over, :class:`RunStopped` is raised, or the error if the
+        server asks only this call to wait. Without an outage timeout, the error is raised if ``wait_s`` exceeds
+        ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
             await self._sleep(wait_s)
@@ -254,7 +257,7 @@ class Guard:
         return len(self._calls) >= CALLS_BEHIND or not self._has_answered()
 
     async def _sleep(self, seconds: float, reason: CallError | None = None) -> None:
-        """Wait; a long wait is shown with its ``reason``. Raises :class:`RunStopped` once the run is stopped."""
+        """Wait, and show a long wait with its ``reason``. Raises :class:`RunStopped` as soon as the run is stopped."""
         end_s = time.monotonic() + seconds
         self._go_on()
         while (left_s := end_s - time.monotonic()) > 0:
@@ -266,7 +269,7 @@ class Guard:
             self._go_on()
 
     async def is_away(self, error: CallError) -> bool:
-        """Whether a call failed because the server is down, or asks all calls to wait: then the call waits too."""
+        """Whether a call failed because the server is down or asks all calls to wait. If so, this call waits too."""
         if not self._outage.limit_s:
             return False
         if not error.unreachable:
@@ -324,7 +327,7 @@ class Guard:
         self._outage.report(self._last)
 
     def _mark_up(self) -> None:
-        """The server is up; the time that it was down is reset only when it has answered a request."""
+        """Note that the server is up. The measured outage is reset only when the server has answered a request."""
         self._away = self._probing = False
         self._unreachable = 0
         self._calls.clear()
@@ -356,7 +359,7 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """The watcher of this task's calls; None if they are not watched."""
+    """Returns the watcher of this task's calls; None if they are not watched."""
     return _guard.get()
 
 

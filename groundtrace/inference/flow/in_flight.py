@@ -1,7 +1,7 @@
-"""Counts the requests in flight for each stage, for display.
+"""Counts the requests in flight for each stage, for the progress display.
 
-A context variable holds the stage's tally: a coroutine sets it once, for itself and the tasks that it starts. A request
-that several stages wait for is counted for the stage that sends it.
+A context variable holds the stage's tally: a coroutine sets it once, for itself and for the tasks that it starts. If
+several stages wait for a request, it counts for the stage that sends it.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ _tally: ContextVar[Tally | None] = ContextVar("tally", default=None)
 
 
 def count_for(tally: Tally) -> None:
-    """From then on, count the requests of this task, and of the tasks that it starts, on ``tally``."""
+    """Count the later requests of this task, and of the tasks that it starts, on ``tally``."""
     _tally.set(tally)
 
 
 def stage_of_call() -> str:
-    """The stage that this task makes its calls for; "" outside of a stage."""
+    """Returns the stage for which this task makes its calls; "" outside of a stage."""
     tally = _tally.get()
     return "" if tally is None else tally.stage
 

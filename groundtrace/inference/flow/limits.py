@@ -11,25 +11,25 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 OVERLOADED_SHARE = 0.2
-"""Above this share of overloaded requests the limit falls; below half of it, it rises."""
+"""If a larger share of the requests met an overloaded server, the limit falls; below half of this share, it rises."""
 MIN_SEEN = 20
 FALL = 0.7
 RISES_TO_FULL = 16
 BURST_S = 1.0
 OPENING_GAP_S = 0.003
-"""Interval between the starts of an endpoint's first requests. Requests of equal duration that start together end
-together: then the client waits for all replies, and the server for all new requests."""
+"""The interval between the starts of an endpoint's first requests. If requests of equal duration start together, they
+also end together: first the client waits for all replies, and then the server waits for all new requests."""
 
 
 class ConcurrencyLimit:
     """A semaphore of at most ``limit`` slots with an adaptive limit; requests of lower rank go first.
 
-    Additive increase, multiplicative decrease: for every ``limit`` ended requests (at least 20), the share that met an
-    overloaded server decides. Above a fifth, the limit falls to 0.7 of its value, and requests begun before that do
-    not count. Below a tenth, it rises by a sixteenth of ``most``. Single faults change nothing, since a server that
-    drops one request in fifty is not overloaded.
+    The limit changes by additive increase and multiplicative decrease, after every ``limit`` ended requests (at least
+    20). If more than a fifth of them met an overloaded server, the limit falls to 0.7 of its value, and requests that
+    began before this do not count for the next change. If less than a tenth did, the limit rises by a sixteenth of
+    ``most``. Single faults change nothing, since a server that drops one request in fifty is not overloaded.
 
-    If several processes share the endpoint, this one is lent some of its slots (:meth:`lend`).
+    If several processes share the endpoint, this process may use only some of its slots (:meth:`lend`).
     """
 
     def __init__(self, most: int, adaptive: bool = True) -> None:
@@ -63,7 +63,7 @@ class ConcurrencyLimit:
         return self._epoch
 
     def leave(self, token: int, overloaded: bool = False) -> None:
-        """Release the slot; ``overloaded``: whether the server was."""
+        """Release the slot. ``overloaded`` says whether the server was overloaded."""
         self.inside -= 1
         if self._adaptive and token == self._epoch:
             self._seen += 1
@@ -77,7 +77,8 @@ class ConcurrencyLimit:
         self._admit()
 
     def demand(self) -> int:
-        """The most slots, up to the limit, that there was work for since the last call of this method."""
+        """Returns the largest number of slots, up to the limit, for which there was work since the last call of this
+        method."""
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
 
@@ -105,7 +106,8 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """At most ``most`` bytes held at once, first come, first served; a larger body is let through alone."""
+    """Limits the bytes that are held at the same time to ``most``; first come, first served. A larger body waits until
+    no other bytes are held."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -114,7 +116,7 @@ class BytesInFlight:
 
     @contextlib.asynccontextmanager
     async def holding(self, size_bytes: int) -> AsyncIterator[None]:
-        """Hold that many bytes while the body runs."""
+        """Wait until ``size_bytes`` fit into the limit, and hold them while the body runs."""
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size_bytes, place))
         self._admit()
@@ -140,21 +142,22 @@ class BytesInFlight:
 
 
 class Rate:
-    """A rate limit of ``per_minute`` units, spread evenly, with bursts of one second's units. 0 means unlimited."""
+    """A rate limit of ``per_minute`` units, spread evenly over the minute. A burst may have the units of one second. 0
+    means unlimited."""
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
         self.free_s = float("-inf")
-        """When the next unit is free: the only state."""
+        """The time when the next unit is free. It is the only state."""
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """Seconds from ``now_s`` until the next unit is free. Takes no units."""
+        """Returns the seconds from ``now_s`` until the next unit is free. Takes no units."""
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
-        """Take ``amount`` units at time ``now_s``, when one is free; later requests wait until all are. A negative
-        amount gives units back."""
+        """Take ``amount`` units at time ``now_s``, when one unit is free. Later requests wait until the time for all
+        these units has passed. A negative amount gives units back."""
         if self.bounded:
             self.free_s = max(self.free_s, now_s - BURST_S) + amount * self._s_each
 
@@ -167,7 +170,7 @@ class Opening:
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Seconds that a request at ``now_s`` has to wait."""
+        """Returns the seconds that a request at ``now_s`` has to wait."""
         if not self._left:
             return 0.0
         self._left -= 1

@@ -1,10 +1,10 @@
 """Divides an endpoint's limits evenly between the machines that use it through one cache in a store.
 
 The machines have no common file that they could lock. So each process that has work writes an object of its own every
-``BEAT_S`` seconds, and lists the objects of the others: the limits are divided by the number of machines listed. A
-machine that joins others waits until each of them has listed its object; a machine that could not list the objects for
-so long (it or its connection to the store is slow) has no part until it can. Ages are by the store's clock, not by the
-machines' own.
+``BEAT_S`` seconds, and lists the objects of the others. The limits are divided by the number of machines in this list.
+A machine that joins others waits for ``JOIN_S``, until each of them has listed its object. A machine that could not
+list the objects for ``JOIN_S`` (it is slow, or its connection to the store is) has no part of the limits until it can
+list them again. The ages of objects are measured by the store's clock, and not by the clocks of the machines.
 """
 
 import json
@@ -24,13 +24,14 @@ from groundtrace.storage.remote_path import RemotePath
 
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0
-"""A machine that has not written its object for so long is lost, and the others divide its part."""
+"""A machine that has not written its object for so long counts as lost, and the others divide its part."""
 JOIN_S: Final = 3 * BEAT_S
-"""How long a listing is valid. A machine that joins others waits as long: by then each has a new listing or no part."""
+"""How long a list of objects is valid. A machine that joins others waits for the same time: then each of the others has
+a new list, or no part of the limits."""
 TURN_S: Final = 60.0
 """How long the remainder of a division stays with the same machines."""
 FORGOTTEN_S: Final = 3600.0
-"""After so long, the object of a lost process is deleted."""
+"""The age at which the object of a lost process is deleted."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +51,7 @@ class Machines:
         self._count, self._rank, self._turns = 1, 0, [0]
 
     def used(self) -> None:
-        """Note that this process has work; has to be called at least every ``LEASE_S`` seconds."""
+        """Note that this process has work. This must be called at least every ``LEASE_S`` seconds."""
         self._used_s = time.monotonic()
         with self._lock:
             if self._thread is None and not self._ended.is_set():
@@ -110,7 +111,7 @@ class Machines:
 
 
 def _machine_of(folder: Path) -> str:
-    """The name of the machine whose processes share ``folder``; the first process creates it at random."""
+    """Returns the name of the machine whose processes share ``folder``. The first process chooses a random name."""
     file = folder / "machine"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".machine.lock"):

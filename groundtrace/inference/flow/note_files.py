@@ -11,25 +11,26 @@ from groundtrace.storage.remote_path import RemotePath
 
 SEND_EVERY_S: Final = 5.0
 OBJECT_BYTES: Final = 2**20
-"""An object is rewritten whole with the lines added to it, until it has so many bytes; then the next one begins."""
+"""The size at which an object is complete, and the next one begins. Until then each upload writes the whole object
+again, with the added lines."""
 _log = logging.getLogger(__name__)
 
 
 class NoteFiles(Protocol):
-    """The lines of one process, by kind. Thread-safe."""
+    """Writes the lines of one process, to one file for each kind of note. Thread-safe."""
 
     def append(self, kind: str, line: bytes) -> None:
         """Add a line, which ends with a newline, to the process's file of that kind."""
 
     def flush(self) -> None:
-        """Return when other processes can see all lines. Raises OSError."""
+        """Wait until other processes can see all lines. Raises OSError if they cannot be written."""
 
     def close(self) -> None:
-        """Flush, and stop."""
+        """Flush all lines, and stop writing."""
 
 
 def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
-    """The files of a process in the folder ``root``, a path or a URL."""
+    """Returns the files of a process in the folder ``root``, which is a path or a URL."""
     folder = place(root, storage)
     return SentNotes(folder, process) if isinstance(folder, RemotePath) else AppendedNotes(folder, process)
 
@@ -91,8 +92,8 @@ class SentNotes:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` and OSError; it can be
-        called again.
+        """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` or OSError if that fails;
+        it can then be called again.
         """
         with self._sending:  # or an older text could overtake a newer one
             with self._lock:
@@ -117,7 +118,7 @@ class SentNotes:
                 del self._texts[kind, number]
 
     def close(self) -> None:
-        """Stop the thread, and upload the rest."""
+        """Stop the thread, and upload the lines that are left."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""Notes of the processes of one run, for each other and for the driver, in a folder that all of them see.
+"""The notes that the processes of a run write for each other and for the driver, in a folder that all of them see.
 
 ``paid-<process>.jsonl`` has one line for each request that was sent, so that its usage is known even if the run is
 stopped or killed, or repeats a part of its work. ``failed-<process>.jsonl`` has one line for each failed attempt.
@@ -30,8 +30,8 @@ class Paid:
     """The usage of one request of a stage, and its number of ``replies``; ``id`` is unique.
 
     ``in_process``: the model ran in the worker itself, at no cost. The other fields are those of
-    :class:`groundtrace.schemas.usage.Usage`; dollars at the prices of the config. Notes of earlier versions lack the
-    fields with defaults.
+    :class:`groundtrace.schemas.usage.Usage`; amounts in dollars use the prices of the config. Notes of earlier versions
+    lack the fields that have defaults.
     """
 
     id: str
@@ -59,11 +59,11 @@ class FailedTry:
 
 
 PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_FIELDS)
-"""The fields of a usage that are noted."""
+"""The fields of a usage that the notes contain."""
 
 
 class RunNotes:
-    """The notes of this process in the folder ``root``, a path or a URL; it is created with the first note."""
+    """The notes of this process in the folder ``root``, which is a path or a URL. The first note creates the folder."""
 
     def __init__(self, root: str, storage: StorageSettings = STANDARD) -> None:
         self._root = place(root, storage)
@@ -95,7 +95,7 @@ class RunNotes:
             self._files.append(kind, json.dumps(asdict(line)).encode() + b"\n")
 
     def flush(self) -> None:
-        """Return when other processes can see all notes. Raises OSError if the store cannot be reached."""
+        """Wait until other processes can see all notes. Raises OSError if the store cannot be reached."""
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:
@@ -135,7 +135,7 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """The messages of the processes that wait for a server, without duplicates."""
+    """Returns the messages of the processes that wait for a server, without duplicates."""
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back

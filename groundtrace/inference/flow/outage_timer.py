@@ -9,8 +9,8 @@ REPORT_EVERY_S = 10.0
 
 
 class OutageTimer:
-    """Measures how long the run has waited for a server, at most ``limit_s``; ``named`` describes the endpoint to a
-    person.
+    """Measures how long the run has waited for a server; the timeout is ``limit_s``. ``named`` is the endpoint's
+    description in messages.
     """
 
     def __init__(self, name: str, named: str, limit_s: float, notes: RunNotes) -> None:
@@ -31,7 +31,7 @@ class OutageTimer:
         return self.limit_s - waited_s
 
     def report(self, why: object) -> None:
-        """Show that the run waits, why, and for how long already."""
+        """Show a message that the run waits, why, and how long it has waited so far."""
         message = f"waiting {self.limit_s - self.left_s:.0f} s (at most {self.limit_s:g}) for {self._named}: {why}"
         self._reported_s = time.monotonic()
         self._notes.begin_wait(self._name, printable(" ".join(message.split())))
@@ -42,12 +42,12 @@ class OutageTimer:
             self.report(why)
 
     def report_end(self) -> None:
-        """Show that the run does not wait any more. The clock runs on until :meth:`forget`."""
+        """Show a message that the run does not wait any more. The clock continues to run until :meth:`forget`."""
         if self._reported_s is not None:
             self._reported_s = None
             self._notes.end_wait(self._name)
 
     def forget(self) -> None:
-        """The server has answered: reset the clock."""
+        """Reset the clock, since the server has answered."""
         self._since_s = None
         self.report_end()

@@ -1,11 +1,12 @@
 """An endpoint's limits over all processes: concurrent requests, and requests and tokens per minute.
 
 The processes that use one reply cache share a file for each endpoint. Each process leases as many slots for concurrent
-requests as it has work for; if the slots do not suffice, they are divided evenly. With each beat a process takes slots
-that others gave back, and gives back those that it does not need. The requests and tokens per minute are one schedule:
-a request takes its part when the schedule is free, and no process reserves future parts. The slots of a killed process
-are free after ``LEASE_S`` seconds, or at once if no other process is left. If the cache is in a store, the file is
-local to one machine, and each machine has an even part of the limits (:mod:`groundtrace.inference.flow.machines`).
+requests as it has work for; if the slots do not suffice, they are divided evenly. Every ``BEAT_S`` seconds a process
+takes slots that others gave back, and gives back slots that it does not need. All processes share one schedule for the
+requests and tokens per minute: a request takes its part when the schedule is free, and no process reserves future
+parts. The slots of a killed process are free after ``LEASE_S`` seconds, or at once if no other process is left. If the
+cache is in a store, the file is local to one machine, and each machine has an even part of the limits
+(:mod:`groundtrace.inference.flow.machines`).
 """
 
 import asyncio
@@ -30,15 +31,18 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.storage.places import STANDARD, RemotePath, StorageSettings, place
 
 LEASE_S = 10.0
-"""The lease of a process that does not renew it expires after so long."""
+"""A lease that is not renewed expires after so long."""
 BEAT_S, HURRY_S = 0.5, 0.1
-"""How often a process renews its lease; the second while it waits for slots, or uses more than its share."""
+"""The intervals at which a process renews its lease. ``HURRY_S`` holds while it waits for slots, or uses more than its
+share; else ``BEAT_S``."""
 POLL_S = 0.5
-"""How often a waiting request reads the schedule again: a reply shorter than expected makes it free sooner."""
+"""The interval at which a waiting request reads the schedule again: if a reply is shorter than expected, the schedule
+is free sooner."""
 MAX_DEBT_S = 600.0
-"""The longest wait that the replies of earlier processes may cause: a server's token counts may be wrong."""
+"""The longest wait that the replies to earlier processes may cause. It is limited since a server's token counts may be
+wrong."""
 TURN_S = 10.0
-"""How long the slots that cannot be divided evenly stay with the same processes."""
+"""How long the same processes keep the slots that cannot be divided evenly."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass
 class QuotaMember:
-    """One process: slots held, slots that it has work for, and when the lease expires."""
+    """One process: the slots that it holds, the slots for which it has work, and when its lease expires."""
 
     places: int
     wanted: int
@@ -69,8 +73,9 @@ class QuotaState:
     def lease(self, me: str, inside: int, wanted: int, most: int, now_s: float) -> tuple[int, int]:
         """Renew the lease of ``me``, which has ``inside`` requests in flight and work for ``wanted`` of ``most`` slots.
 
-        Returns how many slots ``me`` may use, and how many it will get once others have given theirs back. Together
-        the processes never hold more than ``most``: a process holds the slot of a request until the request has ended.
+        Returns how many slots ``me`` may use now, and how many it will get after others have given theirs back. All
+        processes together never hold more than ``most`` slots, since a process holds the slot of a request until the
+        request has ended.
         """
         longest_s = now_s + 2 * LEASE_S  # a lease that expires later is from before the clock was set back
         others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
@@ -83,8 +88,8 @@ class QuotaState:
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
     """Divides ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
 
-    Unclaimed slots are shared evenly too. The remainder goes to other processes with each ``turn``, so that each gets
-    slots at some time even if there are more processes than slots.
+    Unclaimed slots are shared evenly too. With each ``turn`` the remainder goes to other processes, so that each
+    process gets slots at some time, even if there are more processes than slots.
     """
     names = sorted(wanted)
     turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
@@ -99,10 +104,11 @@ def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
 
 
 class Quota:
-    """An endpoint's quota in one process: leased through the shared file ``path``, or its own without a ``path``.
+    """An endpoint's quota in one process. It is leased through the shared file ``path``; without a ``path``, the
+    process has the whole quota.
 
-    ``concurrency`` gets the slots of the lease. ``machines`` divides the limits if the cache is in a store. All methods
-    run on one event loop.
+    The slots of the lease are lent to ``concurrency``. ``machines`` divides the limits if the cache is in a store. All
+    methods run on one event loop.
     """
 
     def __init__(
@@ -133,12 +139,13 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """A request used ``tokens`` more than expected (negative: fewer)."""
+        """Correct the schedule for a request that used ``tokens`` more than expected (negative: fewer)."""
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Seconds until both rates are free; if they are, take one request and ``tokens`` of them, and return 0."""
+        """Returns the seconds until both rates are free. If both are free now, takes one request and ``tokens`` from
+        them, and returns 0."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
         self._requests.take(self._machine_count, now_s)
@@ -162,12 +169,12 @@ class Quota:
 
     @property
     def _most(self) -> int:
-        """The limit of concurrent requests of this machine."""
+        """The limit on concurrent requests of this machine."""
         return self._limit if self._machines is None else self._machines.part(self._limit)
 
     @property
     def _machine_count(self) -> int:
-        """The number of machines: each has a schedule of its own, and counts its requests so many times."""
+        """The number of machines. Each machine has its own schedule, and multiplies its requests by this number."""
         return 1 if self._machines is None else self._machines.count
 
     def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
@@ -186,7 +193,7 @@ class Quota:
         return state.change(shared_work)
 
     def _more(self) -> None:
-        """A request waits because all leased slots are in use: renew the lease soon."""
+        """Renew the lease soon, since a request waits and all leased slots are in use."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._beat_s + HURRY_S:
             self._beat()
@@ -216,8 +223,8 @@ class Quota:
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
     def _opened(self) -> SharedState[QuotaState] | None:
-        """The shared state; None without a ``path``, or if the file cannot be opened: then the limits hold for this
-        process alone."""
+        """Returns the shared state. Returns None without a ``path``, or if the file cannot be opened; then the limits
+        apply to this process alone."""
         if self._state is None and self._path is not None:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,7 +238,7 @@ class Quota:
         return self._state
 
     def _now_s(self) -> float:
-        """Seconds of the machine's monotonic clock; Unix time if the file is on a network disk."""
+        """Returns the seconds of the machine's monotonic clock, or Unix time if the file is on a network disk."""
         if self._path is not None and _on_network(self._path.parent):
             return time.time()
         return asyncio.get_running_loop().time()
@@ -243,9 +250,10 @@ def _on_network(folder: Path) -> bool:
 
 
 def _resume(shared: QuotaState, now_s: float) -> None:
-    """No process that wrote this state is left: free their slots, and keep the schedule, which their requests filled.
+    """Free the slots in a state whose processes have all ended. The schedule is kept, since their requests filled it.
 
-    Their monotonic clock may be that of another boot, so the time since then is measured in Unix time.
+    The machine may have been restarted, which resets the monotonic clock. So the time since the last change is measured
+    in Unix time.
     """
     passed_s = max(0.0, time.time() - shared.world_s)
     shared.members = {}
@@ -257,8 +265,8 @@ def _resume(shared: QuotaState, now_s: float) -> None:
 class Quotas:
     """The quotas of a set of endpoints, shared with other processes through the folder of the reply cache ``cache``.
 
-    If the cache is in a store, the processes of one machine share them, and each machine has its part. With a cache in
-    memory they are not shared.
+    If the cache is in a store, the quotas are divided between the machines, and the processes of one machine share its
+    part. With a cache in memory the quotas are not shared.
     """
 
     def __init__(self, cache: str, storage: StorageSettings = STANDARD) -> None:
@@ -278,7 +286,8 @@ class Quotas:
             _opening.reset(token)
 
     def open(self, endpoint: str, settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-        """The quota of an endpoint; shared if name, kind, URL, model and limits are the same."""
+        """Returns the quota of an endpoint. Processes share it if the endpoint's name, kind, URL, model and limits are
+        the same in all of them."""
         path = None
         if self._folder is not None:
             limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
@@ -300,6 +309,6 @@ _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """The quota of the endpoint that is being opened; inside :meth:`Quotas.of` it is shared."""
+    """Returns the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is a shared one."""
     opening = _opening.get()
     return Quota(settings, concurrency) if opening is None else opening[0].open(opening[1], settings, concurrency)

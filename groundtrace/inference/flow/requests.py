@@ -1,7 +1,7 @@
 """The flow of requests to one endpoint: retries, with adaptive concurrency and rate limits.
 
-An endpoint makes single attempts; :class:`Flow` decides when each is made and whether to retry. A request that waits
-for a retry holds no slot, so no other request waits for it; the retry then goes before new requests.
+An endpoint makes single attempts; :class:`Flow` decides when each of them is made, and whether to retry. A request that
+waits for a retry holds no slot, so no other request waits for it. The retry itself is sent before new requests.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ READ_AT_ONCE = 4
 _log = logging.getLogger(__name__)
 
 Send = Callable[[Request, int], Awaitable[Reply]]
-"""One attempt: returns 1 to ``n`` samples for the request. Raises CallError; its ``partial`` holds the usage."""
+"""A function that makes one attempt: it returns 1 to ``n`` samples for the request. If the attempt fails, it raises
+CallError with the usage in ``partial``."""
 
 
 class Flow:
@@ -46,9 +47,10 @@ class Flow:
 
     @contextlib.asynccontextmanager
     async def holding(self, read: Callable[[], T], size_bytes: Callable[[T], int]) -> AsyncIterator[T]:
-        """Runs ``read`` in a thread, yields its result, and counts it as ``size_bytes`` of request bodies until exit.
+        """Run ``read`` in a thread, and yield its result. Until exit, ``size_bytes`` of the result count as bytes of
+        request bodies in memory.
 
-        The bytes are counted once for all attempts of a request, before the first waits for a slot. At most
+        The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. At most
         ``READ_AT_ONCE`` reads run at once, so that little uncounted data is in memory.
         """
         async with contextlib.AsyncExitStack() as held:
@@ -58,11 +60,11 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """All samples of the request; those that are unusable or missing are requested again.
+        """Returns all samples of the request. Samples that are unusable or missing are requested again.
 
-        Raises :class:`groundtrace.inference.errors.CallError`, or BudgetUsedUp if the budget does not suffice for
-        another attempt; ``partial`` holds the samples that did arrive. A request that the endpoint's declared
-        capabilities exclude is not sent.
+        Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
+        budget does not suffice for another attempt; ``partial`` of the error holds the samples that did arrive. If the
+        request needs a capability that the endpoint does not declare, it is not sent.
         """
         reason = _undeclared(self._settings, request)
         if reason:
@@ -79,7 +81,7 @@ class Flow:
         return joined(parts)
 
     def _counting(self, send: Send) -> Send:
-        """``send``, with an estimate of the tokens of a reply if the server does not report them."""
+        """Returns a function like ``send`` that estimates the tokens of a reply if the server does not report them."""
 
         async def counting(request: Request, n: int) -> Reply:
             reply = await send(request, n)
@@ -132,9 +134,10 @@ class Flow:
                 return _retried(joined([*failed, reply]), len(failed))
 
     async def _hedged(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """One attempt, and a second copy if there is no reply after ``hedge_after_s``; the first success counts.
+        """Make one attempt, and send a second copy if there is no reply after ``hedge_after_s``; returns the reply that
+        succeeds first.
 
-        The usage of the other attempt is counted if known; the tokens of a cancelled attempt are not.
+        The usage of the other attempt is counted if it is known. The tokens of a cancelled attempt are not known.
         """
         if not self._settings.hedge_after_s:
             return await self._try(request, n, send, rank)
@@ -178,7 +181,7 @@ class Flow:
         raise errors[-1]
 
     async def _try(self, request: Request, n: int, send: Send, rank: int) -> Reply:
-        """One attempt; its result is reported to the endpoint's guard."""
+        """Make one attempt, and report its result to the endpoint's guard."""
         guard, failed = guard_of_call(), CallError(Failure.TIMEOUT, "given up")
         try:
             reply = await self._send(request, n, send, rank)
@@ -226,7 +229,7 @@ class Flow:
 
 
 def _gave_up() -> None:
-    """A request timed out. Its expected cost counts as spent: the server may have completed it."""
+    """Count the expected cost of a request that timed out as spent: the server may have completed the request."""
     if (allowance := allowance_of_call()) is not None:
         allowance.gave_up()
 
@@ -236,8 +239,9 @@ def _tokens_of(reply: Reply) -> int:
 
 
 def _telling(send: Send, first: int) -> Send:
-    """``send``, which also calls the request's ``arrived`` with the reply while the request holds its slot: so a killed
-    process loses at most one reply per slot. ``first`` is the number of samples before these.
+    """Returns a function like ``send`` that also calls the request's ``arrived`` with the reply, while the request
+    holds its slot. So a killed process loses at most one reply per slot. ``first`` is the number of samples before this
+    reply.
     """
 
     async def telling(request: Request, n: int) -> Reply:
@@ -250,17 +254,18 @@ def _telling(send: Send, first: int) -> Send:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """The usage of a reply that is not used, since another came first."""
+    """Returns the usage of a reply that is not used, since another one came first; all its tokens count as wasted."""
     return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 
 def _retried(reply: Reply, retries: int) -> Reply:
-    """The joined reply of all attempts of one request, with its number of retries."""
+    """Returns the joined reply of all attempts of a request, with the number of retries in its usage."""
     return replace(reply, usage=replace(reply.usage, retries=retries))
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
-    """The capability that the request needs and the endpoint does not declare; None if it declares all."""
+    """Returns the capability that the request needs but the endpoint does not declare; None if it declares all that are
+    needed."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:
         return "take videos (video = true)"

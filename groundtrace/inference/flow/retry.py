@@ -1,4 +1,4 @@
-"""The only retry layer: exponential backoff with jitter; a server's Retry-After is honoured."""
+"""The only retry layer. It uses exponential backoff with jitter, and obeys a server's Retry-After."""
 
 import asyncio
 import random
@@ -16,17 +16,19 @@ MAX_RETRY_AFTER_S = 600.0
 """The longest wait for a server's Retry-After; a :class:`groundtrace.inference.flow.guard.Guard` may wait longer."""
 
 Pause = Callable[[CallError, float], Awaitable[None]]
-"""Waits so many seconds after a failed attempt; raises to end the call, for example the error itself."""
+"""A function that waits for so many seconds after a failed attempt. To end the call, it raises an exception, for
+example the error itself."""
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After, or else doubling.
+    """Returns the seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After or, without
+    one, a wait that doubles with each attempt.
 
-    The first wait is at most a fifth of a second if the server refused the request because of its load. It is a
-    twentieth after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout, since the
-    caller has already waited. The concurrent requests are limited by
-    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`.
-    ``jitter`` in [0, 1) spreads the wait over its upper half, so that callers don't retry together.
+    The first wait is at most a fifth of a second if the server refused the request because of its load. It is at most a
+    twentieth of a second after a fault unrelated to load (a reset, a garbled body, empty content), and after a timeout,
+    since the caller has already waited. Concurrent requests are limited elsewhere, by
+    :class:`groundtrace.inference.flow.limits.ConcurrencyLimit`. ``jitter`` in [0, 1) spreads the wait over its upper
+    half, so that callers do not retry at the same time.
     """
     if error.retry_after_s is not None:
         return min(error.retry_after_s, MAX_RETRY_AFTER_S)
@@ -36,22 +38,22 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """The :data:`Pause` that only waits."""
+    """A :data:`Pause` that only waits."""
     await asyncio.sleep(seconds)
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """The :data:`Pause` that raises the error if the server asks for a wait longer than ``MAX_WAIT_S``."""
+    """A :data:`Pause` that raises the error if the server asks for a wait longer than ``MAX_WAIT_S``."""
     if seconds > MAX_WAIT_S:
         raise error
     await asyncio.sleep(seconds)
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
-    """Returns the result of the first successful attempt of at most 1 + ``max_retries``, with a ``pause`` in between.
+    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between them; returns the first successful result.
 
-    Raises the last :class:`groundtrace.inference.errors.CallError`, with the number of attempts in ``tries``: after the
-    last retry, or at once if the error is not retryable.
+    After the last retry, or at once if an error is not retryable, raises the last
+    :class:`groundtrace.inference.errors.CallError`, with the number of attempts in its ``tries``.
     """
     tries = 0
     while True:

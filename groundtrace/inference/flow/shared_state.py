@@ -1,4 +1,4 @@
-"""A small value that several processes change, one at a time, in a file that all of them see.
+"""A small value in a file that several processes share. Only one process at a time can change it.
 
 The file is locked with ``flock`` while it is read and written. Local disks and NFS from version 4 on support this; the
 lock of a killed process is released at once. A change takes about 60 microseconds on a local disk.
@@ -22,9 +22,9 @@ R = TypeVar("R")
 class SharedState(Generic[T]):
     """A dataclass ``kind`` in the JSON file ``path``, created if it does not exist; a lock file is beside it.
 
-    ``first`` is applied to the value if no other process has the file open: it repairs what killed processes left
-    behind. Raises OSError if the file or its locks are not available. If the file holds anything else, raises
-    ValueError, or with ``mend`` starts with a new value.
+    ``first`` is applied to the value if no other process has the file open: it can repair the entries of killed
+    processes. Raises OSError if the file or its locks are not available. If the file does not hold a ``kind``, raises
+    ValueError, or, with ``mend``, starts with a new value.
     """
 
     def __init__(self, path: Path, kind: type[T], first: Callable[[T], None], mend: bool = False) -> None:
@@ -73,7 +73,8 @@ class SharedState(Generic[T]):
             raise ValueError(f"{self._path} does not hold what was written there") from error
 
     def _write(self, value: T) -> None:
-        """One write in place, which a kill does not tear; trailing blanks, up to the old size, are valid in JSON."""
+        """Write the value in place with a single write, which a kill does not tear. The text is filled up with blanks
+        to the old size, which is valid JSON."""
         data = self._kind.dump_json(value).ljust(self._size_bytes)
         if os.pwrite(self._file, data, 0) < len(data):
             raise OSError(f"{self._path} could not be written whole")

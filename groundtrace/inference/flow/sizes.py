@@ -10,10 +10,10 @@ class Sizes:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """The expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
+        """Returns the expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
 
-        Before the first reply it is the most that they may use: a lower guess would underestimate all of many requests
-        that start together.
+        Before the first reply it returns the largest number that they may use. A lower guess could be too low for many
+        requests that start together.
         """
         if request.prompt.name not in self._seen:
             return estimated_tokens(request.prompt) + n * (request.continuation is None) * request.sampling.max_tokens

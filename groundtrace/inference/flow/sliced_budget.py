@@ -1,8 +1,8 @@
-"""The budget of a run whose workers have no shared disk: they take slices of it from the notes folder in a store.
+"""The budget of a run whose workers have no shared disk. They take slices of it from the notes folder in a store.
 
-A slice is an object that only one worker can create. Slices get smaller, each being a share of what the slices before
-it have left, so that the last ones leave little unused with workers. This needs no clock and no coordinator; slices of
-a lost worker count as spent.
+A slice is an object that only one worker can create. Each slice is a fixed share of the budget that the slices before
+it have left. So slices get smaller, and only a small unused part stays with the workers in the end. This needs no clock
+and no coordinator. The slices of a lost worker count as spent.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from groundtrace.storage.places import StoreUnavailable, place
 from groundtrace.storage.remote_path import RemotePath
 
 SHARE: Final = 1 / 32
-"""A slice's share of what the slices before it have left."""
+"""The share of a slice in the budget that the slices before it have left."""
 MAX_SLICES: Final = 200
-"""Together they are all but 0.2 % of the budget."""
+"""The number of slices. Together they are the budget except for 0.2 % of it."""
 
 
 def budget_of(settings: ModelsSettings) -> Budget:
-    """The budget of a worker with these settings: in slices if the notes are in a store, else in a shared file."""
+    """Returns a worker's budget for these settings: in slices if the notes are in a store, else in a shared file."""
     folder = place(settings.notes, settings.storage)
     if isinstance(folder, RemotePath):
         return SlicedBudget(settings.budget_usd, settings.budget_tokens, folder / "budget")
@@ -30,7 +30,7 @@ def budget_of(settings: ModelsSettings) -> Budget:
 
 
 def slice_of(whole: Cost, number: int) -> Cost:
-    """The size of slice ``number`` (from 0)."""
+    """Returns the size of slice ``number`` (from 0)."""
     share = SHARE * (1 - SHARE) ** number
     return Cost(whole.usd * share, int(whole.tokens * share))
 
@@ -38,7 +38,7 @@ def slice_of(whole: Cost, number: int) -> Cost:
 class SlicedBudget(Budget):
     """Lets requests through like :class:`Budget`, within the slices that this process has taken.
 
-    It takes another slice when a request does not fit into them. ``folder`` is the run's, for its slices.
+    It takes another slice if a request does not fit into these. ``folder`` is the run's folder for slices.
     """
 
     def __init__(self, usd: float | None, tokens: int | None, folder: RemotePath) -> None:

@@ -21,10 +21,10 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """The guard of the role's endpoint; None for a model in this process.
+        """Returns the guard of the role's endpoint; None for a model in this process.
 
         The first call (at the first cache miss) checks all endpoints, so that no request is paid for in vain. Raises
-        :class:`groundtrace.inference.errors.RunStopped`.
+        :class:`groundtrace.inference.errors.RunStopped` if an endpoint does not serve.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)
@@ -34,7 +34,7 @@ class Watch:
         return self._guards.get(self._settings.endpoint_name(role))
 
     def end(self) -> None:
-        """The run ends: no more requests are sent."""
+        """Send no more requests, since the run ends."""
         self._has_ended = True
         for guard in self._guards.values():
             guard.end()

@@ -1,5 +1,5 @@
-"""What runs inside the sandbox: the supervisor, and the processes that hold a trajectory's state and run its code.
+"""The code that runs inside the sandbox: the supervisor, and the processes that hold the state and run the calls.
 
-The folder is bound read-only into the sandbox and imported there as ``inside``, without the rest of groundtrace: it
-imports the standard library only, and numpy, PIL and others where the code under it has them.
+This folder is mounted read-only in the sandbox and imported there as ``inside``, without the rest of groundtrace.
+Therefore it imports only the standard library, and numpy, PIL and others for the model-written code that uses them.
 """

@@ -1,4 +1,4 @@
-"""Matplotlib's backend in the sandbox: Agg, whose ``plt.show()`` shows the open figures to the call that runs."""
+"""Matplotlib's backend in the sandbox: Agg, with a ``plt.show()`` that adds the open figures to the call's images."""
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg as FigureCanvas  # noqa: F401 (what a backend has to hold)
 
@@ -6,5 +6,5 @@ from . import holder
 
 
 def show(*_: object, **__: object) -> None:
-    """Show the open figures, in the order of their numbers, and close them."""
+    """Add the open figures to the call's images, in the order of their numbers, and close them."""
     holder.show_open_figures()

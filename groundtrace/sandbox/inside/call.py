@@ -1,4 +1,4 @@
-"""A call that runs, as the supervisor sees it: what its process printed and answered, and why it was ended."""
+"""The supervisor's record of a running call: the output and the answer of its process, and why the call was ended."""
 
 import os
 import socket
@@ -12,18 +12,19 @@ _CREDENTIALS = struct.Struct("3i")
 _CHUNK = 1 << 20
 NOT_AN_ANSWER = "the process sent what is no answer"
 ENDINGS = ("ok", "error", "memory")
-"""What a process may answer on its end; all else is the supervisor's to find."""
+"""The statuses that a process may answer with; the supervisor sets all others."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Two connected sockets; the first receives the credentials of those who send."""
+    """Returns two connected sockets; the first one receives the credentials of each sender."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return ours, theirs
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """The next bytes, empty at the end, and the process that sent them, as the kernel reports it."""
+    """Returns the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
+    it reports none)."""
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
@@ -33,8 +34,9 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 
 @dataclass
 class Call:
-    """``streams`` holds what was printed, by the file descriptors that stdout and stderr are read from; ``dropped`` the
-    bytes of each beyond ``max_output``. ``pid`` is the process that sent last, 0 before the first byte.
+    """A running call. ``streams`` maps the file descriptors from which stdout and stderr are read to their output, and
+    ``dropped`` maps them to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
+    message, 0 before the first byte.
     """
 
     control: socket.socket
@@ -58,16 +60,16 @@ class Call:
             os.set_blocking(fd, False)
 
     def end(self, status: str, error: str) -> None:
-        """Note why the call has not ended well."""
+        """Record that the call has failed: with this status, and this error."""
         self.status, self.error = status, error
 
     @property
     def is_over(self) -> bool:
-        """Whether it has answered or has to be ended."""
+        """Whether the call has answered, or has failed and must be ended."""
         return self.answered or bool(self.status)
 
     def read_stream(self, fd: int) -> bool:
-        """Take what was printed; returns False where nothing more is there now, or ever."""
+        """Read more output of the call; returns False if there is none at the moment, or the stream has ended."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -78,7 +80,10 @@ class Call:
         return bool(data)
 
     def read_answer(self) -> None:
-        """Take what the process sent: a byte as it starts, and its answer. ``is_closed`` is set if it ends before."""
+        """Read from the process's socket: first one byte when the call starts, later its answer.
+
+        Sets ``is_closed`` if the process closes the socket before its answer is complete.
+        """
         try:
             data, pid = receive_credited(self.control, _CHUNK if self.pid else 1)
         except BlockingIOError:
@@ -118,7 +123,8 @@ class Call:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes]) -> bool:
-    """Whether it is what :mod:`inside.holder` answers: model-written code may have sent anything else in its place."""
+    """Whether the message has the form of an answer of :mod:`inside.holder`: model-written code may have sent another
+    message instead."""
     sizes, left_out = header.get("sizes"), header.get("left_out")
     if not isinstance(sizes, list) or len(sizes) != len(pixels) or type(left_out) is not int or left_out < 0:
         return False

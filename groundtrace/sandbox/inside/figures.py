@@ -1,7 +1,7 @@
-"""What a call shows: images in the order in which the code shows them, as RGB pixels.
+"""Collects the images that a call shows, as RGB pixels, in the order in which the code shows them.
 
-A model shows an image by ``plt.show()``, ``Image.show()``, ``cv2.imshow``, ``display(…)``, as the value of the last
-line, or by saving it as a file. An image that was shown already in the call is not shown again.
+Model-written code shows an image by ``plt.show()``, ``Image.show()``, ``cv2.imshow``, ``display(…)``, as the value of
+its last line, or by saving it as a file. An image that the call has shown before is not added again.
 """
 
 import importlib.util
@@ -14,14 +14,16 @@ from typing import Any
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
 FIGURE_DPI = 150
 MAX_SAVED = 64
-"""Files that are opened after a call, the latest ones."""
+"""The largest number of saved image files that are opened after a call: the latest ones."""
 MIN_ARRAY_PX = 2
-"""A smaller array is numbers rather than an image."""
+"""An array with a side shorter than this counts as numbers, and not as an image."""
 _BACKEND = "module://inside.backend"
 
 
 class Shown:
-    """The images of one call: those larger than ``max_pixels`` are reduced, those after ``max_images`` only counted."""
+    """The images of one call. Images larger than ``max_pixels`` are scaled down; further images than ``max_images`` are
+    only counted, in ``left_out``.
+    """
 
     def __init__(self, max_images: int, max_pixels: int) -> None:
         self.max_images, self.max_pixels = max_images, max_pixels
@@ -29,7 +31,7 @@ class Shown:
         self.left_out = 0
 
     def add(self, shown: Any) -> bool:
-        """Add a PIL image, an array or a figure; returns whether it is one."""
+        """Add a PIL image, an array or a figure; returns False for anything that is not an image."""
         image = _as_pil(shown)
         if image is None:
             return False
@@ -47,7 +49,7 @@ class Shown:
 
 
 def _readable(image: Any) -> Any:
-    """As RGB: transparent parts are white, and 16-bit levels become 8-bit ones."""
+    """Returns the image as RGB: transparent parts become white, and levels of more than 8 bits are scaled to 8 bits."""
     from PIL import Image
 
     if image.mode.startswith("I") or image.mode == "F":
@@ -60,7 +62,7 @@ def _readable(image: Any) -> Any:
 
 
 def _as_pil(shown: Any) -> Any:
-    """The thing as a PIL image, None where it is no image."""
+    """Returns the shown object as a PIL image; None if it is not an image."""
     from PIL import Image
 
     if isinstance(shown, Image.Image):
@@ -103,20 +105,20 @@ def _drawn(figure: Any) -> Any:
 
 
 def open_figures() -> Iterator[Any]:
-    """The figures that pyplot holds open."""
+    """Yields the open figures of pyplot."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         yield from (pyplot.figure(number) for number in pyplot.get_fignums())
 
 
 def show_figures(shown: Shown) -> None:
-    """What ``plt.show()`` does: show the open figures and close them."""
+    """Add the open figures to the images, and close them, as ``plt.show()`` does in the sandbox."""
     for figure in list(open_figures()):
         shown.add(figure)
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
 def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
-    """The image files below a folder, each with what changes when it is written."""
+    """Returns the image files below a folder by path, each with its time, size and inode, which a write changes."""
     found = {}
     for base, _, names in os.walk(folder):
         for name in names:
@@ -128,7 +130,7 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
 
 
 def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str) -> None:
-    """Add the image files that were written since ``before``, in the order of writing, but for unreadable ones."""
+    """Add the image files that were written since ``before``, in the order of writing; unreadable files are skipped."""
     from PIL import Image
 
     written = sorted((state, path) for path, state in files_at(folder).items() if before.get(path) != state)
@@ -142,13 +144,13 @@ def add_saved(shown: Shown, before: dict[str, tuple[int, int, int]], folder: str
 
 
 class ShowInsteadOfWindows(MetaPathFinder):
-    """Lets ``cv2.imshow`` show its image as soon as cv2 is imported: there are no windows here."""
+    """An import hook that makes ``cv2.imshow`` add its image to the call's images, since the sandbox has no windows."""
 
     def __init__(self, show: Any) -> None:
         self._show, self._looking = show, False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """The spec of cv2, whose functions for windows are replaced once it is loaded."""
+        """Returns a spec of cv2 that replaces cv2's window functions after loading it; None for all other modules."""
         if fullname != "cv2" or self._looking:
             return None
         self._looking = True
@@ -169,7 +171,7 @@ class ShowInsteadOfWindows(MetaPathFinder):
 
 
 def replace_windows(cv2: Any, show: Any) -> None:
-    """``imshow`` shows its image, and what handles windows does nothing."""
+    """Replace ``imshow`` by a function that calls ``show``, and the other window functions by ones that do nothing."""
 
     def imshow(_: Any, image: Any) -> None:
         show(image[..., 2::-1] if getattr(image, "ndim", 0) == 3 and image.shape[2] >= 3 else image)

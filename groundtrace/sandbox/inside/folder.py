@@ -1,7 +1,7 @@
-"""A copy of a trajectory's folder in memory, and the way back to it after a call that failed.
+"""Copies a trajectory's folder to memory, and restores it after a call that failed.
 
-Model-written code made what is in the folder: links are kept and never followed, pipes are never opened, and no path
-is longer than two names, however deep folders are nested.
+Model-written code has created the folder's content. Therefore links are kept and never followed, pipes are never
+opened, and :func:`clear` uses no path of more than two names below the folder, even if folders are deeply nested.
 """
 
 import contextlib
@@ -15,12 +15,14 @@ MAX_DEPTH = 64
 
 
 class FolderError(Exception):
-    """The folder holds more than a trajectory may keep. The message is for the one who wrote the code."""
+    """The folder exceeds a limit, or has an entry that cannot be kept. The message is for the author of the code."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link: its path below the root, its kind and rights, its time, and its content or target."""
+    """A file, folder or link. ``path`` is relative to the root, ``mode`` holds the type and the permissions, and
+    ``content`` is a file's content or a link's target.
+    """
 
     path: bytes
     mode: int
@@ -29,11 +31,14 @@ class Entry:
 
 
 Copy = tuple[Entry, ...]
-"""Folders come before what is in them."""
+"""The entries of a folder and its subfolders; a folder comes before its own content."""
 
 
 def copied(root: bytes) -> Copy:
-    """The folder's content. Raises FolderError for too many files, too deep folders, and what is no file or link."""
+    """Returns a copy of the folder's content.
+
+    Raises FolderError for too many files, too deeply nested folders, and an entry that is not a file, folder or link.
+    """
     entries: list[Entry] = []
     waiting = [b""]
     with contextlib.ExitStack() as closing:
@@ -46,7 +51,7 @@ def copied(root: bytes) -> Copy:
 
 
 def _look_into(root: bytes, below: bytes, entries: list[Entry], closing: contextlib.ExitStack) -> list[bytes]:
-    """Append what the folder holds; returns the folders in it."""
+    """Append the entries of the folder ``below`` to ``entries``; returns the paths of the folders in it."""
     folders = []
     for name in sorted(_names(os.path.join(root, below), closing)):
         entry = _entry(root, os.path.join(below, name))
@@ -59,7 +64,7 @@ def _look_into(root: bytes, below: bytes, entries: list[Entry], closing: context
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
-    """What the folder holds; one that may not be listed is opened until ``closing`` ends."""
+    """Returns the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(folder, 0o700)
@@ -95,7 +100,7 @@ def _content(full: bytes) -> bytes:
 
 
 def restore(root: bytes, copy: Copy) -> None:
-    """Make the folder's content that of the copy."""
+    """Replace the folder's content by that of the copy."""
     clear(root)
     for entry in copy:
         full = os.path.join(root, entry.path)
@@ -115,7 +120,7 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def clear(root: bytes) -> None:
-    """Remove all that is in the folder. What is in its folders moves up first, so that paths stay short."""
+    """Remove the folder's whole content. Nested folders are first moved to the root, so that paths stay short."""
     os.chmod(root, 0o700)
     fresh = (os.path.join(root, b"~%d" % number) for number in itertools.count())
     while names := os.listdir(root):

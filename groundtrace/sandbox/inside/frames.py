@@ -1,6 +1,7 @@
-"""The messages between host, supervisor and holder: a header in JSON and binary parts, each with its length in front.
+"""The messages between host, supervisor and holder: the length of a JSON header, the header, and binary parts.
 
-Both ends are untrusted to each other: a reader bounds what it accepts, and raises BadFrame for all else.
+The header lists the lengths of the parts. Neither end trusts the other: a reader limits the size of what it accepts,
+and raises BadFrame for anything else.
 """
 
 import json
@@ -9,24 +10,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_HEADER = 1 << 20
-"""Bytes of a header: texts in it are capped far below."""
+"""The largest header in bytes. The texts in a header have limits far below it."""
 _LENGTH = struct.Struct("!I")
 
 
 class BadFrame(Exception):
-    """The other end sent what is no message, or one that is larger than it may be."""
+    """The other end sent bytes that are not a message, or a message that is too large."""
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """The message as bytes."""
+    """Returns the message as bytes."""
     text = json.dumps({**header, "parts": [len(part) for part in parts]}).encode()
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
 def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
-    """The next message of a stream; ``receive(n)`` returns exactly n bytes, and raises EOFError where it ends.
+    """Returns the header and the parts of a stream's next message.
 
-    Raises BadFrame for a header that is not JSON of a known form, or parts of more than ``max_bytes`` in all.
+    ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame for a
+    header that is not JSON of the known form, or is too large, and for parts of more than ``max_bytes`` together.
     """
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     header = parse_header(receive(_within(length, MAX_HEADER)))
@@ -36,7 +38,7 @@ def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any
 
 
 def parse_header(text: bytes) -> dict[str, Any]:
-    """The header, with ``parts`` as a list of lengths. Raises BadFrame."""
+    """Returns the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

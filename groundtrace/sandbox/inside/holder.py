@@ -1,8 +1,9 @@
-"""The process that holds a trajectory's state, and its fork that runs the next call.
+"""The holder, which is the process that holds a trajectory's state. A fork of the holder runs the next call.
 
-A holder waits. Asked to run code, it forks; the fork runs the code and, if the call succeeded, is the next holder, so
-that a call that fails, is killed or runs out of time leaves nothing. Model-written code runs in this process and may
-change anything in it; limits, time and the decision which process lives are the supervisor's.
+A holder waits for requests. When it is asked to run code, it forks, and the fork runs the code. If the call succeeds, a
+fork of that process becomes the next holder; so a call that fails, is killed or times out leaves no trace.
+Model-written code runs in this process and may change anything in it. Therefore the supervisor enforces limits and
+time, and decides which process survives.
 """
 
 import array
@@ -25,16 +26,21 @@ from typing import Any, NoReturn
 from . import figures, frames, kernel
 
 FOLDER = "/tmp"
-"""The folder of a trajectory, a file system in memory, where its code reads and writes."""
+"""The folder that a trajectory's code may read and write: a file system in memory."""
 MAX_ERROR_CHARS = 4000
 MAX_FDS = 3
-"""That come with a message: the next control socket, and the ends of the pipes for stdout and stderr."""
+"""The most file descriptors that a message brings: the next control socket, and the pipes for stdout and stderr."""
 _THREADS_END_S = 0.05
 _CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 class _State:
-    """What the process holds beside Python's own state."""
+    """The state of the trajectory that is not in the variables of its code.
+
+    ``module``: the module in which the code runs; ``folder``: its current directory; ``calls``: the number of calls so
+    far; ``drawn``: the pixels of each open figure as last shown, by the figure's number; ``shown``: the images of the
+    running call, None between calls.
+    """
 
     module: types.ModuleType
     folder = FOLDER
@@ -47,7 +53,10 @@ state = _State()
 
 
 def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """The next message, and the file descriptors that came with its first byte. Raises EOFError and BadFrame."""
+    """Returns the next message's header and parts, and the file descriptors that came with it.
+
+    Raises EOFError if the other end has closed the socket, and BadFrame for a message that is not valid.
+    """
     fds = array.array("i")
 
     def exactly(size: int) -> bytes:
@@ -67,7 +76,10 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Wait for what the supervisor asks, until it ends. A fork that has run a call goes on here with its own socket."""
+    """Answer the supervisor's requests until the supervisor ends.
+
+    A fork that has run a call stays in this loop, and gets further requests on its own socket.
+    """
     while True:
         try:
             header, _, fds = receive(control, frames.MAX_HEADER * 64)
@@ -95,9 +107,9 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
 
 
 def _is_fork() -> bool:
-    """Fork so that the supervisor adopts the new process; returns True in that.
+    """Fork twice, so that the supervisor becomes the parent of the new process; returns True in the new process.
 
-    Python seeds ``random`` anew in a fork; what the code had seeded stays.
+    Python seeds ``random`` again in a fork. The new process restores its state, so that a seed of the code stays valid.
     """
     random = sys.modules.get("random")
     numbers = random.getstate() if random else None
@@ -124,7 +136,9 @@ def _open_images(names: list[str], limits: dict[str, Any]) -> None:
 
 
 def prepare() -> None:
-    """Make the module ``__main__`` in which the code runs, and what is at hand in it."""
+    """Create the module ``__main__`` in which the code runs, seed the random generators, and set up functions such as
+    ``display`` and ``Image.show`` for the sandbox.
+    """
     import random
 
     import numpy as np
@@ -145,20 +159,20 @@ def _show(shown: Any) -> bool:
 
 
 def _display(*things: Any) -> None:
-    """Show images, and print what is none."""
+    """Show each thing that is an image, and print each other thing."""
     for thing in things:
         if not _show(thing):
             print(thing)
 
 
 def show_open_figures() -> None:
-    """What ``plt.show()`` does."""
+    """Show and close pyplot's open figures, as ``plt.show()`` does in the sandbox."""
     if state.shown is not None:
         figures.show_figures(state.shown)
 
 
 def _run(code: str, limits: dict[str, Any]) -> bytes:
-    """Run a call's code; returns the message on its end."""
+    """Run a call's code; returns the answer to the supervisor: status, error and images, as bytes."""
     state.calls += 1
     state.shown = shown = figures.Shown(limits["max_images"], limits["max_image_pixels"])
     with contextlib.suppress(OSError):
@@ -182,7 +196,7 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
 
 
 def _await_threads() -> None:
-    """Let threads that are about to end do so, such as a timer that was cancelled."""
+    """Wait shortly for threads that are about to end, such as a cancelled timer."""
     threading = sys.modules.get("threading")
     deadline = time.monotonic() + _THREADS_END_S
     if threading is None:
@@ -194,7 +208,7 @@ def _await_threads() -> None:
 
 
 def _quiet() -> None:
-    """Keep timers and handlers of signals that the code has set from running in a holder."""
+    """Block all signals and clear all timers, so that handlers and timers of the code do not run in a holder."""
     state.shown = None
     signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
@@ -202,7 +216,7 @@ def _quiet() -> None:
 
 
 def _open_streams() -> None:
-    """Streams of its own for each call: the code may have closed or replaced the last call's."""
+    """Open new standard streams for a call, since the code of an earlier call may have closed or replaced them."""
     for name, fd in (("stdout", 1), ("stderr", 2)):
         raw = io.FileIO(fd, "w", closefd=False)
         stream = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", write_through=False)
@@ -211,7 +225,7 @@ def _open_streams() -> None:
 
 
 def _ended(act: Callable[[], None]) -> tuple[str, str]:
-    """How it ended: its status, and the error with its traceback."""
+    """Call ``act``; returns the status with which it ended, and its error with the traceback ("" if it succeeded)."""
     try:
         act()
     except SystemExit as ending:
@@ -226,7 +240,7 @@ def _ended(act: Callable[[], None]) -> tuple[str, str]:
 
 
 def _text_of(error: BaseException) -> str:
-    """The error as Python prints it, without the frames of this module."""
+    """Returns the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
     try:
         lines = traceback.TracebackException.from_exception(error, limit=-20)
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
@@ -239,7 +253,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:
-    """Run the code in the module; the value of its last line is shown if it is an image."""
+    """Run the code in the trajectory's module, and show the value of its last line if that is an image."""
     linecache.cache[name] = (len(code), None, f"{code}\n".splitlines(keepends=True), name)
     tree = ast.parse(code, name)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -250,7 +264,7 @@ def _execute(code: str, name: str, shown: figures.Shown) -> None:
 
 
 def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) -> None:
-    """Show the figures that are open and new or changed, and the image files that were written."""
+    """Show all open figures that are new or have changed, and the image files that the call has written."""
     for figure in figures.open_figures():
         number, count = figure.number, len(shown.images)
         shown.add(figure)
@@ -262,7 +276,7 @@ def _show_rest(shown: figures.Shown, before: dict[str, tuple[int, int, int]]) ->
 
 
 def start(control: socket.socket, limits: dict[str, Any], program: bytes, readable: list[str]) -> NoReturn:
-    """Become the first holder: load what each trajectory needs, give up all rights, and serve."""
+    """Become the first holder: load the packages that each trajectory needs, drop all rights, and answer requests."""
     prepare()
     kernel.hide_memory(False)
     with open("/proc/self/oom_score_adj", "w") as file:  # the kernel is to end this rather than the supervisor

@@ -1,4 +1,4 @@
-"""The calls into the kernel that Python's standard library has no function for. Linux only."""
+"""Linux system calls for which Python's standard library has no function."""
 
 import ctypes
 import os
@@ -10,10 +10,10 @@ _INSTRUCTION_BYTES = 8
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _VERSION_ONLY, _PATH_BENEATH = 1, 1
 _LANDLOCK_READ = 1 << 2 | 1 << 3
-"""Reading files and listing folders."""
+"""Landlock's rights to read files and to list folders."""
 _LANDLOCK_WRITE_FILE = 1 << 1
 _FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
-"""How many rights over files each version of Landlock's interface knows, from the version on."""
+"""The number of file rights that Landlock's interface has, by the version that introduced the last of them."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -23,20 +23,20 @@ def _prctl(option: int, *arguments: object) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of each process below this one whose own parent ends."""
+    """Make this process the new parent of each of its descendants whose own parent ends (subreaper)."""
     _prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
 
 
 def hide_memory(is_hidden: bool = True) -> None:
-    """Keep other processes of the same user from this one's memory, and from its files in /proc.
+    """Hide this process's memory and its files in /proc from other processes of the same user, or show them again.
 
-    Forks inherit it. While it is hidden the process itself cannot write its files in /proc either.
+    Forks inherit the setting. While it is on, the process itself cannot write its files in /proc either.
     """
     _prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(0 if is_hidden else 1))
 
 
 def set_filter(program: bytes) -> None:
-    """Install a seccomp filter, given as BPF instructions, for this thread and all that it starts."""
+    """Install a seccomp filter, given as BPF instructions, for this thread and all threads and processes it starts."""
     _prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1))
     code = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(
@@ -46,15 +46,16 @@ def set_filter(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface that the kernel has, 0 without it."""
+    """Returns the version of Landlock's interface in this kernel, 0 if the kernel has none."""
     return max(0, _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_ONLY)))
 
 
 def restrict_files(readable: list[str], writable: list[str]) -> int:
-    """Let this process and its forks reach only these files and folders, no TCP ports, and by signals and abstract
-    sockets no process but such forks (as far as the kernel's Landlock knows these).
+    """Restrict this process and its forks with Landlock: they can access only these files and folders.
 
-    Returns the version of Landlock's interface, 0 if the kernel has none. Raises OSError.
+    From version 4 of Landlock's interface they can also use no TCP ports; from version 6 they can send signals, and
+    connect to abstract sockets, only among themselves. Returns the version, 0 if the kernel has no Landlock. Raises
+    OSError if the kernel refuses the rules.
     """
     version = landlock_version()
     if not version:
@@ -74,7 +75,9 @@ def restrict_files(readable: list[str], writable: list[str]) -> int:
 
 
 def _allow(rules: int, path: str, rights: int) -> None:
-    """Files take the rights to read and write them only."""
+    """Add a rule that allows these rights on a path. For a file, only the rights to read and to write it are added,
+    since Landlock accepts no folder rights for it.
+    """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not os.path.isdir(path):

@@ -1,4 +1,4 @@
-"""The sandbox's processes as /proc shows them, what each may use, and the user that they run as."""
+"""Lists the sandbox's processes (from /proc), and sets their resource limits and their user."""
 
 import contextlib
 import os
@@ -10,40 +10,40 @@ MAX_OPEN_FILES = 256
 
 
 def others() -> set[int]:
-    """All processes of the sandbox but its first, which reaps, and this one."""
+    """Returns the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
 def _status_of(pid: int) -> dict[str, str]:
-    """The lines of a process's status, empty if it has ended."""
+    """Returns the fields of ``/proc/PID/status`` by name; empty if the process has ended."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
         return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
     return {}
 
 
 def is_running(pid: int) -> bool:
-    """Whether it runs or is stopped; a zombie is neither."""
+    """Whether the process runs or is stopped; False for a zombie, too."""
     return not _status_of(pid).get("State", "Z").startswith(("Z", "X"))
 
 
 def parent_of(pid: int) -> int:
-    """Its parent, 0 if it has ended."""
+    """Returns the id of the process's parent, 0 if the process has ended."""
     return int(_status_of(pid).get("PPid", "0"))
 
 
 def threads_of(pid: int) -> int:
-    """How many threads it has, 0 if it has ended."""
+    """Returns the number of the process's threads, 0 if the process has ended."""
     return int(_status_of(pid).get("Threads", "0"))
 
 
 def memory_kib(pid: int) -> int:
-    """What it holds in memory, without the files that it maps."""
+    """Returns the process's resident memory in KiB, without the files that it maps."""
     lines = _status_of(pid)
     return sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssShmem") if name in lines)
 
 
 def limit(limits: dict[str, Any]) -> None:
-    """Limit what this process and its forks may use."""
+    """Set the resource limits of this process and its forks."""
     for kind, most in (
         (resource.RLIMIT_NPROC, limits["max_processes"]),
         (resource.RLIMIT_DATA, limits["memory_mb"] << 20),
@@ -59,7 +59,7 @@ def limit(limits: dict[str, Any]) -> None:
 
 
 def become(uid: int, folder: str) -> None:
-    """Give up root for a user that owns the folder and nothing else."""
+    """Change from root to the user ``uid``, who then owns the folder and nothing else."""
     os.chown(folder, uid, uid)
     os.setgroups([])
     os.setresgid(uid, uid, uid)

@@ -1,8 +1,8 @@
-"""The supervisor of a trajectory: it keeps time and limits, and decides which process holds the state.
+"""The supervisor of a trajectory: it enforces time and other limits, and decides which process holds the state.
 
-It is the first process in the sandbox, runs no model-written code, and trusts no message of the processes that do: who
-sent a message is what the kernel reports, and all other processes are ended with the call. Between calls the holder is
-stopped, so that nothing runs on behind a finished call.
+The supervisor is the first process in the sandbox. It does not run model-written code, and does not trust the processes
+that do: the kernel tells it who sent a message, and it kills all other processes at the end of a call. Between calls
+the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from .call import Call, pair, receive_credited
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
-"""How often memory and files are counted while code runs."""
+"""The interval at which memory and files are measured while code runs."""
 _ANSWER_S = 10.0
-"""For what a holder does by itself, which takes milliseconds."""
+"""Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
 _PART_S = 2.0
-"""For the process of a call to fork once more: model-written code may have kept it from that."""
+"""Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _CLOSED_S = 0.2
 _ROUNDS = 300
-"""How often processes are listed to end them: each time ends all but those that were forked meanwhile."""
+"""How many times the processes are listed and killed: each time misses only those that were forked meanwhile."""
 
 
 class Lost(Exception):
-    """The trajectory cannot go on: its holder has ended, or processes cannot be ended."""
+    """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
 
 
 @dataclass
@@ -45,19 +45,19 @@ class Holder:
         self.control.settimeout(_ANSWER_S)
 
     def resume(self) -> None:
-        """Let it run. Raises Lost if it has ended."""
+        """Let the stopped process run again. Raises Lost if it has ended."""
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
             raise Lost("the process that holds the state has ended") from None
 
     def stop(self) -> None:
-        """Keep it, its threads and its timers from running."""
+        """Stop the process (SIGSTOP), with its threads and timers."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
 
     def send(self, header: dict[str, Any], fds: list[int]) -> None:
-        """Send it a request with file descriptors. Raises Lost."""
+        """Send the process a request with file descriptors. Raises Lost if it does not accept it."""
         data = frames.pack(header)
         try:
             sent = socket.send_fds(self.control, [data], fds)
@@ -67,7 +67,7 @@ class Holder:
 
 
 class Supervisor:
-    """One trajectory's supervisor, within the given limits."""
+    """The supervisor of one trajectory; it enforces the given limits."""
 
     def __init__(self, limits: dict[str, Any]) -> None:
         self.limits = limits
@@ -75,7 +75,7 @@ class Supervisor:
         self.ended: dict[int, int] = {}
 
     def start(self, program: bytes, readable: list[str]) -> int:
-        """Start the first holder; returns the version of Landlock's interface that holds it, 0 without Landlock."""
+        """Start the first holder; returns the version of Landlock's interface that restricts it, 0 without Landlock."""
         ours, theirs = pair()
         pid = os.fork()
         if not pid:
@@ -88,7 +88,7 @@ class Supervisor:
         return int(header["landlock"])
 
     def _hold(self, control: socket.socket, program: bytes, readable: list[str]) -> NoReturn:
-        """Become the first holder."""
+        """Turn this forked process into the first holder; it never returns."""
         null = os.open("/dev/null", os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
@@ -102,7 +102,7 @@ class Supervisor:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
-        """Write the images of the trajectory and have them opened as variables."""
+        """Write the trajectory's images to its folder, and let the holder open them as variables."""
         names = [f"input_image{'' if number == 1 else f'_{number}'}.jpg" for number in range(1, len(images) + 1)]
         for name, image in zip(names, images, strict=True):
             with open(os.path.join(FOLDER, name.encode()), "xb") as file:
@@ -116,7 +116,8 @@ class Supervisor:
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
 
-        Raises Lost where the trajectory cannot go on.
+        After a failed call the holder and the folder are those before the call. Raises Lost if the trajectory cannot go
+        on.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -146,7 +147,7 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def _forked(self, request: dict[str, Any]) -> Call:
-        """Have the holder fork a process that runs the request."""
+        """Let the holder fork a process that runs the request; returns the record of the call."""
         ours, theirs = pair()
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
         try:
@@ -159,7 +160,7 @@ class Supervisor:
         return Call(ours, out_r, err_r, self.limits["max_output_bytes"], self.limits["max_answer_bytes"])
 
     def _wait(self, call: Call, deadline: float) -> None:
-        """Read what the call sends until it has answered, ended, or reached a limit."""
+        """Read the output and the answer of the call until it has answered, has ended, or exceeds a limit."""
         poll = select.poll()
         for fd in (0, call.control.fileno(), *call.streams):
             poll.register(fd, select.POLLIN)
@@ -187,7 +188,7 @@ class Supervisor:
                 self._watch(call)
 
     def _watch(self, call: Call) -> None:
-        """End a call whose process has ended, or whose processes hold more memory or files than they may."""
+        """Mark the call as failed if its process has ended, or its processes exceed the limit on memory or files."""
         self._reap()
         if call.pid in self.ended:
             call.end("killed", self._how_it_ended(call.pid))
@@ -199,7 +200,7 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _how_it_ended(self, pid: int) -> str:
-        """How the process of a call that has closed its connection ended, if it has."""
+        """Returns a message that says how the process of a call ended, or that it only closed its connection."""
         deadline = time.monotonic() + _CLOSED_S
         while pid not in self.ended and time.monotonic() < deadline:
             self._reap()
@@ -211,9 +212,9 @@ class Supervisor:
         return f"the process ended before the code did: {how}"
 
     def _keep(self, survivor: Holder, header: dict[str, Any]) -> None:
-        """Make a fork of the call's process the holder.
+        """Make a fork of the call's process the new holder.
 
-        What keeps it from that is in the header: the call has then failed.
+        If this is not possible, the call fails: the header gets the status and the error.
         """
         try:
             threads = processes.threads_of(survivor.pid) - 1
@@ -232,9 +233,9 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """A fork of the call's process, which is without its threads, and shows that the process takes requests.
+        """Returns a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
 
-        Raises Lost.
+        Raises Lost if the process does not fork.
         """
         ours, theirs = pair()
         try:
@@ -249,7 +250,8 @@ class Supervisor:
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
-        """End all processes but these holders; returns how many there were that the code has started.
+        """Kill all processes except these holders; returns how many of those killed are the call's own process or were
+        started by its code.
 
         Raises Lost if they do not end.
         """
@@ -279,7 +281,7 @@ class Supervisor:
 
 
 def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """A short message of a holder, and the process that sent it. Raises Lost where none comes."""
+    """Returns a holder's next message, which has no parts, and the id of its sender. Raises Lost if none arrives."""
     control.settimeout(timeout_s)  # a pair's end blocks otherwise
     sender = 0
 
@@ -303,7 +305,7 @@ def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[di
 
 
 def _exactly(size: int) -> bytes:
-    """So many bytes of the host. Raises EOFError."""
+    """Returns exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
     found = bytearray()
     while len(found) < size:
         data = os.read(0, size - len(found))
@@ -320,7 +322,7 @@ def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve the host on stdin and stdout until it closes them."""
+    """Answer the host's requests, which come on stdin, on stdout, until the host closes one of the pipes."""
     try:
         header, parts = frames.read(_exactly, frames.MAX_HEADER)
         if header["uid"]:
