@@ -280,8 +280,7 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """Return ``kept`` drafts, ``rejected``, and ``read``: number and id of each record, whether it is kept or not.
-        """
+        """Return ``kept`` drafts, ``rejected``, and ``read``: number and id of each record, kept or not."""
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)

@@ -20,8 +20,8 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """Return how many questions of each class are kept; ``counts`` are the present numbers. Classes without questions
-    are left out.
+    """Return how many questions of each class are kept of the ``counts`` that there are; classes without questions are
+    left out.
 
     If the ratio would keep more than ``most`` in all, exactly ``most`` are kept: each class is rounded down, and the
     classes that lost most by rounding get the remainder. Raises ValueError for a class that the ratio lacks.

@@ -78,8 +78,7 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, the response with the fault that this judge ought to find; None if it cannot be planted.
-    """
+    """Return, for each judge, the response with the fault that it ought to find; None if it cannot be planted."""
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {
