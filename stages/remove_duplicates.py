@@ -71,7 +71,9 @@ class KeptImages:
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield, once each, the kept questions whose images' hashes all differ by at most ``max_distance`` bits."""
+        """Yield, once each, the kept questions of which every image hash is within ``max_distance`` bits of this
+        question's.
+        """
         seen: set[str] = set()
         for key in _bands(question):
             for other in self.banded.get(key, ()):

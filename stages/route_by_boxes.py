@@ -23,7 +23,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, 
 
 GENERAL = "general"
 BOXED = "boxed"
-"""The class of RL rows with boxes; the other class is general reasoning without boxes."""
+"""The class of RL rows with boxes; the other class, ``general``, is general reasoning without boxes."""
 BOTH, TEXTUAL_ONLY = (GROUNDED, TEXTUAL), (TEXTUAL,)
 STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 """The form of each stream (iVGR §3.2)."""
