@@ -159,7 +159,7 @@ def is_array(path: Place) -> bool:
 
 
 def _refuse_documents(path: Place) -> None:
-    """Raise InputError for a JSON array, and for an object over many lines, because every line would be a bad record."""
+    """Raise InputError for a JSON array, and for one object over many lines: every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):

@@ -77,7 +77,9 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """Return the row's values in the columns that the config keeps, as texts (JSON for other types) and without nulls."""
+    """Return the row's values in the columns that the config keeps, as texts (JSON for other types); nulls are left
+    out.
+    """
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
 
