@@ -90,7 +90,7 @@ def converting_write_errors(place: str) -> Iterator[None]:
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:
-    """Return lines that describe the set to be published: sources and licences, files with their sizes, tag and digest."""
+    """Return lines on the set to be published: sources and licences, files with their sizes, tag and digest."""
     from groundtrace.publishing.hub.upload import mb
 
     lines = []

@@ -107,13 +107,13 @@ def _check_records(plan: Plan, total: int | None) -> bool:
 
 
 async def _official_note(plan: Plan, role: str) -> str:
-    """Return a note if OpenAI's own client, used in place of ours, would not work with the endpoint's server; else ""."""
+    """Return a note if OpenAI's own client would not work with the endpoint's server; else ""."""
     settings = plan.models.endpoint(role)
     return await official_client_note(settings) if settings.kind == "openai" else ""
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """Return one line on the role's endpoint. If a run would start a server, the server's program is only searched for."""
+    """Return one line on the role's endpoint. A server that a run would start is only searched for, not started."""
     models = Models(plan.models, cached=False)
     try:
         return await models.endpoint(role).check()
