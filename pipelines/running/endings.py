@@ -32,7 +32,7 @@ class JobIncomplete(Exception):
 
 
 class RunNote(str):
-    """A note on an error (``add_note``) with the run's cost and the place of its report; the user's line contains it."""
+    """A note on an error (``add_note``) with the run's cost and its report's place; it is part of the user's line."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
 
 
 def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
-    """Return how often each detail is in ``rejected/``, for each stage and reason; a detail is cut to one short line."""
+    """Return how often each detail is in ``rejected/``, by stage and reason; a detail is cut to one short line."""
     counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
         details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])
