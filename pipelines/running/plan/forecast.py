@@ -142,7 +142,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 
 
 def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
-    """Return how many calls ``total`` records need, extrapolated from a run with the same settings over some records."""
+    """Return how many calls ``total`` records need, extrapolated from a run of some records with the same settings."""
     sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
@@ -216,7 +216,7 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """Return the growth factor of a sample's ``seen`` calls or records if the records grow by the factor ``records``."""
+    """Return the growth factor of the ``seen`` calls or records of a sample, if the records grow by ``records``."""
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 
 

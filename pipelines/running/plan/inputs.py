@@ -86,7 +86,7 @@ def seen_shape(found: Input) -> Shape:
 
 
 def check_fields(found: Input, rows: RowSettings) -> None:
-    """Raise :class:`InputError` if the input evidently lacks a required field, because each record would be rejected."""
+    """Raise :class:`InputError` if the input evidently lacks a required field: each record would be rejected."""
     check_questions(found, rows)
     if not found.columns:
         return

@@ -92,7 +92,7 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runner_line(options: PipelineOptions) -> str:
-    """Return the line for the user on the runner and its workers: their number, or the place or server where they run."""
+    """Return the user's line on the runner and its workers: their number, or the place or server where they run."""
     named = options.view_as(StandardOptions).runner
     if is_local(options):
         direct = options.view_as(DirectOptions)
@@ -125,7 +125,7 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
 
 
 class _Tolerant:
-    """Adds arguments to a parser, and skips arguments that it has already, because Beam declares a few options twice."""
+    """Adds arguments to a parser, and skips those that it has already, because Beam declares a few options twice."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
