@@ -1,12 +1,13 @@
-"""Answering with crops (iVGR §3.4): a policy's test-time workflow on questions with known answers, graded both ways.
+"""Answers with crops (iVGR §3.4): runs a policy's test-time workflow on questions with known answers, and grades its
+answers without and with crops.
 
 ingest → clean → attempt in words alone → grounded pass → crops of its boxes → answer in words with crops → rl shards
 Every question is answered without and with crops, so that the rows hold both pass rates, and ``crops.json`` both
-accuracies. It measures a policy and teaches nothing: no question is filtered by how hard it is, and there is no SFT
-side. ``trainer eval --crops`` takes the same steps with a model that it has loaded itself.
+accuracies. This recipe measures a policy and makes no data for training it: no question is filtered by difficulty, and
+there is no SFT side. ``trainer eval --crops`` takes the same steps with a model that it has loaded itself.
 
-Its defaults beyond the paper: four answers each way at temperature 1, a margin of a tenth around each box, crops of at
-least 56 px, at most 8 of an image (:mod:`groundtrace.vision.crops`).
+Defaults that the paper does not give: four answers without and four with crops, at temperature 1; a margin of a tenth
+around each box; crops of at least 56 px, and at most 8 for each image (:mod:`groundtrace.vision.crops`).
 """
 
 from dataclasses import field

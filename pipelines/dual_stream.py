@@ -1,4 +1,5 @@
-"""Dual stream: curation for reasoning with boxes that is to become reasoning in words (iVGR §3.2, §4.1, App. B).
+"""Dual stream: curates data for a model that reasons with boxes and shall learn to reason in words (iVGR §3.2, §4.1,
+App. B).
 
 ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-boxes where a record has none)
 → split by media group
@@ -7,14 +8,15 @@ ingest → clean → deduplicate → decontaminate → draw → locate (pseudo-b
             without: attempt → difficulty, the textual stream alone ┴→ cut → cap answers → rl shards,
             batch plan
 
-Deviations from the paper, beside those that the stages name:
+Deviations from the paper, besides those that the stages name:
 
-- The cold start (§4.1) takes annotated traces as they are; here the teacher writes them from its own sight, and each is
-  verified. The split of one input takes the place of two separate sets.
-- Multiple choice stays as it is. The paper opens no choices; its general set (App. B) is asked with them.
-- 37K to 14K (App. B) is no quota: the batch plan says how much of a batch each part takes, whatever their sizes, so a
-  quota would only throw away rows that are paid for.
-- Several images are boxed image by image. Clips stand in the textual stream alone: a box has no place for a frame.
+- The cold start (§4.1) takes annotated traces as they are; here the teacher writes them from what it sees, and each
+  trace is verified. One input is split, instead of two separate sets.
+- Multiple-choice questions keep their choices, as in the paper's general set (App. B).
+- The paper's sizes of 37K and 14K rows (App. B) are not a quota here. The batch plan sets the share of a batch for each
+  part, whatever their sizes, so a quota would only remove rows that are already paid for.
+- If a question has several images, each is boxed separately. Clips are in the textual stream only, because a box has no
+  field for a clip's frame.
 """
 
 from dataclasses import field
@@ -48,7 +50,7 @@ from groundtrace.stages.write_stream_traces import WriteStreamTraces
 from groundtrace.vision.clips import VideoSettings
 
 SFT_RATIO = 0.407
-"""Of the paper's sets: 35K of 86K rows are the cold start's (§4.1, Table 11)."""
+"""The share in the paper: 35K of 86K rows belong to the cold start (§4.1, Table 11)."""
 
 
 def _verifying() -> VerifySettings:
@@ -62,7 +64,7 @@ class Settings(RunSettings):
     """The config of this pipeline: one section for each stage, with the paper's values.
 
     ``attempt`` and ``difficulty`` keep general questions with one or two right answers of five; the paper samples them
-    from its cold-start model. ``attempt.as_trained`` asks such a model with the prompts of its training rows.
+    from its cold-start model. With ``attempt.as_trained``, such a model gets the prompts of its training rows.
     """
 
     video: VideoSettings = field(default_factory=VideoSettings)

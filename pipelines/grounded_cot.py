@@ -5,8 +5,8 @@ ingest → clean → deduplicate → decontaminate → open choices → draw →
 → split by media group
 → SFT side: overlay → trace → verify → leak → cut → sft shards
 → RL side:  cut → answers capped → rubrics mined on a sample and attached to every row → rl shards
-What can be pointed at is known on both sides: a reward needs it to tell that a response points at nothing. Draw and
-cut let everything pass unless the run has a target. Every rejection of every stage goes to the rejected shards.
+Points are found before the split, because the rewards of the RL side need them too, to detect that a response points at
+nothing. Without a target, draw and cut let everything pass. Every rejection of every stage goes to the rejected shards.
 """
 
 from dataclasses import field

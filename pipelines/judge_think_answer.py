@@ -6,13 +6,14 @@ ingest → clean → deduplicate → decontaminate → draw → complexity → s
 → RL side:  open choices → rewrite choices → domain
               → STEM:    attempt → difficulty ┐
               → general: quality → alike      ┴ cut → cap answers → ratio 50:20 → rl shards
-The defaults are the paper's numbers where it gives some; docs/recipes/judge_think_answer.md goes through all of them.
+The defaults are the paper's numbers if it gives them; docs/recipes/judge_think_answer.md explains all of them.
 
-Deviations. The complexity is annotated once, before the split, since both sides need it: the traces follow it, and the
-judging reward of the RL rows compares with it. The split keeps images apart, which the paper does not speak of. The
-policy of the attempts is to be the SFT model: a run for the SFT shards comes first, and a second one, with the trained
-model as the policy, writes the RL shards (``attempt.as_trained`` asks in the words that it was trained on). A run has
-the mix of sources that its input has; the paper's 400K and 50K + 20K are sizes, of which the ratio is kept.
+Deviations. The complexity is annotated once, before the split, since both sides need it: the traces are written for it,
+and the judging reward of the RL rows compares responses with it. The split puts no image on both sides; the paper does
+not mention this. The policy that makes the attempts should be the SFT model. So a first run makes the SFT shards, and a
+second run, with the trained model as the policy, makes the RL shards (``attempt.as_trained`` uses the prompts of the
+training rows). A run has the same mix of sources as its input. Of the paper's sizes, 400K and 50K + 20K, only the ratio
+50 to 20 is kept.
 """
 
 from collections.abc import Mapping
@@ -57,8 +58,10 @@ SCORERS = (
     think_section.SCORER,
     replace(judging.SCORER, is_gate=True, floor=1.0),
 )
-"""What a trace is held against: its answer, its form, whether it thinks as its complexity says, and whether its judge
-section decides so. The last is a reward of the paper (§3.2); here it is a gate of what is trained on first."""
+"""The scorers of a trace. They check its answer, its form, whether it thinks only if the complexity requires it, and
+whether its judge section makes the same decision. The last check is a reward in the paper (§3.2); here it also filters
+the SFT traces.
+"""
 
 
 @settings
@@ -96,7 +99,7 @@ class Settings(RunSettings):
 
 
 def domain_of(draft: Draft) -> str:
-    """The class by which the RL rows are mixed."""
+    """Return the domain of a draft, by which the RL rows are mixed."""
     return draft.added(DOMAIN) or GENERAL
 
 

@@ -1,12 +1,13 @@
-"""Rubrics for a curriculum of rewards (RuCL §3.2, §4.1): questions for GRPO with criteria that were measured on them.
+"""Makes rubrics for a curriculum of rewards (RuCL §3.2, §4.1): questions for GRPO, with rubrics measured on a sample of
+them.
 
 ingest → clean → deduplicate → decontaminate → sample
 → the sample: attempt → candidates from the teacher or the default pool → judge → η, p, filter, strata
 → the sample and the others: rl shards, each row with the run's rubrics; rubrics.json holds what was measured
 
-``open_choices`` adds a stage before the sample. ``attempt_all`` attempts every question in its place, and then drops
-those outside a band of pass rates, where ``difficulty`` has one.
-Defaults are the paper's numbers. What differs, and why, stands in docs/recipes/rubric_curriculum.md.
+``open_choices`` adds a stage before the sample. With ``attempt_all``, every question is attempted, not only the sample;
+if ``difficulty`` has a band of pass rates, questions outside of it are then dropped. Defaults are the paper's numbers.
+docs/recipes/rubric_curriculum.md explains the deviations.
 """
 
 from dataclasses import field, replace
@@ -57,7 +58,8 @@ class AnyDifficulty(DifficultySettings):
 
 @settings
 class SampledRubrics(RubricSettings):
-    """How rubrics are mined (RuCL §4.1): 20 candidates, measured on N = 2,000 questions, kept from η = 0.99 on.
+    """How rubrics are mined (RuCL §4.1): 20 candidates are measured on N = 2,000 questions, and kept if η is at least
+    0.99.
 
     The paper does not state the pass rate that splits easy from hard rubrics; 0.8 reproduces its Table 1.
     """

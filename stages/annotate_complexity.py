@@ -1,9 +1,10 @@
 """Complexity (SAIL-RL §3.2, App. A.1): does a question need reasoning, or can it be answered directly?
 
-In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, from here on in the
-judge-think-answer form; or a rejection if the judge cannot say. The judge sees image and question, not the gold answer.
-Deviation: the paper's annotator labels and compares a response in one call while training (App. C); here each question
-has one label, which the traces follow and the reward compares responses with.
+In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection if the judge cannot
+decide. From here on, a draft has the form judge-think-answer. The judge sees image and question, not the gold answer.
+Deviation: the paper's annotator labels a question and compares a response with the label in one call during training
+(App. C). Here each question gets one label beforehand: its trace is written for this label, and the reward compares
+responses with it.
 """
 
 from dataclasses import dataclass, replace
@@ -35,13 +36,13 @@ CANNOT = "cannot_judge"
 
 @settings
 class ComplexitySettings:
-    """The judge's replies on the complexity of questions."""
+    """Settings of the judge's replies on the complexity of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_complexity(reply: CallResult) -> tuple[str, str]:
-    """The label (or ``cannot_judge``) and its reason. Raises BadReply for any other reply."""
+    """Return the label (or ``cannot_judge``) and its reason. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     label = fields.get("complexity")
     if not isinstance(label, str) or label not in (SIMPLE, COMPLEX, CANNOT):
@@ -53,7 +54,7 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """The draft with its complexity. Raises :class:`Reject` if the judge cannot say."""
+    """Return the draft with its complexity. Raises :class:`Reject` if the judge cannot decide."""
     question = draft.question
     task = JudgeTask(
         PROMPT,

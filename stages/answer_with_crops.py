@@ -1,8 +1,8 @@
 """Answers with crops (iVGR §3.4, third step): the policy sees the images and their crops, and answers in words alone.
 
-In: drafts with attempts without crops, and crops if any. Out: drafts with as many graded answers with crops, or a
-rejection if a call failed or too few could be graded. For a draft without crops no call is made: its attempts without
-crops are used as those with crops.
+In: drafts that have crops or none, and attempts made without crops. Out: drafts that also have the same number of
+graded answers for which the policy saw the crops; or a rejection if a call failed or too few answers could be graded.
+For a draft without crops no call is made: its attempts are also used as its answers with crops.
 """
 
 import json
@@ -53,7 +53,7 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """The draft with its answers with crops.
+    """Let the policy answer with the crops in view, grade its answers, and return the draft with them.
 
     Raises :class:`groundtrace.stages.plumbing.stage.Reject` if too few could be graded.
     """
@@ -66,7 +66,7 @@ async def answer(draft: Draft, session: Session, settings: AttemptSettings, judg
 
 
 def with_answers(draft: Draft, attempts: tuple[Attempt, ...]) -> Draft:
-    """The draft with these answers with crops."""
+    """Return the draft with ``attempts`` as the answers for which the policy saw the crops."""
     answered = draft.with_added(CROP_ATTEMPTS, attempt_rows(attempts) or None)
     return answered.with_added(CROP_PASS_RATE, rate_of(attempts))
 
@@ -96,10 +96,10 @@ class AnswerWithCrops(CallingStage):
 
 @dataclass(frozen=True)
 class CropComparison:
-    """Sums over questions: right and graded answers without and with crops.
+    """The sums over questions of right answers and of graded answers, without crops and with crops.
 
-    ``better`` and ``worse`` count the questions whose share of right answers rose and fell; ``cropped`` those with
-    crops, ``crops`` all crops.
+    ``better`` counts the questions whose share of right answers rose with crops, ``worse`` those whose share fell,
+    ``cropped`` the questions that have crops, and ``crops`` the crops of all questions.
     """
 
     questions: int = 0
@@ -114,7 +114,7 @@ class CropComparison:
 
 
 def compared(draft: Draft) -> CropComparison:
-    """One question as a :class:`CropComparison`."""
+    """Return the :class:`CropComparison` of one question."""
     with_crops = [each["correct"] for each in draft.added(CROP_ATTEMPTS) or ()]
     (right, of), (right_with, of_with) = _counts([each.correct for each in draft.attempts]), _counts(with_crops)
     without, beside = right * of_with, right_with * of
@@ -135,7 +135,7 @@ def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
 
 
 def crops_json(comparison: CropComparison) -> str:
-    """The content of ``crops.json``: the accuracy without and with crops (null: nothing was graded), and the sums."""
+    """Return the content of ``crops.json``: both accuracies (null: nothing was graded), and the sums."""
     c = comparison
     accuracies = {
         "accuracy_without_crops": c.right_without / c.graded_without if c.graded_without else None,

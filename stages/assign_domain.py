@@ -1,11 +1,11 @@
 """Domains (SAIL-RL App. A.1, RL Data Curation): is a question a STEM problem or a general one?
 
-In: drafts. Out: drafts with the domain ``stem`` or ``general``. The config may list the domain of a source. The paper's
-STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", by their data sets; its general set
-"conversational and factual questions". For a source that is not listed, a rule replaces the data set's name: questions
-with a number as the answer, and questions with words of maths or science, are ``stem``, the rest is ``general``.
-Yes-or-no questions are therefore general unless they have such words: half of the attempts at them are right by chance,
-and a pass rate over four hardly shows how hard they are.
+In: drafts. Out: drafts with the domain ``stem`` or ``general``. The config may list the domain of a source. The paper
+sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", its general
+set "conversational and factual questions". If a source is not listed, a rule decides: questions whose answer is a
+number, and questions that contain words of maths or science, are ``stem``; all others are ``general``. Yes-or-no
+questions are therefore general unless they contain such words. This is intended: half of the attempts at them are right
+by chance, so a pass rate over four attempts hardly shows how hard they are.
 """
 
 import re
@@ -39,7 +39,7 @@ _SCIENCE = re.compile(
 
 @settings
 class DomainSettings:
-    """The domains of known sources."""
+    """Settings that give the domain of known sources."""
 
     sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source field"] = field(
         default_factory=dict, hash=False
@@ -56,7 +56,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """The draft with its domain, routed to the output of that name."""
+    """Return the draft with its domain, as a route to the output of that name."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 
@@ -71,7 +71,7 @@ STAGE = Stage(
 
 @dataclass
 class AssignDomain(DraftStage):
-    """Sorts the questions; see the module. The outputs are ``stem`` and ``general``."""
+    """Sorts the questions by domain; see the module. The outputs are ``stem`` and ``general``."""
 
     settings: DomainSettings
     stage = STAGE

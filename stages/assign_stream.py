@@ -1,13 +1,14 @@
-"""The stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
+"""Chooses the stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
 
-In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the id decides before
-the teacher is asked: no question is paid for in both streams, and the decision does not depend on other questions. The
-shares are those of the ratio (32 to 3 in the paper, of 35,000), which :class:`groundtrace.stages.keep_ratio.KeepRatio`
-then meets exactly.
+In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the question's id
+decides before the teacher is asked. So no question is paid for in both streams, and the decision does not depend on
+other questions. The streams get shares in the set ratio (32 to 3 in the paper, for 35,000 questions). These shares hold
+only on average; :class:`groundtrace.stages.keep_ratio.KeepRatio` then makes the ratio exact.
 
-A grounded trace is compared with boxes; a question of that stream without boxes is rejected, since the boxes of its
-trace could not be checked. The textual stream takes its share of the questions without boxes, and the rest is used on
-the RL side only, as in the paper, whose cold-start set has boxes throughout.
+The boxes of a grounded trace are compared with the question's boxes. A question of the grounded stream without boxes is
+rejected, since the boxes of its trace could not be checked. The textual stream keeps its share of the questions without
+boxes; all other questions without boxes are used on the RL side only. This follows the paper, where every question of
+the cold-start set has boxes.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ class ColdStartSettings:
 
     @property
     def ratio(self) -> dict[str, float]:
-        """The weights by the form of a row."""
+        """The weight of each form of a row."""
         return {BOXES: self.grounded, TEXTUAL: self.textual}
 
 
@@ -44,7 +45,7 @@ def form_of(question_id: str, settings: ColdStartSettings) -> str:
 
 
 def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
-    """The draft with its form. Raises :class:`Reject` for a grounded one without boxes."""
+    """Return the draft with its form. Raises :class:`Reject` for a draft of the grounded stream without boxes."""
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:
         raise Reject(NO_BOXES, "neither the record nor the detector has boxes to hold a grounded trace against")
@@ -52,7 +53,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
 
 
 def form_of_draft(draft: Draft) -> str:
-    """The class of a draft, for the ratio."""
+    """Return the form of a draft, which is its class for the ratio."""
     return draft.form
 
 

@@ -2,8 +2,8 @@
 
 In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection if a call failed or fewer than
 ``k_min`` attempts could be graded. An answer in prose counts too: the policy may not have been trained to mark its
-answers. A truncated attempt is unscored, not wrong, unless its answer section was closed before. These attempts are
-also the initial rollouts of Argos App. C.1.
+answers. A truncated attempt is unscored, not wrong, unless its answer section was complete before the cut. These
+attempts are also the initial rollouts of Argos App. C.1.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 @settings
 class AttemptSettings:
-    """The policy's attempts at a question."""
+    """Settings of the policy's attempts at a question."""
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 4
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
@@ -56,7 +56,7 @@ class AttemptSettings:
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """The policy's prompt; with ``as_trained`` it asks for that form."""
+    """Return the policy's prompt; if ``settings.as_trained`` is set, it asks for an answer in ``form``."""
     variables = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -70,10 +70,10 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 
 
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
-    """The draft with k answers of the policy, graded, equal ones once.
+    """Return the draft with k graded answers of the policy; equal answers are graded once.
 
     Raises :class:`Reject` if too few could be graded. If the gold answer is free text and there is no judge, it raises
-    before any call: only exactly right answers could be graded.
+    before any call, because only answers equal to the gold answer could be graded.
     """
     question = draft.question
     if not judged and needs_judge(question):
@@ -87,9 +87,9 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 
 
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
-    """The completions as graded attempts, in order; equal answers are graded once.
+    """Return the completions as graded attempts, in order; equal answers are graded once.
 
-    ``caller`` makes the calls to a judge, if there is one.
+    ``caller`` makes the calls to the judge; None if there is no judge.
     """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
@@ -110,7 +110,7 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
     """Raise :class:`Reject`, with the most frequent reason, if fewer than ``k_min`` attempts could be graded.
 
-    ``key`` is the first reply's.
+    ``key`` is the cache key of the first reply.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -142,7 +142,9 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Attempts every question; see the module. ``form`` is that of the shards' user turns, for ``as_trained``."""
+    """Attempts every question; see the module. With ``as_trained``, prompts ask for ``form``, as the user turns of the
+    shards do.
+    """
 
     settings: AttemptSettings
     models: ModelsSettings

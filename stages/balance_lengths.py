@@ -1,9 +1,10 @@
-"""Length balance (SAIL-RL App. A.1, Quality Filtering): no length of chains of thought dominates the others.
+"""Length balance (SAIL-RL App. A.1, Quality Filtering): no length of the chains of thought makes up too large a share.
 
-In: verified drafts. Out: ``kept``, with the chains in bins by their number of words, none of which holds more than
-``max_share`` of all chains kept; the rest, with the highest id hashes, is rejected as over_quota. Empty thoughts are
-not chains, and all pass. The paper balances "to ensure a varied representation of complexity", but names neither the
-bins nor the shares. If too few bins have chains for the share (one bin holds all), each has an equal share.
+In: verified drafts. Out: ``kept`` and ``rejected``. Chains are sorted into bins by their number of words, and no bin
+keeps more than ``max_share`` of all chains kept. Chains above this limit, those with the highest id hashes, are
+rejected as over_quota. Drafts with an empty thought have no chain, and all of them pass. The paper balances "to ensure
+a varied representation of complexity", but gives neither the bins nor the shares. If ``max_share`` cannot be met,
+because too few bins hold chains (such as one bin with all of them), each of these bins gets an equal share.
 """
 
 import bisect
@@ -45,14 +46,14 @@ class BalanceSettings:
 
 
 def length_of(text: str) -> int:
-    """The number of words of a trace's thought; each Chinese, Japanese or Korean character is one."""
+    """Return the number of words in a trace's thought; each Chinese, Japanese or Korean character counts as a word."""
     return len(words_in(parse_response(text).think or ""))
 
 
 def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
-    """The bin of the kept trace by its words, such as ``32 to 63``; None for an empty thought.
+    """Return the bin for the kept trace's number of words, such as ``32 to 63``; None for an empty thought.
 
-    Raises ValueError without a kept trace.
+    Raises ValueError for a draft without a kept trace.
     """
     if draft.best is None:
         raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace")
@@ -65,9 +66,10 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 
 
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
-    """The largest number of chains that a bin may keep, so that none holds more than ``max_share`` of those kept.
+    """Return the largest number of chains that a bin may keep, so that no bin has more than ``max_share`` of those
+    kept.
 
-    At least 1 if there are chains: the balance never empties a set.
+    This is at least 1 if there are chains, so that the balance never empties a set.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:
@@ -80,7 +82,7 @@ def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
 
 
 def limits_of(counts: Mapping[str, int], settings: BalanceSettings) -> dict[str, int]:
-    """How many chains of each bin are kept; see :func:`most_of_each`."""
+    """Return how many chains of each bin are kept; see :func:`most_of_each`."""
     most = most_of_each(counts, settings.max_share)
     return {name: min(most, count) for name, count in counts.items()}
 
@@ -95,7 +97,7 @@ STAGE = Stage(
 
 @dataclass
 class BalanceLengths(DraftStage):
-    """Keeps the balance; see the module."""
+    """Limits the share of each length bin; see the module."""
 
     settings: BalanceSettings
     stage = STAGE

@@ -28,19 +28,19 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 @settings
 class AlikeSettings:
-    """How many questions of one kind are kept."""
+    """The limit on questions of one kind."""
 
     max_alike: Annotated[PositiveInt, "the maximum number of questions with the same source, wording and answer"] = 10
 
 
 def template_of(text: str) -> str:
-    """The wording of a question: its words in lower case, with ``#`` for each number."""
+    """Return the wording of a question: its words in lower case, with ``#`` in place of each number."""
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return " ".join("#" if word[0].isdigit() or word in WORDS else word for word in words)
 
 
 def kind_of(question: Question) -> str:
-    """A key that is equal for questions of one kind."""
+    """Return a key that is equal for questions of one kind."""
     return order_key("\x00".join((question.source, template_of(question.question), question.answer.strip().lower())))
 
 
@@ -69,7 +69,7 @@ STAGE = Stage(
 
 @dataclass
 class CapAlike(DraftStage):
-    """Keeps some of each kind; see the module."""
+    """Keeps at most ``max_alike`` questions of each kind; see the module."""
 
     settings: AlikeSettings
     stage = STAGE

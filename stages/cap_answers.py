@@ -1,13 +1,15 @@
-"""A ceiling (ours) on RL questions with the same answer or nothing to see, for which a policy need not look.
+"""Limits (ours) the RL questions that a policy can answer without looking: those with the same answer, and those on
+absent things.
 
-In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota), so that
+In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota). Of the kept questions,
 
-- at most ``max_absent`` of them ask for absent things: a count of 0, or a question for which the pointer found nothing.
-  A policy can be right on these without pointing;
-- at most ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) have the same answer.
+- at most the share ``max_absent`` asks for absent things: the answer is a count of 0, or the pointer found nothing. A
+  policy can be right on these without pointing;
+- at most the share ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) has the same
+  answer.
 
-The first few of each stay in any case: a share of a handful is meaningless. Questions with the lowest id hashes are
-kept, so that the outcome depends only on the set of questions.
+:data:`MIN_KEPT` questions of each kind are kept in any case, because a share of so few is meaningless. The questions
+with the lowest id hashes are kept, so that the outcome depends only on the set of questions.
 """
 
 import json
@@ -30,9 +32,9 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, apply, 
 
 OVER_QUOTA = "over_quota"
 MIN_KEPT = 5
-"""At least so many questions with one answer, and with nothing to look at, stay in any case."""
+"""How many questions with one answer, and how many about absent things, are kept whatever their share is."""
 AnswerKey = tuple[str, str, bool]
-"""The closed kind of a question and its answer ("" for open ones), and whether there is nothing to look at."""
+"""A question's closed kind, its answer (both are "" for an open question), and whether it asks for an absent thing."""
 
 
 @settings
@@ -48,28 +50,28 @@ class AnswerSettings:
 
 
 def key_of(draft: Draft) -> AnswerKey:
-    """The key by which the ceilings count a draft."""
+    """Return the key under which the limits count a draft."""
     kind, answer = closed_answer(draft.question) or ("", "")
     row = RewardedQuestion(draft.question, draft.entities, draft.pointable)
     return kind, answer, row.has_nothing_to_look_at
 
 
 def written_key(draft: Draft) -> str:
-    """:func:`key_of` as a text, which every runner writes and groups alike."""
+    """Return the key of :func:`key_of` as text, because all runners encode text in the same way and can group by it."""
     return json.dumps(key_of(draft))
 
 
 def read_key(written: str) -> AnswerKey:
-    """The key that :func:`written_key` wrote."""
+    """Convert the text of :func:`written_key` back to the key."""
     kind, answer, absent = json.loads(written)
     return kind, answer, absent
 
 
 def quotas_of(counts: Mapping[AnswerKey, int], settings: AnswerSettings) -> dict[AnswerKey, int]:
-    """How many of each key may stay, for the keys with too many questions.
+    """Return how many questions may stay for each key that has too many.
 
-    Ceilings are shares of the questions that stay, so they are lowered in turn until all hold; questions with nothing
-    to look at are removed first.
+    The limits are shares of the questions that stay, so removing questions lowers the other limits too: the limits are
+    applied in turn until all of them hold. Questions about absent things are removed first.
     """
     left = dict(counts)
     while True:
@@ -104,7 +106,7 @@ def _lower_same(left: dict[AnswerKey, int], share: float) -> None:
 
 
 def _lower(left: dict[AnswerKey, int], keys: Mapping[AnswerKey, int], most: int) -> None:
-    """Lower these keys in proportion until their sum is at most ``most``."""
+    """Lower the counts of ``keys`` in ``left`` in proportion, so that their sum is at most ``most``."""
     total = sum(keys.values())
     if total <= most:
         return
@@ -120,7 +122,7 @@ class _CapAnswers(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
-        """Emit the draft if its id's hash is within its key's quota, else a rejection."""
+        """Emit the draft if the quota of its key covers it, else a rejection."""
         count_in(STAGE.name)
         key = written_key(draft)
         if key not in quotas or order_key(draft.id) <= last.get(key, ""):
@@ -156,7 +158,7 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Limits equal answers, so that not looking does not pay; see the module."""
+    """Limits equal answers, so that a policy gains nothing by answering without looking; see the module."""
 
     settings: AnswerSettings
     stage = STAGE

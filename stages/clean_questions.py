@@ -1,8 +1,8 @@
 """Cleaning (SAIL-RL App. A.1): remove the remnants of earlier uses from a question's text.
 
 In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
-instruction on the answer's form that conflicts with the one this pipeline gives; or a rejection if nothing or too much
-is left.
+instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection if the cleaned
+text is empty or too long.
 """
 
 import re
@@ -41,9 +41,9 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str, media_count: int = 1) -> str:
-    """The question without remnants; the words of the question itself are never changed.
+    """Return the question without remnants; the words of the question itself are never changed.
 
-    Placeholders inside sentences become words. Idempotent.
+    Placeholders inside sentences become words. Cleaning is idempotent.
     """
     before = None
     while text != before:
@@ -64,7 +64,9 @@ class CleanSettings:
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """The draft with its question cleaned. Choices with remnants are rejected: cleaning would change the gold."""
+    """Return the draft with its question cleaned. A draft whose choices contain remnants is rejected, because cleaning
+    them would change the gold answer.
+    """
     question = draft.question
     text = clean_text(question.question, len(question.media))
     if not text:

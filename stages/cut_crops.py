@@ -1,8 +1,9 @@
-"""Crops (iVGR §3.4, second step): for each image the parts that the policy boxed, and the smallest part around all.
+"""Cuts crops (iVGR §3.4, second step): from each image, the parts that the policy boxed, and the smallest part around
+all of them.
 
 In: drafts with or without a grounded trace. Out: drafts with a drawn medium for each crop, in the order of the images;
-none without boxes. Crops are written once to the run folder under their own hash; only the reference travels.
-:mod:`groundtrace.vision.crops` describes the treatment of small, outlying and too many boxes.
+a draft without boxes gets none. Each crop is written once to the run folder under its own hash; between stages only its
+reference is passed on. :mod:`groundtrace.vision.crops` describes the treatment of small, outlying and too many boxes.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from groundtrace.vision.overlay import encode_png
 
 
 def crop(draft: Draft, store: MediaStore, settings: CropSettings) -> Draft:
-    """The draft with the crops of its trace's boxes cut and written."""
+    """Cut and write the crops of the boxes in the draft's trace, and return the draft with them."""
     media = draft.question.media
     sizes = [None if medium.frames else (medium.width, medium.height) for medium in media]
     boxes = draft.traces[0].boxes if draft.traces else ()

@@ -1,7 +1,8 @@
 """Decontamination: reject questions that overlap a folder of benchmark records.
 
-In: drafts. Out: drafts that share no run of 13 words with a benchmark question and no image with a benchmark
-record; each hit is a rejection that names what it matched. Without a benchmark folder everything passes.
+In: drafts. Out: drafts that share neither 13 consecutive words with a benchmark question nor an image with a benchmark
+record. Every other draft is rejected, and its rejection names the matching record. Without a benchmark folder
+everything passes.
 """
 
 import re
@@ -26,7 +27,7 @@ _WORD = re.compile(r"\w+")
 
 @settings
 class DecontaminateSettings:
-    """How a question or image that is also in a benchmark is found."""
+    """The benchmark, and what counts as an overlap with it."""
 
     benchmark: Annotated[str, "the benchmark's folder, which holds records.jsonl (empty: none)"] = ""
     ngram: Annotated[PositiveInt, "the number of shared words in a row that make an overlap"] = 13
@@ -42,7 +43,9 @@ class DecontaminateSettings:
 
 
 def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Line number and fields of each benchmark record. Raises ValueError for a line that is not a JSON object."""
+    """Yield the line number and the fields of each benchmark record. Raises ValueError for a line that is not a JSON
+    object.
+    """
     path = Path(folder) / "records.jsonl"
     with path.open("rb") as stream:
         for number, text in read_lines(stream):
@@ -53,7 +56,7 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Raise ValueError for a benchmark that can be read only in part, since it would protect only in part.
+    """Raise ValueError if some of the benchmark cannot be read: overlaps with that part would not be found.
 
     Causes are a line that is not a record, a record with nothing to match, and a missing medium.
     """
@@ -73,7 +76,7 @@ def check_benchmark(folder: str) -> None:
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
-    """The URIs of a record's media, empty if it has no such field. Raises ValueError for anything but paths."""
+    """Return the URIs of a record's media; empty if it has no media field. Raises ValueError if they are not paths."""
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
@@ -85,7 +88,9 @@ def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
-    """The text's runs of ``n`` words without case and punctuation; none for a shorter text."""
+    """Return every sequence of ``n`` consecutive words in the text, without case and punctuation; none for a shorter
+    text.
+    """
     words = _WORD.findall(text.casefold())
     for start in range(len(words) - n + 1):
         yield tuple(words[start : start + n])
@@ -93,7 +98,7 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """The content of a benchmark: a record id for each run of words, and the images."""
+    """The content of a benchmark: its images, and the id of a record for each sequence of words."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)
@@ -123,7 +128,7 @@ class BenchmarkIndex:
 
 
 class _Decontaminate:
-    """Matches drafts against a benchmark that each worker reads once."""
+    """Compares drafts with a benchmark that each worker reads once."""
 
     def __init__(self, settings: DecontaminateSettings, roots: MediaRoots) -> None:
         self._settings = settings
@@ -172,7 +177,7 @@ class DecontaminateQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """The match against the benchmark; without a benchmark every draft passes."""
+        """Return the comparison with the benchmark; without a benchmark every draft passes."""
         return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 

@@ -1,8 +1,8 @@
-"""Overlays (Argos §4.1): the points drawn on a copy of each medium, with their numbers, labels and coordinates.
+"""Draws overlays (Argos §4.1): the points on a copy of each medium, with their numbers, labels and coordinates.
 
-In: drafts with points. Out: drafts with one overlay per image or frame that has points; on the frames of a clip a thing
-keeps its number, and a caption names the frame. The drawn copy is written once to the run folder under its own hash;
-only the reference travels. Originals are kept as they are.
+In: drafts with points. Out: drafts with one overlay per image or frame that has points; on all frames of a clip a thing
+has the same number, and a caption names the frame. The drawn copy is written once to the run folder under its own hash;
+between stages only its reference is passed on. Originals are not changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,16 @@ from groundtrace.vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
-    """The number drawn at each point: its place from 1, or, on the frames of clips, the number of its thing."""
+    """Return the number to draw at each point: its position, counted from 1, or, on the frames of a clip, its thing's
+    number.
+    """
     if all(point.frame is None for point in points):
         return tuple(range(1, len(points) + 1))
     return stable_ids(points)
 
 
 def draw(draft: Draft, store: MediaStore) -> Draft:
-    """The draft with its overlays drawn and written."""
+    """Draw and write the overlays of a draft, and return the draft with them."""
     overlays: list[Overlay] = []
     numbers = mark_numbers(draft.points)
     for index, medium in enumerate(draft.question.media):
@@ -55,7 +57,7 @@ def _drawn_frames(
 
 
 def _filed(index: int, pixels: Pixels, frame: int | None, store: MediaStore) -> Overlay:
-    """Store a drawn image as PNG; a drawn frame as JPEG like the frame itself, since a clip has many."""
+    """Store a drawn image as PNG, and a drawn frame as JPEG, like the frame itself, since a clip has many frames."""
     data, ext = (encode_png(pixels), "png") if frame is None else (encode_frame(pixels), "jpg")
     return Overlay(index, store.write_drawn(data, ext), sha256_bytes(data), len(data), frame)
 

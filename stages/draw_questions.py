@@ -1,9 +1,9 @@
-"""Draws questions for a target of N rows, so that the outcome depends only on ids and replies.
+"""Draws questions for a target of N rows, in a way that depends only on ids and replies.
 
 :class:`DrawQuestions` lets the questions whose ids hash below a threshold pass to the model calls; the others are
-rejected as not_drawn. :class:`CutToTarget` keeps the first N verified drafts by that hash; drafts beyond the last kept
-one are rejected, as over_quota on the SFT side and as not_drawn on the RL side, so that extra drawn questions do not
-matter.
+rejected as not_drawn. :class:`CutToTarget` keeps the first N verified drafts by that hash; drafts with a higher hash
+than the last kept one are rejected, as over_quota on the SFT side and as not_drawn on the RL side. So the result is the
+same if more questions were drawn than needed.
 """
 
 from collections.abc import Iterator
@@ -37,9 +37,11 @@ def is_drawn(question_id: str, below: str | None) -> bool:
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
-    """The largest hash that stays on the SFT and on the RL side (None: no limit), from the lowest SFT hashes.
+    """Return the largest hash to keep on the SFT side and on the RL side (None: no limit), from the hashes of SFT
+    drafts.
 
-    A pass with too few rows that will be repeated keeps nothing on the RL side: rubrics mined there would be discarded.
+    If a pass has too few rows and will be repeated, it keeps nothing on the RL side, since its mined rubrics would be
+    discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -48,7 +50,7 @@ def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str 
 
 
 def draw(draft: Draft, below: str | None) -> Draft:
-    """The draft, if it is drawn; else raises :class:`Reject`."""
+    """Return the draft if it is drawn; else raise :class:`Reject`."""
     if is_drawn(draft.id, below):
         return draft
     raise Reject(NOT_DRAWN, f"{order_key(draft.id)[:8]} is not below {(below or '')[:8]}")
@@ -82,7 +84,7 @@ class DrawQuestions(DraftStage):
 
 
 class _Cut(beam.DoFn):
-    """Keep the drafts up to a side's limit; without a target all of them, uncounted."""
+    """Keeps the drafts up to a side's limit; without a target it keeps and does not count any of them."""
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:
         self._side, self._reason, self._target = side, reason, target
@@ -105,7 +107,7 @@ class _Cut(beam.DoFn):
 class CutToTarget(DraftStage):
     """Cuts both sides to the target; see the module.
 
-    In: ``sft``, the verified drafts, and ``rl``, those of the RL side before rubrics are mined on them. If
+    In: ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them. If
     ``target_sft`` is None, both pass unchanged.
     """
 

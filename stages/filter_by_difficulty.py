@@ -1,8 +1,8 @@
 """The difficulty filter: keeps questions whose pass rate is in a band.
 
 In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or go to the output
-of that name if the recipe routes them. SAIL-RL's "pass@4" filter is this with k = 4 and 0 < rate < 1 (App. A.1); iVGR
-keeps one or two right answers of five.
+of that name if the recipe routes them there. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App.
+A.1); iVGR keeps questions with one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class DifficultySettings:
 
 
 def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
-    """``too_easy`` above the band, ``too_hard`` below it, None inside."""
+    """Return ``too_easy`` for a pass rate above the band, ``too_hard`` for one below it, None for one inside."""
     if pass_rate < settings.low or (pass_rate == settings.low and not settings.include_low):
         return TOO_HARD
     if pass_rate > settings.high or (pass_rate == settings.high and not settings.include_high):
@@ -44,9 +44,10 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """The draft; with a route to its side's output if that is routed.
+    """Return the draft if it is in the band; outside, a route to the output of its side if the recipe has that output.
 
-    Raises :class:`Reject` outside the band, and ValueError for a draft without graded attempts.
+    Raises :class:`Reject` for a draft outside the band without such an output, and ValueError for one without graded
+    attempts.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")
@@ -68,7 +69,7 @@ STAGE = Stage(
 
 @dataclass
 class FilterByDifficulty(DraftStage):
-    """Keeps the band; see the module. Routed drafts go to ``too_easy`` and ``too_hard``."""
+    """Keeps the drafts in the band; see the module. Routed drafts go to ``too_easy`` and ``too_hard``."""
 
     settings: DifficultySettings
     stage = STAGE

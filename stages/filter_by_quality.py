@@ -1,8 +1,9 @@
-"""Quality of general questions (SAIL-RL App. A.1: the general QA is "filtered primarily for quality and diversity").
+"""Filters general questions by quality (SAIL-RL App. A.1: general QA is "filtered primarily for quality and
+diversity").
 
-In: drafts. Out: those that the judge, which sees image, question and gold answer, finds good enough to train on; the
-others are rejected with the fault that it names. This replaces the pass rate, by which the paper filters STEM problems
-only. The paper does not name its criteria; these faults are ours.
+In: drafts. Out: the drafts that the judge finds good enough to train on; the others are rejected with the fault that it
+names. The judge sees image, question and gold answer. General questions are filtered in this way because the paper
+filters only STEM problems by pass rate. The paper does not name its criteria; the faults here are ours.
 """
 
 from dataclasses import dataclass
@@ -40,13 +41,13 @@ REASON_OF = {
 
 @settings
 class QualitySettings:
-    """The judge's replies on the quality of questions."""
+    """Settings of the judge's replies on the quality of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_quality(reply: CallResult) -> tuple[str, str]:
-    """The verdict and its reason. Raises BadReply for any other reply."""
+    """Return the verdict and its reason. Raises BadReply for any other reply."""
     fields = json_object(reply.text)
     verdict = fields.get("quality")
     if not isinstance(verdict, str) or verdict not in (GOOD, *REASON_OF):
@@ -55,7 +56,7 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """The draft, unchanged. Raises :class:`Reject` for any verdict but a good one."""
+    """Ask the judge, and return the draft unchanged if it is good. Raises :class:`Reject` for any other verdict."""
     question = draft.question
     task = JudgeTask(
         PROMPT,

@@ -1,10 +1,11 @@
-"""Redundancy (SAIL-RL App. A.1, Quality Filtering): reasoning that only repeats the answer is dropped.
+"""Filters by redundancy (SAIL-RL App. A.1, Quality Filtering): rejects reasoning that only repeats the answer.
 
-In: verified drafts. Out: those with at most ``max_overlap`` of the words of the think section in the final answer. An
-empty think section repeats nothing and passes. The paper names the measure, "token overlap between the thought process
-and the final answer", but neither its form nor its threshold. Here it is the share of the *different* content words of
-the thought that are in the answer too, so that repetition changes nothing; it never falls if the answer gets one more
-word, or the thought one more of the answer's words, and never rises if the thought gets another word.
+In: verified drafts. Out: the drafts whose final answer contains at most the share ``max_overlap`` of the think
+section's words. An empty think section repeats nothing and passes. The paper names the measure, "token overlap between
+the thought process and the final answer", but neither its form nor its threshold. Here it is the share of the
+*different* content words of the thought that are also in the answer, so that repeated words change nothing. Adding a
+word to the answer never lowers it, nor does adding one of the answer's words to the thought; adding any other word to
+the thought never raises it.
 """
 
 import re
@@ -35,25 +36,29 @@ _EMPTY_WORDS = frozenset(
 
 @settings
 class RedundancySettings:
-    """How much of a thought may repeat its answer."""
+    """The largest share of a thought's words that its answer may contain."""
 
     max_overlap: Annotated[Share, "the maximum share of the thought's words that are also in the answer"] = 0.5
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The different content words of a text, in lower case; numbers as digits, Chinese by the character."""
+    """Return the different content words of a text in lower case; numbers become digits, each Chinese character is a
+    word.
+    """
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return frozenset(_NUMBERS.get(word, word) for word in words if word not in _EMPTY_WORDS)
 
 
 def overlap(thought: str, answer: str) -> float:
-    """The share of the thought's content words that the answer has, in [0, 1]; 1 for a thought without any."""
+    """Return the share of the thought's content words that are in the answer, in [0, 1]; 1 if the thought has none."""
     words = content_words(thought)
     return len(words & content_words(answer)) / len(words) if words else 1.0
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """The draft, unchanged. Raises :class:`Reject` if the thought repeats its answer, ValueError without a trace."""
+    """Return the draft unchanged. Raises :class:`Reject` if the thought repeats its answer, ValueError if it has no
+    trace.
+    """
     if draft.best is None:
         raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace")
     trace = draft.traces[draft.best]

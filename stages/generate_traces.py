@@ -1,10 +1,10 @@
-"""Traces (Argos §4.2, App. C.2): the teacher's grounded reasoning, several rollouts a question.
+"""Generates traces (Argos §4.2, App. C.2): several rollouts of the teacher's grounded reasoning for each question.
 
 In: drafts with points and overlays. Out: drafts with up to ``n`` traces in canonical tags, or a rejection if the call
-failed or all traces were truncated: a trace without an end must not be learnt from. The original is shown first, the
-overlay after it as a reference; of a clip only the frames are shown, with their overlays if there are any (§4.2).
-Coordinates are original pixels: the prompt lists the marks in them and asks for copies, so that no frame has to be
-guessed.
+failed or all traces were truncated: a trace without an end must not be learnt from. The teacher sees the original first
+and then the overlay as a reference; of a clip it sees only the frames, each as its overlay if it has one (§4.2).
+Coordinates are pixels of the original: the prompt lists the marks with these coordinates and asks the teacher to copy
+them, so that nobody has to guess which coordinate frame the teacher uses.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ class TraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How the traces are sampled."""
+        """The sampling settings of a trace."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """The marks as the prompt lists them: ``1. label (x, y)`` on each line.
+    """Return the marks as the prompt lists them: ``1. label (x, y)`` on each line.
 
-    A line also names the medium if it is not the first, and the frame of a clip.
+    If a mark is not on the first medium, its line names the medium, and if it is on a clip, the frame.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -63,18 +63,18 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """The proposed events as the prompt lists them, one a line."""
+    """Return the proposed events as the prompt lists them, one on each line."""
     lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
     return "\n".join(lines) or "none"
 
 
 def shown_overlays(draft: Draft) -> list[Part]:
-    """The overlay of each image or frame, or the image itself if nothing is marked on it."""
+    """Return the overlay of each image or frame, or the image itself if nothing is marked on it."""
     return shown(draft.question.media, {(overlay.media_index, overlay.frame): overlay for overlay in draft.overlays})
 
 
 def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = ()) -> tuple[Trace, ...]:
-    """The completions as traces, in order; equal ones are read once."""
+    """Return the completions as traces, in order; equal completions are parsed once."""
     read: dict[Completion, Trace] = {}
     for completion in completions:
         if completion not in read:
@@ -83,9 +83,10 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """The draft with the complete completions as traces; each has the number of its sample.
+    """Return the draft with traces made of the completions that are not truncated; each trace has its sample's number.
 
-    If all are truncated, raises :class:`Reject`, with all of them in its draft. ``key`` is that of the first.
+    If all are truncated, raises :class:`Reject`, whose draft has all of them. ``key`` is the cache key of the first
+    completion.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -96,10 +97,11 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """The completion as a trace in canonical tags. Reasoning that a server returns apart goes back into think tags.
+    """Return the completion as a trace in canonical tags. If a server returns the reasoning separately, it is put into
+    think tags.
 
-    Media placeholders are put into words. End tokens are removed; other special tokens stay, so that the form check
-    rejects them: the text behind one is not part of the teacher's reply.
+    Media placeholders become words. End tokens are removed. Other special tokens stay, so that the form check rejects
+    the trace: the text after such a token is not part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -108,7 +110,7 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """The teacher's prompt."""
+    """Return the teacher's prompt."""
     question = draft.question
     asked = {
         "question": question.question,

@@ -1,10 +1,10 @@
-"""The grounded pass (iVGR §3.4, first step): the policy reasons once with boxes around what it relies on.
+"""The grounded pass (iVGR §3.4, first step): the policy reasons once, and boxes the things that it relies on.
 
-In: drafts. Out: drafts whose one trace is that reasoning, in canonical tags and original pixels; a rejection if the
-call failed. A response without boxes, or with boxes outside of their frame, is a trace without them. For clips no call
-is made, since a box does not name its frame: their drafts have no trace.
+In: drafts. Out: drafts whose only trace is that reasoning, in canonical tags and original pixels; or a rejection if the
+call failed. If a response has no boxes, or boxes outside of the coordinate frame, its trace has none. For clips no call
+is made, since a box does not name the clip's frame that it belongs to: their drafts have no trace.
 
-Deviation: asked greedily; the paper does not say how its own pass is sampled.
+Deviation: sampling is greedy here; the paper does not say how its own pass is sampled.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class GroundSettings:
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:
-    """The policy's prompt."""
+    """Return the policy's prompt."""
     return load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,
@@ -51,7 +51,7 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
-    """The draft with the policy's reasoning, its boxes in pixels of the originals."""
+    """Return the draft with the policy's reasoning, whose boxes are in pixels of the originals."""
     question = draft.question
     if any(medium.frames for medium in question.media):
         return replace(draft, form=TEXTUAL)
@@ -75,7 +75,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundQuestions(CallingStage):
-    """Asks for every draft's grounded reasoning; see the module."""
+    """Asks the policy for grounded reasoning on every draft; see the module."""
 
     settings: GroundSettings
     models: ModelsSettings

@@ -1,7 +1,8 @@
 """Ingest: reads an input into validated questions, and decodes each medium once.
 
 In: the sources of an input. Out: one :class:`groundtrace.schemas.records.Draft` per usable record, or a typed
-rejection. Every record read goes to exactly one of the two outputs. Media stay where they are; only references travel.
+rejection. Every record read goes to exactly one of the two outputs. Media files stay where they are; only references to
+them are passed on.
 """
 
 from collections.abc import Iterable, Iterator
@@ -68,7 +69,7 @@ class InvalidRow:
 
 @record
 class IngestPart:
-    """One of the parts that are joined by record id: a valid record, an invalid row, or a medium of the record."""
+    """A part of a record, which is joined with the others by record id: a valid record, an invalid row, or a medium."""
 
     valid: InputRecord | None = None
     invalid: InvalidRow | None = None
@@ -76,7 +77,7 @@ class IngestPart:
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
-    """Open and decode one medium, fully and once; the frames of a clip are written.
+    """Open one medium and decode it fully, once; the frames of a clip are written to the store.
 
     If ``video`` is None, clips are not accepted.
     """
@@ -110,7 +111,7 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """The question of a valid record. Raises :class:`Reject` if its media or boxes are unusable."""
+    """Return the question of a valid record. Raises :class:`Reject` if its media or boxes are unusable."""
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
         if medium.ref is None:
@@ -137,7 +138,7 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
 
 
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
-    """The box, clipped if it leaves its image by at most 1 % of the side. Raises ValueError beyond that."""
+    """Return the box, clipped to its image. Raises ValueError if it leaves the image by more than 1 % of the side."""
     if box.media_index >= len(refs):
         raise ValueError(f"boxes: media_index {box.media_index} of {len(refs)} media")
     width, height = refs[box.media_index].width, refs[box.media_index].height
@@ -155,7 +156,7 @@ def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
 
 
 def _uses(use: tuple[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """(medium, record id) for each medium that a record uses."""
+    """Yield (medium, record id) for each medium that a record uses."""
     record_id, uris = use
     for uri in uris:
         yield uri, record_id
@@ -171,7 +172,9 @@ class _Read(beam.DoFn):
 
 class _Parse(beam.DoFn):
     def process(self, raw: RawRecord) -> Iterator[object]:
-        """Emit the record and the media that it uses, or why it cannot be used; and that it was read."""
+        """Emit the record with the media that it uses, or the reason why it is unusable; and its entry in the list of
+        records read.
+        """
         count_in(STAGE.name)
         try:
             rec = parse_record(raw)
@@ -205,7 +208,7 @@ class _CheckMedia(beam.DoFn):
 
 
 class _Assemble(beam.DoFn):
-    """One draft per id; the other records of the same id are rejected as duplicates."""
+    """Makes one draft for each id; the other records with the same id are rejected as duplicates."""
 
     def process(self, group: tuple[str, Iterable[IngestPart]]) -> Iterator[object]:
         """Emit the draft of one id, and a rejection for each other record with this id."""
@@ -277,7 +280,7 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """``kept`` drafts, ``rejected``, and ``read``: number and id of each record, kept or not."""
+        """Return ``kept`` drafts, ``rejected``, and ``read``: number and id of each record, kept or not."""
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)

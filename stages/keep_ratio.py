@@ -1,9 +1,9 @@
-"""Keeps classes of questions in a set ratio, such as 50 STEM to 20 general ones (SAIL-RL App. A.1).
+"""Keeps the classes of questions in a set ratio, such as 50 STEM questions to 20 general ones (SAIL-RL App. A.1).
 
 In: drafts. Out: ``kept``, as many of each class as the ratio allows, and ``rejected``: the rest, as over_quota.
-Questions with the lowest id hashes stay. The class that is scarcest for its weight stays complete, and each other class
-is rounded down, by less than one row. A class that the ratio does not name is a defect; a class without questions is
-left out of the ratio, since otherwise nothing could be kept.
+Questions with the lowest id hashes stay. The class with the fewest questions for its weight keeps all of them; the
+number for each other class is rounded down, by less than one row. It is an error if the ratio lacks a class. A class
+without questions is left out of the ratio, since otherwise nothing could be kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,11 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """How many of each class are kept, from the ``counts`` of each. Classes without a row are left out.
+    """Return how many questions of each class are kept of the ``counts`` that there are; classes without questions are
+    left out.
 
-    If there are rows for more than ``most`` in all, exactly ``most`` are kept: the remainder of rounding goes to the
-    classes that lost most by it. Raises ValueError for a class that the ratio does not name.
+    If the ratio would keep more than ``most`` in all, exactly ``most`` are kept: each class is rounded down, and the
+    classes that lost most by rounding get the remainder. Raises ValueError for a class that the ratio lacks.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
@@ -52,9 +53,9 @@ STAGE = Stage(
 
 @dataclass
 class KeepRatio(DraftStage):
-    """Keeps the ratio; see the module. ``ratio`` is weights by class, ``class_of`` a function that workers can import.
+    """Keeps the ratio; see the module. ``ratio`` maps each class to its weight; workers can import ``class_of``.
 
-    ``most`` is the target number of rows: cutting to it later would take rows from one class only.
+    ``most`` is the largest number of rows to keep. It is applied here because a later cut would break the ratio.
     """
 
     ratio: Mapping[str, float]

@@ -1,19 +1,21 @@
-"""Pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
+"""Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
-In: drafts. Out: the same drafts; if the record has no boxes, with the detector's boxes of the things that the answer
-depends on according to the teacher. They replace gold boxes from here on, marked as the detector's in every row.
+In: drafts. Out: the same drafts. If the record has no boxes, the teacher names the things that the answer depends on,
+and the draft gets the detector's boxes of these things. They replace gold boxes from here on, and every row marks them
+as the detector's.
 
 A question stays without boxes if it
 
-- has an empty list of boxes: its source declares that there is nothing to box;
-- is about a clip: a box has no field for a frame;
-- depends on nothing that the teacher names, on more than ``max_targets`` kinds of things, or on more than ``max_boxes``
-  things: a detector cannot decide which things of a crowd are meant, and a shortened list would omit things;
-- names things of which the detector finds a smaller share than ``min_found``. An incomplete set would punish right
-  boxes (Eq. 2).
+- has an empty list of boxes, because its source then declares that there is nothing to box;
+- is about a clip, because a box has no field for the clip's frame;
+- depends, according to the teacher, on no thing, on more than ``max_targets`` kinds of things, or on more than
+  ``max_boxes`` things: a detector cannot decide which things of a crowd are meant, and a shortened list would omit
+  things;
+- depends on kinds of things of which the detector finds a smaller share than ``min_found``: with an incomplete set, the
+  reward would punish right boxes (Eq. 2).
 
-The teacher sees the gold answer, so that it can name the things that the answer depends on, but no gold box. A question
-whose answer is boxes is rejected: neither stream of the recipe writes such an answer.
+The teacher sees the gold answer, because it has to name the things that the answer depends on, but no gold box. A
+question whose answer consists of boxes is rejected: neither stream of the recipe writes such an answer.
 """
 
 import asyncio
@@ -50,7 +52,7 @@ PROMPT = "name_targets.v1"
 ANSWER_IS_BOXES = "answer_is_boxes"
 MAX_TARGET_CHARS, MAX_QUOTED_CHARS = 120, 8000
 SAME_BOX_IOU = 0.7
-"""From this IoU on, boxes of two names are the same thing: "car" and "red car"."""
+"""From this IoU on, boxes with two names, such as "car" and "red car", count as the same thing."""
 _EXACT = Sampling(max_tokens=16384)
 
 
@@ -65,7 +67,8 @@ class LocateSettings:
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
-    """The named kinds in order, each once, without those that name no object; empty if there are too many.
+    """Return the kinds of things that the reply names, each once, in order, without words that name no object; empty if
+    there are too many.
 
     Raises BadReply if the form is wrong.
     """
@@ -78,7 +81,9 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 
 
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
-    """One set of boxes from those of each named kind, each thing once; None if they are unusable (see the module)."""
+    """Join the boxes of all named kinds into one set with one box for each thing; None if it is unusable (see the
+    module).
+    """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
     boxes: list[Box] = []
@@ -89,12 +94,14 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
 
 def lacks_boxes(draft: Draft) -> bool:
-    """Whether the detector is used: the record has no boxes field, and its media are still images."""
+    """Whether the detector is used: the record has no boxes field, and none of its media is a clip."""
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 
 
 async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Draft:
-    """The draft with its pseudo-boxes; see the module. Raises :class:`Reject` for a question whose answer is boxes."""
+    """Return the draft with its pseudo-boxes; see the module. Raises :class:`Reject` if the question's answer consists
+    of boxes.
+    """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
         raise Reject(ANSWER_IS_BOXES, "its answer is boxes, which neither stream gives as an answer")
@@ -119,7 +126,7 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
 
 
 async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: Session) -> list[tuple[Box, ...]]:
-    """The boxes of each target in all images; all requests to the detector are sent at once."""
+    """Return the boxes of each target in all images; all requests to the detector are sent at once."""
     asked = [(target, index) for target in targets for index in range(len(media))]
     sessions = [Session(session.models) for _ in asked]
     work = (_boxes_at(target, media[index], index, own) for (target, index), own in zip(asked, sessions, strict=True))
@@ -135,9 +142,10 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
 
 
 async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
-    """The detector's boxes of a target in one image; empty for a target that it does not know or cannot be asked for.
+    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or cannot be
+    asked for it.
 
-    A box over nearly the whole image is left out: every response would be inside it.
+    A box over nearly the whole image is left out, because the boxes of every response would be inside it.
     """
     try:
         found = await boxes_of(session, "detector", target, media_part(medium), medium, index, _EXACT)

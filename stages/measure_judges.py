@@ -1,11 +1,11 @@
 """Measures the reliability of the three thinking judges of SAIL-RL (§3.1): their agreement with planted faults.
 
 In: verified drafts. Out: one :class:`JudgeReport` for the run, ``judges.json``; no draft passes. The sample is the
-chains of thought with the lowest id hashes. All three judges judge each one unchanged, and ought to find nothing; the
-judge concerned also judges it with a fault planted by arithmetic (:mod:`groundtrace.rewards.planting`): a wrong step
-for logic, a wrong claim for grounding, another answer for consistency. An unchanged trace is called clean because its
-answer and form were verified: a judge that finds a fault in it may have found one that verification missed. The paper
-gives no figures for its judges.
+chains of thought with the lowest id hashes. First, all three judges judge each chain unchanged, and ought to find no
+fault. Then each judge judges the chain with a planted fault that this judge ought to find (arithmetic makes it,
+:mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong claim for that of grounding, another
+answer for that of consistency. An unchanged trace is called clean because its answer and form were verified: a judge
+that finds a fault in it may have found one that verification missed. The paper gives no figures for its judges.
 """
 
 import json
@@ -45,14 +45,16 @@ CALLS_A_TRACE = 2 * len(ASPECTS)
 
 @settings
 class JudgeSampleSettings:
-    """How many traces the judges are measured on."""
+    """The number of traces on which the judges are measured."""
 
     sample: Annotated[PositiveInt, "the number of chains of thought; each needs six calls to the judge"] = 50
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One judge's verdict on one text. ``value`` is 1 for no fault found, 0 for a fault, None for no verdict."""
+    """One judge's verdict on one text. ``value`` is 1 if no fault was found, 0 if one was found, None without a
+    verdict.
+    """
 
     judge: str
     planted: bool
@@ -76,7 +78,7 @@ class JudgeReport:
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """The response with the fault that each judge ought to find; None if it cannot be planted."""
+    """Return, for each judge, the response with the fault that it ought to find; None if it cannot be planted."""
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {
@@ -87,7 +89,7 @@ def plants_of(question: Question, response: Response) -> dict[str, Response | No
 
 
 def _with(response: Response, think: str | None = None, answer: str | None = None) -> Response:
-    """The response with another thought or answer."""
+    """Return the response with another thought or answer."""
     text = (
         f"<judge>{response.judge}</judge><think>{think or response.think}</think>\\boxed{{{answer or response.answer}}}"
     )
@@ -95,7 +97,7 @@ def _with(response: Response, think: str | None = None, answer: str | None = Non
 
 
 async def measure(draft: Draft, session: Session) -> MeasuredTrace:
-    """The judgements on the kept trace, unchanged and with each fault that could be planted."""
+    """Ask the judges about the kept trace, once unchanged and once with each planted fault; return their judgements."""
     question, response = draft.question, parse_response(draft.traces[draft.best or 0].text)
     verdicts = [(verdict, False) for verdict in await score_aspects(question, response, session)]
     plants = plants_of(question, response)
@@ -107,7 +109,7 @@ async def measure(draft: Draft, session: Session) -> MeasuredTrace:
 
 
 def judges_json(report: JudgeReport) -> str:
-    """The content of ``judges.json``: for each judge the agreement on clean texts, on planted faults, and on both."""
+    """Return the content of ``judges.json``: each judge's agreement on clean texts, on planted faults, and on both."""
     judgements = [judgement for measured in report.measured for judgement in measured.judgements]
     unplanted = [name for measured in report.measured for name in measured.unplanted]
     judges = {}
@@ -125,9 +127,10 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """The number of judgements, how many agree with what was planted, and their share with Wilson's interval.
+    """Return the number of verdicts, how many of them are right about the planted fault, and this share with Wilson's
+    interval.
 
-    ``unjudged`` counts the texts that the judge could not judge; the share is null if it judged none.
+    ``unjudged`` counts the texts without a verdict; the share is null if no text has one.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]
@@ -143,7 +146,7 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 
 
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
-    """The run's report, in an order that does not depend on which call ended first."""
+    """Return the run's report; its order does not depend on which call ended first."""
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
 
@@ -170,7 +173,7 @@ class MeasureJudges(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``measured``, and ``rejected``, which is empty: a failure here is listed as a problem of the run."""
+        """Return ``measured`` and an empty ``rejected``: a failure here is listed as a problem of the run."""
         sample = (
             drafts
             | "Thinks" >> beam.Filter(_thinks)

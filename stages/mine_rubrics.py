@@ -1,12 +1,14 @@
-"""Rubric mining (RuCL §3.2): candidates from the teacher once a run, judged on a sample, filtered and stratified.
+"""Mines rubrics once a run (RuCL §3.2): the teacher proposes candidates, which are judged on a sample, filtered and
+stratified.
 
 In: the drafts of the RL side. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
-:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample is the questions with attempts with the
-lowest id hashes; the first attempt of each is the rollout that is judged. A failed reply is listed as a problem and
-left out of the statistics; it never counts as a score.
+:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of questions that have
+attempts, those with the lowest id hashes; the judge judges the first attempt at each. A failed reply is listed as a
+problem and left out of the statistics; it never counts as a score.
 
-The candidates are the teacher's (§3.2 gives it task category, image, question and gold answer of some examples; ours
-sees an attempt at each too) or those of the default pool. Rubrics that ask for the right answer are kept separately.
+The candidates are the teacher's or those of the default pool. In §3.2 the teacher sees task category, image, question
+and gold answer of some examples; here it also sees an attempt at each example. Rubrics that ask for the right answer
+are kept separately.
 """
 
 import itertools
@@ -79,10 +81,11 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Asks the teacher for candidates, with the images of its examples; returns one judging task for each draft.
+    """Asks the teacher for candidates, and shows it the images of its examples; returns one judging task for each
+    draft.
 
-    A teacher that takes one image a request is shown one example. Without a teacher, or with another ``pool`` in the
-    settings, the candidates are those of the default pool, and no call is made.
+    A teacher whose requests can hold only one image is shown one example. If there is no teacher, or the settings
+    choose the default pool, the candidates are those of the default pool, and no call is made.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -108,7 +111,7 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Returns each draft's media, kind of task, question, answer and first attempt, and the quotation's mark.
+    """Returns each draft's media, kind of task, question, answer and first attempt, and the mark around quoted text.
 
     The texts are quoted. The kind of task (§3.2: task category) is the source's name and the answer type.
     """
@@ -134,7 +137,7 @@ async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
 
 
 def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
-    """The run's rubrics from all judged attempts."""
+    """Return the run's rubrics, from the scores of all judged attempts."""
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
     if not rows:
@@ -206,7 +209,9 @@ class MineRubrics(DraftStage):
     inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts, ``mined``, and an empty ``rejected``: a failure here is listed as a problem of the run."""
+        """Return ``kept`` drafts, ``mined``, and an empty ``rejected``: a failure here is listed as a problem of the
+        run.
+        """
         sample = (
             drafts
             | "Attempted" >> beam.Filter(_is_attempted).with_output_types(Draft)

@@ -1,10 +1,10 @@
 """Turns multiple choice into free response if that is possible (SAIL-RL App. A.1, against guessing).
 
-In: drafts. Out: the same drafts; a question whose gold answer is a number or a short phrase that is clear without the
-choices loses its choices, also those in its text, and keeps the same gold answer; the others stay multiple choice. The
-former choices are kept beside it. If a wrong choice would be graded as right without the choices (two decimals within 5
-% of each other), the question stays unchanged; so does one with words as its answer if there is no judge that can grade
-paraphrases.
+In: drafts. Out: the same drafts. If a gold answer is a number or a short phrase that is clear without the choices, the
+choices are removed, also from the question's text, and kept in a separate field; the gold answer stays the same. All
+other questions stay multiple choice. A question also stays unchanged if a wrong choice would be graded as right without
+the choices (such as two decimals within 5 % of each other), or if its answer is in words and there is no judge that can
+grade paraphrases.
 """
 
 import re
@@ -31,7 +31,7 @@ _BLANK = re.compile(r"_{2,}|\(\s*\)|\.{3,}|…|\bis\s*[:.]?\s*$")
 
 
 def names_no_other(choices: tuple[str, ...]) -> bool:
-    """Whether each choice is an answer of its own, and no choice refers to the others, such as "all of these"."""
+    """Whether no choice refers to the others, as "all of these" does."""
     return not any(_META.search(choice) for choice in choices)
 
 
@@ -50,7 +50,7 @@ def can_be_opened(question: Question) -> bool:
 
 
 def without_options(text: str, choices: tuple[str, ...]) -> str | None:
-    """The question without the lettered options at its end; None if it contains them in another form."""
+    """Return the question without the lettered options at its end; None if it contains the options in another form."""
     labels = (re.escape(chr(65 + index)) for index in range(len(choices)))
     options = (rf"\(?{label}[.):]\s*{re.escape(choice.strip())}" for label, choice in zip(labels, choices, strict=True))
     between = r"[\s.,;]*"
@@ -65,7 +65,9 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """The draft with its choices opened if possible; words only if ``judged``, that is, if a judge grades them."""
+    """Return the draft, if possible without its choices. An answer in words also needs ``judged``: a judge grades free
+    text.
+    """
     question = draft.question
     if question.choices is None or not can_be_opened(question):
         return draft
@@ -80,7 +82,7 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
     """Whether, without the choices, grading accepts the gold answer and rejects every other choice.
 
-    If ``judged``, other choices may also be left to a judge.
+    If ``judged``, it is also enough that grading leaves the other choices to a judge.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
@@ -94,7 +96,7 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 class OpenMultipleChoice(DraftStage):
     """Opens questions that can be answered freely; see the module.
 
-    If ``enabled`` is False, every draft passes unchanged; ``judged``: a judge grades free text.
+    If ``enabled`` is False, every draft passes unchanged. ``judged`` is whether a judge grades free text.
     """
 
     enabled: bool = True

@@ -1,13 +1,15 @@
-"""The batch plan: how a training batch is composed of RL rows with one and with two streams (iVGR App. B).
+"""Makes the batch plan: how many prompts of a training batch come from RL rows with one stream, and how many from RL
+rows with two (iVGR App. B).
 
 In: RL drafts. Out: the text of ``batch_plan.json``, which the trainer's sampler reads:
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
 
-``share`` is the share of a batch's prompts, one for each stream of a row: a row of the first part takes two of them, so
-that 0.9 of 100 prompts are 45 questions, each asked twice. A part without rows leaves its share to the other, so that a
-batch is always full. ``rows`` is the number of rows to draw from; the shares do not depend on it.
+``share`` is the part's share of a batch's prompts. A row takes one prompt for each of its streams. A row of the first
+part therefore takes two, so that 0.9 of 100 prompts are 45 questions, each asked twice. If a part has no rows, the
+other part gets its share, so that a batch is always full. ``rows`` is the number of rows to draw from; the shares do
+not depend on it.
 """
 
 import json
@@ -40,7 +42,7 @@ class BatchPlanSettings:
 
 
 def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
-    """The plan for so many rows by their streams, as JSON."""
+    """Return the plan as JSON; ``rows`` is the number of rows with each set of streams."""
     wanted = {BOTH: settings.dual_share, TEXTUAL_ONLY: 1 - settings.dual_share}
     there = {streams: share for streams, share in wanted.items() if rows.get(streams)}
     total = sum(there.values())
@@ -52,7 +54,7 @@ def batch_plan(rows: Mapping[Streams, int], settings: BatchPlanSettings) -> str:
 
 
 def _count(streams: Any) -> Counter[Streams]:
-    """Adds up streams of rows, or counts of them, for CombineGlobally."""
+    """Count rows by their streams; adds up such counts too, as CombineGlobally requires."""
     total = Counter[Streams]()
     for each in streams:
         total.update(each if isinstance(each, Counter) else {each: 1})
@@ -65,7 +67,7 @@ def _streams(draft: Draft) -> Streams:
 
 @dataclass
 class PlanBatches(beam.PTransform):
-    """Makes the plan of all RL drafts: one text, also if there are no drafts."""
+    """Makes the plan for all RL drafts: one text, even if there are no drafts."""
 
     settings: BatchPlanSettings
 
@@ -73,7 +75,7 @@ class PlanBatches(beam.PTransform):
         super().__init__()
 
     def expand(self, drafts: PCollection) -> Any:
-        """The text."""
+        """Return the collection with the text."""
         counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
         chosen = self.settings
         return counted | "Plan" >> beam.Map(lambda rows: batch_plan(rows, chosen))

@@ -1,8 +1,8 @@
-"""Pointing (Argos §4.1): the 2D points of every entity in every medium, by the pointer.
+"""Pointing (Argos §4.1): the pointer finds the 2D points of every entity in every medium.
 
 In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no image has
-no points; the points of a draft are numbered from 1 in their order. For a clip the pointer sees some frames, evenly
-spread; their points have the frame's number and time.
+no points. The points of a draft are numbered in order, from 1. For a clip the pointer sees some evenly spread frames;
+their points have the frame's number and time.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _EXACT = Sampling(max_tokens=2048)
 
 
 async def point(draft: Draft, session: Session, video: VideoSettings) -> Draft:
-    """The draft with the points of every entity in every image; all requests to the pointer are sent at once."""
+    """Return the draft with the points of every entity in every image; all requests to the pointer are sent at once."""
     asked = [
         (entity, medium, index, frame)
         for index, medium in enumerate(draft.question.media)

@@ -1,8 +1,9 @@
-"""Proposals (Argos §4.1, App. C.1, Figs. 5 and 6): the visible things that question, gold answer and rollout mention.
+"""Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): visible things that question, gold answer or rollout
+mention.
 
-In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, on a clip also with events (actions and
-interactions with their times), or a rejection. The initial rollout of the paper is the first right attempt of the
-policy, or its first one.
+In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, for a clip also with events (actions and
+interactions with their times); or a rejection. As the paper's initial rollout, the policy's first right attempt is
+used, or its first attempt if none is right.
 """
 
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ class ProposeSettings:
 
 
 def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
-    """The entities in order, each once, at most ``max_entities``. Raises BadReply if the form is wrong."""
+    """Return the first ``max_entities`` entities of the reply, each once. Raises BadReply if the form is wrong."""
     names = json_object(text).get("entities")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise BadReply(f"entities: expected a list of phrases, got {names!r:.80}")
@@ -51,7 +52,8 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """The actions, then the interactions, at most ``most`` of each kind; an event is cut at the clip's end.
+    """Return at most ``most`` actions and then at most ``most`` interactions; an event that is longer than the clip is
+    cut.
 
     Raises BadReply if the form is wrong, or if an event is outside the clip or ends before it starts.
     """
@@ -75,12 +77,12 @@ def _event(row: object, last_s: float) -> Event:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number of seconds; false for NaN, infinity, and whole numbers that no float holds."""
+    """Whether the value is a number of seconds; False for NaN, infinity, and whole numbers too large for a float."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_TIME_S
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Returns the draft with the things to point at according to the teacher, possibly none."""
+    """Ask the teacher which things to point at, and return the draft with them; there may be none."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)

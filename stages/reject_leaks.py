@@ -1,12 +1,12 @@
-"""Leaks: rejects traces that mention things which only their writer was shown.
+"""Rejects traces with leaks: they mention things that only their writer was shown.
 
 These are marks laid over the image, coordinates, the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1:
 guided prompting).
 
-In: verified drafts. Out: those whose kept trace shows no sign of it. A short list of phrases
-(:mod:`groundtrace.rewards.leaks`) decides the certain cases. A judge that reads prose is asked about every trace that
-the list lets pass; if it cannot judge, or its call fails, the draft is rejected. Without such a judge only the list is
-used: other wordings are not searched for, and the run, its card and its report state this.
+In: verified drafts. Out: the drafts whose kept trace shows no sign of a leak. A short list of phrases
+(:mod:`groundtrace.rewards.leaks`) finds the certain cases. If a judge reads prose, it is asked about every trace that
+the list lets pass; if it cannot judge, or its call fails, the draft is rejected. Without such a judge, only the phrases
+of the list are searched for, and the run, its card and its report state this.
 """
 
 from dataclasses import dataclass
@@ -41,18 +41,21 @@ class LeakSettings:
 
 
 def reasoning_of(text: str) -> str:
-    """The judge section and the think section of a trace, with their tags."""
+    """Return the judge section and the think section of a trace, with their tags."""
     response = parse_response(text)
     return "\n".join(filter(None, (response.judge, response.think)))
 
 
 def trace_key(draft: Draft) -> str | None:
-    """The cache key of the teacher's reply with the draft's trace."""
+    """Return the cache key of the teacher's reply that holds the draft's trace."""
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """The draft, unchanged. Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace."""
+    """Return the draft unchanged.
+
+    Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace.
+    """
     if draft.best is None:
         raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
     text, question = draft.traces[draft.best].text, draft.question
@@ -75,7 +78,7 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """A sentence on the unchecked leaks in that many traces; "" if a judge read them all."""
+    """Return a sentence that so many traces were only searched for certain leaks; "" if a judge read all of them."""
     if models.judges_text and _is_asked(settings):
         return ""
     why = "leak.ask is none" if models.judges_text else "no judge reads prose (roles.judge names none that does)"
@@ -101,7 +104,7 @@ STAGE = Stage(
 
 @dataclass
 class RejectLeaks(CallingStage):
-    """Lets traces without a leak pass; see the module."""
+    """Rejects drafts whose trace has a leak; see the module."""
 
     settings: LeakSettings
     models: ModelsSettings

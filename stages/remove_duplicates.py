@@ -1,8 +1,8 @@
-"""Deduplication: exact by media, question and answer; near by image and question together (SAIL-RL App. A.1).
+"""Removes duplicates: exact ones by media, question and answer, near ones by image and question (SAIL-RL App. A.1).
 
-In: drafts. Out: one draft of each set of duplicates, the one with the lowest id hash; the others are rejected, and
-their detail names it. Records with different gold answers or choices are never merged. A perceptual hash only proposes
-near duplicates; each is confirmed on pixels before it counts.
+In: drafts. Out: from each set of duplicates, the draft with the lowest id hash; the others are rejected, and the
+details of their rejections name the kept draft. Records with different gold answers or choices are never merged. A
+perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of them.
 """
 
 import re
@@ -42,7 +42,7 @@ class DedupSettings:
 
 
 def question_key(question: Question) -> str:
-    """A key that is equal for all duplicates: normalised question, answer and choices.
+    """Return a key that is equal for all duplicates: normalised question, answer and choices.
 
     If the gold boxes are the answer, they are part of it.
     """
@@ -65,13 +65,15 @@ class KeptImages:
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
 
     def add(self, question: Question) -> None:
-        """Keep the question."""
+        """Add a question that is kept."""
         self.exact[_pixels(question)] = question.id
         for key in _bands(question):
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Kept questions whose images all hash within ``max_distance`` bits, once each (by bands)."""
+        """Yield, once each, the kept questions of which every image hash is within ``max_distance`` bits of this
+        question's.
+        """
         seen: set[str] = set()
         for key in _bands(question):
             for other in self.banded.get(key, ()):
@@ -83,9 +85,10 @@ class KeptImages:
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
 ) -> Iterator[tuple[Draft, Reject | None]]:
-    """Each draft of one :func:`question_key` with None, or the reason why it is not kept.
+    """Yield each draft with None, or with the reason why it is not kept; all drafts have the same :func:`question_key`.
 
-    ``same`` confirms on pixels. The result depends on ids and content, not on the order of the drafts.
+    ``same`` compares the pixels of two questions' images. The result depends on ids and content, not on the order of
+    the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):
@@ -165,6 +168,6 @@ class RemoveDuplicates(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts and ``rejected``."""
+        """Return ``kept`` drafts and ``rejected``."""
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
         return apply(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

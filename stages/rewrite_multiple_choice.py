@@ -1,10 +1,10 @@
-"""Rewrites multiple choice to free response (SAIL-RL §3.4, App. A.1), if rules could not open it.
+"""Rewrites multiple-choice questions that rules could not open to free response (SAIL-RL §3.4, App. A.1).
 
-In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts; the teacher rewrites a question
-that still has choices, and the rewritten question is used if the judge finds it equivalent: the same question, with the
-gold answer as its only right one. Its former choices are kept beside it. The others stay multiple choice, as do all if
-there is no judge that reads prose: the rewritten questions could not be checked. Deviation: the paper converts all and
-does not say how.
+In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts. The teacher rewrites each
+question that still has choices. The rewritten question is used if the judge finds that it asks the same, and that the
+gold answer is its only right answer; its former choices are then kept in a separate field. All other questions stay
+multiple choice. Without a judge that reads prose, every question stays so, because rewritten questions could not be
+checked. Deviation: the paper converts all questions and does not say how.
 """
 
 import re
@@ -38,7 +38,7 @@ _LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answe
 
 @settings
 class RewriteSettings:
-    """The teacher's replies with rewritten questions."""
+    """Settings of the teacher's replies with rewritten questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
@@ -49,7 +49,10 @@ def has_option_letters(text: str) -> bool:
 
 
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
-    """The question without choices; None if it cannot be asked without choices. Raises BadReply for any other reply."""
+    """Return the question without choices; None if it cannot be asked without choices.
+
+    Raises BadReply for any other reply.
+    """
     fields = json_object(reply.text)
     question = fields.get("question")
     if question is None and "question" in fields:
@@ -66,7 +69,7 @@ def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
 
 
 def rewritten_as(question: Question, text: str) -> Question | None:
-    """The rewritten question; None if its answer could not be graded without the choices."""
+    """Return the rewritten question; None if its answer could not be graded without the choices."""
     choices = question.choices or ()
     answer_type = evident_type(question.answer, None).name
     if not only_gold_is_right(question.answer, answer_type, choices, judged=True):
@@ -75,7 +78,7 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """The draft with its question as free response, if possible."""
+    """Return the draft, with its question as free response if possible."""
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
         return draft

@@ -1,12 +1,12 @@
-"""The streams of each RL question: both if it has boxes, else only the textual one (iVGR §3.2, App. B).
+"""Chooses the streams of each RL question: both if it has boxes, else only the textual one (iVGR §3.2, App. B).
 
-In: drafts of the RL side. Out: ``kept``, those with boxes, to be asked in both streams; ``general``, those without,
-textual only, whose difficulty the recipe goes on to measure. Each question is one row: the trainer asks it once in each
-of its streams. The column ``domain`` holds its class too.
+In: drafts of the RL side. Out: ``kept``, the questions with boxes, which are asked in both streams; and ``general``,
+those without boxes, which are asked in the textual stream only, and whose difficulty the recipe then measures. Each
+question is one row: the trainer asks it once in each of its streams. The column ``domain`` also holds its class.
 
-Questions with boxes are not attempted (App. B filters the general ones alone), so a question that no reward could grade
-is rejected here: a gold answer in free text without a judge that reads it. No stage behind this one changes a question:
-the prompt of each of its streams is made here.
+Questions with boxes are not attempted, because App. B filters only the general ones. A question that no reward could
+grade is therefore rejected here: its gold answer is free text, and there is no judge that reads it. No later stage
+changes a question, so the prompt of each of its streams is made here.
 """
 
 from dataclasses import dataclass, replace
@@ -23,16 +23,16 @@ from groundtrace.stages.plumbing.stage import DraftStage, Reject, Route, Stage, 
 
 GENERAL = "general"
 BOXED = "boxed"
-"""The classes of RL rows: those with boxes, and general reasoning without."""
+"""The class of RL rows with boxes; the other class, ``general``, is general reasoning without boxes."""
 BOTH, TEXTUAL_ONLY = (GROUNDED, TEXTUAL), (TEXTUAL,)
 STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 """The form of each stream (iVGR §3.2)."""
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
-    """The draft with its streams; routed to ``general`` if it has no boxes.
+    """Return the draft with its streams; as a route to ``general`` if it has no boxes.
 
-    Raises :class:`Reject` for a draft that only a judge could grade, unless ``judged``.
+    Raises :class:`Reject` if only a judge could grade the draft and ``judged`` is False.
     """
     if not judged and needs_judge(draft.question):
         raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
@@ -42,9 +42,9 @@ def route(draft: Draft, judged: bool = True) -> Draft | Route:
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """The draft with these streams and the prompt of each.
+    """Return the draft with these streams and the prompt of each.
 
-    Other trainers read one prompt only: that of the last stream, which is also used after training.
+    Other trainers read only one prompt. It is that of the last stream, which is also used after training.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)
@@ -61,7 +61,7 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Splits the RL side; see the module. ``judged``: a judge grades free text."""
+    """Splits the RL side; see the module. ``judged`` is whether a judge grades free text."""
 
     judged: bool = True
     stage = STAGE

@@ -1,8 +1,8 @@
-"""Draws the sample on which the policy is measured (RuCL §3.2: rollouts on a random subset of N questions).
+"""Draws the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
 
-In: drafts. Out: ``kept``, the questions with the lowest id hashes, as many as the sample has, and ``others``, which
-need no attempts. The draw depends on the ids alone: their hash replaces a random draw. A question whose attempts could
-not be graded is rejected before the draw: no reward could be computed for it.
+In: drafts. Out: ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, which need no attempts. The
+hash of the id replaces a random draw, so that the sample depends on the ids alone. A question whose attempts could not
+be graded is rejected before the draw, because no reward could be computed for it.
 """
 
 from collections.abc import Iterator
@@ -56,16 +56,16 @@ class _Gradable(beam.DoFn):
 
 
 class _Sample(beam.DoFn):
-    """Routes each draft by its key."""
+    """Sends each draft to ``kept`` or ``others`` by its key."""
 
     def process(self, draft: Draft, last_key: str) -> Iterator[object]:
-        """Emit the draft as kept up to the last key, else to ``others``."""
+        """Emit the draft to ``kept`` if its key is at most ``last_key``, else to ``others``."""
         yield kept_output(STAGE, draft if order_key(draft.id) <= last_key else Route(OTHERS, draft))
 
 
 @dataclass
 class SampleQuestions(DraftStage):
-    """Draws the sample of ``size`` questions; see the module. ``judged``: a judge grades free text."""
+    """Draws the sample of ``size`` questions; see the module. ``judged`` is whether a judge grades free text."""
 
     size: int
     judged: bool = True
@@ -78,7 +78,7 @@ class SampleQuestions(DraftStage):
             raise ValueError(f"the sample must have at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts, ``others``, and ``rejected``."""
+        """Return ``kept`` drafts, ``others``, and ``rejected``."""
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (
             gradable.kept

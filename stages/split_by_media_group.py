@@ -1,12 +1,12 @@
-"""The split into the SFT and the RL side, so that no image is on both.
+"""Splits the drafts into an SFT side and an RL side, so that no image is on both.
 
 In: drafts. Out: ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a connected component of
 questions that share a medium by decoded-pixel hash; a hash of the group decides its side, so the ratio holds in
 expectation and neither input order nor worker count can change a side.
 
-The groups must not depend on which questions were drawn and are in the band, or a larger draw could move a question to
-the other side. So the stage also accepts the drafts from which the given ones were chosen: a question with several
-media ties these together even if it is not split itself.
+The groups must not depend on which questions were drawn or have a pass rate in the band; otherwise a larger draw could
+move a question to the other side. The stage therefore also accepts all drafts from which the given ones were chosen: a
+question with several media joins these into one group even if the question itself is not split.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,16 +27,16 @@ SFT, RL = "sft", "rl"
 
 @settings
 class SplitSettings:
-    """How the media groups are split between SFT and RL."""
+    """Settings that divide the media groups between SFT and RL."""
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
     seed: Annotated[int, "the seed of the split"] = 0
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """The group of each question id, named by the smallest media hash in it; ``uses`` are (id, media hashes).
+    """Return the group of each question id; a group's name is its smallest media hash. ``uses`` are (id, media hashes).
 
-    A use without an id only ties its media together; it is not split.
+    A use without an id only joins its media into one group; its question is not split.
     """
     parent: dict[str, str] = {}
 
@@ -59,13 +59,13 @@ def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator
 
 
 def split_side(group: str, settings: SplitSettings) -> str:
-    """The side of a media group."""
+    """Return the side of a media group."""
     return SFT if unit_hash(group, settings.seed, "split") < settings.sft_ratio else RL
 
 
 @record
 class SplitPart:
-    """One part of the join by id: a draft, or its media group."""
+    """A draft or its media group; the two are joined by id."""
 
     draft: Draft | None = None
     group: str | None = None
@@ -81,7 +81,7 @@ def _group_part(named: tuple[str, str]) -> tuple[str, SplitPart]:
 
 
 Use = tuple[str | None, tuple[str, ...]]
-"""A question's id and the pixel hashes of its media."""
+"""A question's id (None if it is not split) and the pixel hashes of its media."""
 
 
 def _use(draft: Draft) -> tuple[str, Use]:
@@ -89,7 +89,7 @@ def _use(draft: Draft) -> tuple[str, Use]:
 
 
 def _tie(draft: Draft) -> Iterator[tuple[str, Use]]:
-    """The media that the draft ties together; empty if it has only one."""
+    """Yield a use without an id, with the media that the draft joins; nothing if it has only one medium."""
     hashes = tuple(medium.pixel_sha256 for medium in draft.question.media)
     if len(hashes) > 1:
         yield "all", (None, hashes)
@@ -120,16 +120,16 @@ STAGE = Stage(
 
 @dataclass
 class SplitByMediaGroup(DraftStage):
-    """Splits the drafts; see the module. The groups are found on one worker, which holds ids and hashes only.
+    """Splits the drafts; see the module. One worker finds the groups; it holds only ids and hashes.
 
-    In: drafts, or a pair of them and of the drafts from which they were chosen.
+    In: drafts, or a pair: these drafts, and those from which they were chosen.
     """
 
     settings: SplitSettings
     stage = STAGE
 
     def expand(self, drafts: Any) -> Any:
-        """``sft``, ``rl`` and ``rejected``."""
+        """Return ``sft``, ``rl`` and ``rejected``."""
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])
         if all_drafts is not None:

@@ -1,12 +1,12 @@
-"""Verification (Argos §4.3, App. C.3): scores every trace, and keeps the best if it is good enough.
+"""Verifies traces (Argos §4.3, App. C.3): scores every trace, and keeps the best one if it is good enough.
 
-In: drafts with traces. Out: drafts with verdicts and the index of the best trace, whose score is at least ``min_score``
-and whose grounding verdicts reach their floors; or a rejection that names the best score and the scorer that failed.
-Ties go to the earlier trace.
+In: drafts with traces. Out: drafts with verdicts and the index of the best trace. This trace has a right answer, a
+score of at least ``min_score``, and verdicts that reach the minimum values in ``floors``. If no trace does, a rejection
+names the best score and the scorer that failed. Of traces with equal scores, the first is the best.
 
-Deviation from the paper: Eq. 9 is a mean, so that at equal weights a trace with a right answer may have up to nine
-tenths of its points off their objects before its score falls below 0.7. ``floors`` are minimum values of single
-verdicts; 0 turns a floor off, and all at 0 is the paper's rule.
+Deviation from the paper: Eq. 9 is a mean. With equal weights, the score of a trace with a right answer only falls below
+0.7 if more than nine tenths of its points are off their objects. ``floors`` are therefore minimum values of single
+verdicts. A value of 0 turns a floor off, and with all of them off, the rule is the paper's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,13 +41,13 @@ def _default_floors() -> dict[str, float]:
 
 @settings
 class VerifySettings:
-    """The minimum scores of a trace that is kept, and the scorers that verify it.
+    """The scorers that verify a trace, and the minimum values at which it is kept.
 
     ``floors`` are minimum values of single verdicts, by the scorer's name. ``spatial`` is the score for pointing
     (:mod:`groundtrace.rewards.pointing_score`; 1 if each target of a count has a point and each point is on its
-    object), ``counting`` the match of points and counted objects, and ``temporal`` the share of the statements about a
-    clip that its frames show. A scorer that is not listed uses its own floor. A verdict that is not applicable passes,
-    and a failed verdict does not. ``gate`` holds the weights and the threshold of Eq. 9.
+    object). ``counting`` is the match of points and counted objects. ``temporal`` is the share of the statements about
+    a clip that its frames show. A scorer that is not listed uses its own floor. A trace passes a verdict that is not
+    applicable, but not a failed verdict. ``gate`` holds the weights and the threshold of Eq. 9.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -69,15 +69,15 @@ class VerifySettings:
     ] = field(default_factory=dict, hash=False)
 
     def floor_of(self, scorer: Scorer) -> float:
-        """The least value at which a trace is kept; 0 means no floor."""
+        """Return the minimum value of this scorer's verdict for a trace that is kept; 0 means no minimum."""
         return self.floors.get(scorer.name, scorer.floor or 0.0)
 
 
 def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """Raise an error for invalid scorers and settings.
 
-    Raises ConfigError for floors and weights of unknown scorers, and ValueError if two scorers have one name, or none
-    grades the outcome.
+    Raises ConfigError for floors and weights of unknown scorers, and ValueError if two scorers have the same name or no
+    scorer grades the outcome.
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
@@ -91,7 +91,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
 def below_floor(
     trace: Trace, settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Scorer, Verdict] | None:
-    """The first verdict that is below its scorer's floor, with the scorer; None if there is none."""
+    """Return the first verdict that is below its scorer's floor, with the scorer; None if there is no such verdict."""
     by_name = {scorer.name: scorer for scorer in scorers}
     for verdict in trace.verdicts:
         scorer = by_name.get(verdict.name)
@@ -104,7 +104,11 @@ def below_floor(
 def good_traces(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[Trace, ...]:
-    """The traces that may be kept: right (whatever ``min_score`` is), with a high enough score, above the floors."""
+    """Return the traces that may be kept.
+
+    Three conditions hold for each of them: the answer is right, whatever ``min_score`` is; the score is at least
+    ``min_score``; and no verdict is below its floor.
+    """
     passed = (trace for trace in traces if trace.score is not None and trace.score >= settings.min_score)
     right = (trace for trace in passed if (_outcome(trace).value or 0.0) >= settings.gate.tau)
     return tuple(trace for trace in right if below_floor(trace, settings, scorers) is None)
@@ -115,7 +119,7 @@ def _outcome(trace: Trace) -> Verdict:
 
 
 def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
-    """The trace with the highest score, the first of equals; None if none was scored."""
+    """Return the trace with the highest score, the first of those with equal scores; None if no trace was scored."""
     scored = [trace for trace in traces if trace.score is not None]
     return max(scored, key=lambda trace: (trace.score, -trace.index)) if scored else None
 
@@ -123,9 +127,10 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Returns the reason, the detail and the index of the trace concerned, if none of the traces is good enough.
+    """Return the reason and the detail of the rejection if no trace is good enough, and the index of the trace
+    concerned.
 
-    That is the best of the right traces; if none of them was scored, one that could not be verified.
+    This is the best of the right traces or, if none of these was scored, a trace that could not be verified.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -165,9 +170,9 @@ async def verify(
     served: ServedRoles,
     scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
-    """The draft with its traces scored, equal ones once, and the best one chosen.
+    """Score the draft's traces, equal ones once, choose the best one, and return the draft.
 
-    A detector's pseudo-boxes are given to the scorers as gold boxes. Raises :class:`Reject` if no trace is good enough.
+    The scorers use a detector's pseudo-boxes as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
     question = draft.question if draft.pseudo_boxes is None else replace(draft.question, gold_boxes=draft.pseudo_boxes)
     masks = ObjectMasks(question, session, served)
@@ -189,7 +194,10 @@ async def verify(
 
 @dataclass(frozen=True)
 class _Runs:
-    """Whether a config lets a scorer run and make its calls; a value class, since descriptions are compared."""
+    """A function of a config: whether it lets a scorer run and make its calls.
+
+    It is a class with equality, since descriptions of stages are compared.
+    """
 
     scorer: str
     when: Callable[[VerifySettings], bool] | None
@@ -203,7 +211,7 @@ def _is_planned(settings: VerifySettings) -> bool:
 
 
 def _checked(scorers: Sequence[Scorer]) -> str:
-    """The things that the scorers check, for people."""
+    """Return the things that the scorers check, as text for people."""
     if any(scorer.is_grounding for scorer in scorers):
         return "answer, grounding and reasoning"
     *names, last = (scorer.name.replace("_", " ") for scorer in scorers)
@@ -211,7 +219,7 @@ def _checked(scorers: Sequence[Scorer]) -> str:
 
 
 def describe(scorers: Sequence[Scorer]) -> Stage:
-    """The stage's description with these scorers, which a recipe or a config chooses."""
+    """Return the stage's description with these scorers, which a recipe or a config chooses."""
     planning = Asks("judge", (PLAN_PROMPT,), required=False, when=_is_planned)
     scoring = [
         replace(ask, required=False, when=_Runs(scorer.name, ask.when)) for scorer in scorers for ask in scorer.asks
@@ -239,7 +247,7 @@ STAGE = describe(TRACE_SCORERS)
 class VerifyTraces(CallingStage):
     """Verifies the traces of every draft; see the module. ``scorers`` are those of the recipe; a config may add others.
 
-    Raises ConfigError for scorers, arguments, floors or weights of a config that cannot be.
+    Raises ConfigError if the config has invalid scorers, arguments, floors or weights.
     """
 
     settings: VerifySettings

@@ -1,12 +1,13 @@
-"""Judge-think-answer traces (SAIL-RL §3.4, App. A.1, Conditional Annotation): one trace a question, by its complexity.
+"""Writes judge-think-answer traces (SAIL-RL §3.4, App. A.1, Conditional Annotation): one for each question, by its
+complexity.
 
 In: drafts with a complexity. Out: drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex
 question the teacher is guided with the gold answer and writes all three sections. For a simple one it writes only the
 judge section; its think section is exactly a blank line, and the gold answer is in the box.
 
-If the teacher's reply has the sections and one box, they are joined in one way ("standardized", App. A.1), without the
-text around the box. A reply of any other form stays unchanged, so that verification rejects it. Hidden reasoning of a
-teacher that thinks before it writes is not used: it mentions the answer that guided it.
+If the teacher's reply has the sections and one box, these are joined in a fixed way ("standardized", App. A.1), without
+the text around the box. A reply of any other form stays unchanged, so that verification rejects it. If the teacher
+thinks before it writes, this hidden reasoning is not used, because it mentions the gold answer that guided the teacher.
 """
 
 import re
@@ -39,7 +40,7 @@ from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 
 GUIDED_PROMPT, DIRECT_PROMPT = "judged_trace.v1", "direct_judgement.v1"
 NO_THOUGHT = "<think>\n\n</think>"
-"""The think section of a simple question, to the letter (App. A.1)."""
+"""The exact think section of a simple question (App. A.1)."""
 MAX_JUDGEMENT_CHARS = 1000
 _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", re.IGNORECASE)
 
@@ -56,17 +57,17 @@ class JudgedTraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How a trace is sampled."""
+        """The sampling settings of a trace."""
         return Sampling(1, self.temperature, max_tokens=self.max_tokens)
 
 
 def direct_trace(judgement: str, answer: str) -> str:
-    """The trace of a simple question: the judgement, no thought, and the gold answer."""
+    """Return the trace of a simple question: the judgement, an empty think section, and the gold answer."""
     return f"<judge>{judgement}</judge>\n{NO_THOUGHT}\n\\boxed{{{answer}}}"
 
 
 def standardised(text: str) -> str:
-    """The sections of a judge-think-answer reply, joined in one way; a text of another form is returned unchanged."""
+    """Join the sections of a judge-think-answer reply in a fixed way; a text of another form is returned unchanged."""
     response = parse_response(text)
     boxes = all_boxed(outside_think(text))
     if not response.has_format or response.judge is None or len(boxes) != 1 or response.answer != boxes[0]:
@@ -75,7 +76,7 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: CallResult) -> str:
-    """The sentences of a direct judgement. Raises BadReply if there are none, or other things beside them."""
+    """Return the sentences of a direct judgement. Raises BadReply if the reply lacks them or holds anything else."""
     text = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
         raise BadReply(f"expected one or two sentences, got {len(text)} characters: {text!r:.80}")
@@ -87,7 +88,7 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """The draft with its one trace.
+    """Return the draft with its only trace.
 
     Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a complexity.
     """

@@ -1,9 +1,9 @@
-"""Shards: writes rows to Parquet files whose number, names, order and bytes depend on the rows alone.
+"""Writes rows to shards: Parquet files whose number, names, order and bytes depend only on the rows.
 
-In: rows (image columns as URIs). Out: an entry of the manifest for each shard. A row's place is fixed by a hash of its
-id: the shard by the hash's leading bits, the order within by the hash. The number of shards is a function of row count
-and bytes. Images are read when their row group is written, so that memory holds one row group and no pixels cross a
-shuffle.
+In: rows (image columns as URIs). Out: an entry of the manifest for each shard. A hash of a row's id fixes the row's
+place: its leading bits choose the shard, and within a shard the rows are sorted by the hash. The number of shards is a
+function of row count and bytes. Images are read when their row group is written, so that only one row group is in
+memory and no pixels cross a shuffle.
 """
 
 import itertools
@@ -47,7 +47,10 @@ PART_BYTES = 8_000_000
 
 @settings
 class ShardSettings:
-    """The size of the shards, and optional contents of their rows. The Hub's viewer refuses row groups above 286 MB."""
+    """The size of the shards, and the optional contents of their rows.
+
+    The Hub's viewer refuses row groups above 286 MB.
+    """
 
     shards: Annotated[NonNegativeInt, "the number of shards (0: as many as shard_bytes needs)"] = 0
     shard_bytes: Annotated[PositiveInt, "the average size of a shard, if shards is 0"] = 400_000_000
@@ -58,23 +61,23 @@ class ShardSettings:
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
-    """The number of shards for that many rows: at least one, never more than there are rows."""
+    """Return the number of shards for that many rows: at least one, but not more than there are rows."""
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
 
 
 def shard_of(row_id: str, shards: int) -> int:
-    """The shard of a row, from 0."""
+    """Return the number of a row's shard, from 0."""
     return int(order_key(row_id)[: PLAN_BITS // 4], 16) * shards >> PLAN_BITS
 
 
 @dataclass(frozen=True)
 class SizedRow:
-    """A row as it crosses the shuffle, packed, and the bytes that it will take with its images.
+    """A row in packed form, in which it crosses the shuffle, and the bytes that it will take with its images.
 
-    All rows of a shard are in memory at once: ``packed`` is the compressed JSON of a row and of its end, or its place
-    in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). An empty ``packed`` is not a row: each shard gets one,
-    so that a shard without rows is written too.
+    All rows of a shard are in memory at once: ``packed`` is the compressed JSON of a row and its end, or the place of
+    this JSON in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). A value with an empty ``packed`` is not a
+    row: each shard gets one, so that a shard without rows is written too.
     """
 
     id: str
@@ -83,7 +86,7 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, EndData]:
-        """The row, with URIs in its image columns, and its row in the table of ends."""
+        """Return the row, with URIs in its image columns, and the row of its end in the table of ends."""
         row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, end
 
@@ -92,14 +95,14 @@ EMPTY_END = EndData(passed=[], calls=[], labels=[])
 
 
 def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
-    """The row ready to be shuffled; ``media_bytes`` is the size of its images on disk."""
+    """Pack a row, so that it can be shuffled; ``media_bytes`` is the size of its images on disk."""
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
     return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
 
 
 class SizedRowCoder(Coder):
-    """Encodes a sized row, with its packed part in the spool if there is one."""
+    """Encodes a sized row; its packed part is written to the spool if there is one."""
 
     _parts = TupleCoder((StrUtf8Coder(), BytesCoder(), VarIntCoder()))
 
@@ -108,27 +111,27 @@ class SizedRowCoder(Coder):
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "SizedRowCoder":
-        """The coder for the pipeline that is being built."""
+        """Return the coder for the pipeline that is being built."""
         return cls(spool_folder())
 
     def encode(self, value: SizedRow) -> bytes:
-        """The row as bytes."""
+        """Return the row as bytes."""
         packed = value.packed
         if packed and value.spool != self._folder:
             packed = spill(read_spilled(packed, value.spool), self._folder)
         return self._parts.encode((value.id, packed, value.size_bytes))
 
     def decode(self, encoded: bytes) -> SizedRow:
-        """The decoded row."""
+        """Return the decoded row."""
         row_id, packed, size_bytes = self._parts.decode(encoded)
         return SizedRow(row_id, packed, size_bytes, self._folder)
 
     def is_deterministic(self) -> bool:
-        """False, so never a key: the same row has another place in the spool each time."""
+        """Return False, so that Beam never uses a row as a key: the place in the spool differs each time."""
         return False
 
     def to_type_hint(self) -> type[SizedRow]:
-        """The type that is encoded."""
+        """Return the type that is encoded."""
         return SizedRow
 
     def __eq__(self, other: object) -> bool:
@@ -150,9 +153,9 @@ def write_shard(
     store: MediaStore,
     ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard, and the table of its ends to the file ``ends``. Both are complete on return.
+    """Write one shard, and the table of its ends to the file ``ends``. Both files are complete on return.
 
-    Returns the number of rows, the stream that was written, and the digest of the ids. Raises ValueError on a repeated
+    Returns the number of rows, the stream that was written, and the digest of the ids. Raises ValueError for a repeated
     id.
     """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
@@ -172,9 +175,9 @@ def write_shard(
 
 
 def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple[pa.Table, pa.Table]:
-    """The rows with their images, and the table of their ends.
+    """Return the rows with their images, and the table of their ends.
 
-    They are converted to Arrow a few at a time: as Python objects they need far more memory.
+    A few rows at a time are converted to Arrow, because they need far more memory as Python objects.
     """
     made, beside = list[pa.Table](), list[pa.Table]()
     for part in cut(rows, PART_BYTES, len(rows)):
@@ -185,12 +188,14 @@ def _tables(rows: list[SizedRow], schema: pa.Schema, store: MediaStore) -> tuple
 
 
 def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[SizedRow]]:
-    """The rows cut, in order, into row groups within the bounds of the settings."""
+    """Divide the rows, in order, into row groups within the limits of the settings."""
     return cut(rows, settings.row_group_bytes, settings.max_group_rows)
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """The rows cut, in order, into parts within the bounds; a row larger than the bound is a part of its own."""
+    """Divide the rows, in order, into parts within the limits; a row above the limit of bytes becomes a part on its
+    own.
+    """
     group: list[SizedRow] = []
     size = 0
     for row in rows:
@@ -213,7 +218,7 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """The target of a ``set``: a folder of its name in ``folder``, the job's, and the schema."""
+    """Where a ``set`` is written: into a folder of its name in the job's ``folder``, with this schema."""
 
     folder: str
     set: str
@@ -273,7 +278,7 @@ class WriteShards(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: PCollection) -> PCollection:
-        """The line of each shard's entry."""
+        """Return the collection with the line of each shard's entry."""
         plan = (
             rows
             | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))

@@ -1,12 +1,13 @@
-"""The traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
+"""Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
 In: drafts with the form of their stream. Out: drafts with up to ``n`` traces in canonical tags and original pixels, or
 a rejection if the call failed or all traces were truncated. The teacher sees the question and the original image
-without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the frame of its
-model's family, which are converted to original pixels here; one outside of its frame is broken up and fails the form.
+without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the coordinate frame
+of its model's family, and they are converted to original pixels here. A box outside of that frame is made invalid, so
+that the trace fails the check of its form.
 
-Deviation: the paper keeps the grounded traces of an annotated set as they are and has one textual trace written for
-each question; here several of either kind are sampled, and verification keeps the best.
+Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
+question. Here several traces of either kind are sampled, and verification keeps the best.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,12 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """How a model of the family writes coordinates."""
+    """Return how a model of the family writes coordinates."""
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Returns a sentence on the unit in which a model of that frame is to write its boxes."""
+    """Return a sentence that tells a model with this coordinate frame in which unit to write boxes."""
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:
@@ -58,7 +59,7 @@ def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
 
 
 def trace_prompt(question: Question, form: str, family: Family) -> RenderedPrompt:
-    """The teacher's prompt for a trace of that form."""
+    """Return the teacher's prompt for a trace of that form."""
     asked = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -78,7 +79,7 @@ def trace_prompt(question: Question, form: str, family: Family) -> RenderedPromp
 
 
 def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family) -> Completion:
-    """The completion with its boxes in original pixels."""
+    """Return the completion with its boxes in original pixels."""
     speech, sizes = speech_of(family), [(medium.width, medium.height) for medium in media]
     return replace(
         completion,
@@ -88,7 +89,7 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces in its form.
+    """Return the draft with the teacher's traces in the draft's form.
 
     See :func:`groundtrace.stages.generate_traces.with_traces`.
     """

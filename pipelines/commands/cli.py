@@ -1,10 +1,10 @@
 """The ``beam`` command, with its subcommands from init to sandbox.
 
-Exit codes: 0 done; 1 the run failed (records unaccounted for, or an error while running); 2 the user has to change
-something first (the command, the config, the input, or an endpoint that refuses or mostly fails), also if a run kept no
-rows and the finished one in its folder has some; 3 stopped, since a server is unreachable, and the same command
-resumes; 130 interrupted, and the same command resumes; 141 the output pipe was closed. Outputs are replaced only with
-exit code 0.
+Exit codes: 0 if the command is done; 1 if the run failed (records are unaccounted for, or an error occurred); 2 if the
+user has to change something first (the command, the config, the input, or an endpoint that refuses or mostly fails), or
+if a run kept no rows and would replace a finished run that has some; 3 if the run stopped because a server is
+unreachable (the same command resumes it); 130 if it was interrupted (the same command resumes it); 141 if the output
+pipe was closed. Outputs are replaced only with exit code 0.
 """
 
 import argparse
@@ -78,7 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def set_up_logging(verbose: bool) -> None:
-    """Log everything, or only our warnings and others' errors: the error of a job is printed in one line anyway."""
+    """Log everything if ``verbose``; else only Groundtrace's warnings and the errors of other packages.
+
+    The error of a job is printed in one line in any case.
+    """
     logging.getLogger().setLevel(logging.INFO if verbose else logging.ERROR)
     logging.getLogger("apache_beam").setLevel(logging.INFO if verbose else logging.CRITICAL)
     logging.getLogger("groundtrace").setLevel(logging.INFO if verbose else logging.WARNING)
@@ -90,7 +93,7 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Whether a log record is not from an engine's job: Beam logs those, with tracebacks, without a logger name."""
+    """Whether a log record is not about an engine's job; Beam logs those with tracebacks and without a logger name."""
     return record.module != "portable_runner"
 
 
@@ -107,7 +110,7 @@ def _run_command(arguments: Sequence[str], beam_options: Sequence[str] | None) -
 
 
 def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
-    """The installed packages with a ``beam`` command of their own."""
+    """Return the installed packages that have their own ``beam`` command."""
     found = []
     for name in names:
         with contextlib.suppress(PackageNotFoundError):
@@ -116,14 +119,14 @@ def namesakes(names: Sequence[str] = NAMESAKES) -> list[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with a remedy."""
+    """A parser whose error messages are one line with a remedy."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"beam: {printable(message)}{_advice(message)}; see `{self.prog} --help`\n")
 
 
 def _advice(message: str) -> str:
-    """The remedy for an error of the parser, if the error's message does not contain it."""
+    """Return the remedy for an error of the parser, if the error's message does not contain one."""
     if word := re.search(r"argument COMMAND: invalid choice: '(.*?)'", message):
         near = difflib.get_close_matches(word[1], COMMANDS, n=1)
         if near:
@@ -142,7 +145,7 @@ def _advice(message: str) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the ``beam`` command."""
+    """Return the parser of the ``beam`` command."""
     parser = _Parser(
         prog="beam",
         description="Turn image questions into verified, visually grounded reasoning data.",

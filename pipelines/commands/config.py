@@ -1,4 +1,4 @@
-"""``beam config``: every setting of a pipeline with its default, bounds and meaning, as a config to start from."""
+"""``beam config``: prints a config to start from, with the default, bounds and meaning of every setting."""
 
 import argparse
 from collections.abc import Sequence

@@ -24,7 +24,7 @@ a config changes only the keys that it sets. A key whose default is *left out* h
 
 
 def config_page() -> str:
-    """The page: the config of the main pipeline, of the trainer, and of a reward for other trainers."""
+    """Return the page: the configs of the main pipeline, of the trainer, and of a reward for other trainers."""
     return "\n".join(
         [
             _INTRODUCTION,

@@ -1,4 +1,4 @@
-"""``beam diff``: two finished runs side by side: settings, rows, funnel, reasons for rejection, and costs."""
+"""``beam diff``: compares the settings, rows, funnel, reasons for rejection and costs of two finished runs."""
 
 import argparse
 import io
@@ -27,7 +27,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_runs(first: Path, second: Path) -> str:
-    """The comparison as plain text. Raises :class:`groundtrace.publishing.figures.InspectError`."""
+    """Return the comparison as plain text. Raises :class:`groundtrace.publishing.figures.InspectError`."""
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
@@ -45,14 +45,14 @@ def _print_diff(console: Console, first: Path, second: Path) -> None:
 
 
 def _settings(first: Path, second: Path) -> FigureTable:
-    """The keys of the configs whose values differ; "–" means that a config lacks the key."""
+    """Return the config keys whose values differ; "–" means that a config lacks the key."""
     a, b = (dict(flat(read_config(run))) for run in (first, second))
     changed = [(key, a.get(key, "–"), b.get(key, "–")) for key in sorted({*a, *b}) if a.get(key) != b.get(key)]
     return FigureTable("settings that differ", ("key", "A", "B"), changed)
 
 
 def _ends(a: RunSummary, b: RunSummary) -> FigureTable:
-    """Records read and rows of each set, with their share of the records read."""
+    """Return the number of records read, and the rows of each set with their share of the records read."""
     read = (a.counts.input, b.counts.input)
     rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
     for name in (*dict.fromkeys((*a.sets, *b.sets)), "rejected"):

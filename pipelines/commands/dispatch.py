@@ -1,4 +1,4 @@
-"""Runs the command of a command line, and reports errors: one line, no traceback for a user's mistake."""
+"""Runs the command of a command line and reports its errors: a user's mistake gets one line without a traceback."""
 
 import argparse
 import importlib
@@ -13,7 +13,7 @@ from groundtrace.schemas.text import say
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the parsed command; returns the exit code.
 
-    Raises errors caused by Ctrl-C, and with --verbose also defects; SystemExit if the output pipe is closed.
+    Lets errors caused by Ctrl-C pass, and with --verbose also defects. Raises SystemExit if the output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)
@@ -41,7 +41,7 @@ COMMANDS = {
     "sandbox": "groundtrace.pipelines.commands.sandbox:run_sandbox",
     "serve-reward": "groundtrace.pipelines.commands.serve_reward:serve_reward",
 }
-"""The function of each command, imported only if it is used: Beam takes seconds to import."""
+"""The function of each command. Its module is imported only if it is used, because importing Beam takes seconds."""
 
 
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""``beam export``: a run's rows for another trainer."""
+"""``beam export``: exports a run's rows for another trainer."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from groundtrace.storage.mirror import local_copy
 
 
 def add_export_parser(commands: Any) -> None:
-    """Add the parser of the command."""
+    """Add ``export`` to the subparsers of the ``beam`` command."""
     export = commands.add_parser("export", help="write a run's rows for another trainer", allow_abbrev=False)
     export.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     export.add_argument("--format", required=True, help=f"{', '.join(FORMATS.ours)}, or one of your own as module:NAME")

@@ -36,7 +36,7 @@ _MODELS = """# The model of each role. Without these sections the embedded engin
 
 
 _LEFT_OPEN = re.compile(r'^# (\w+) = "…"', re.MULTILINE)
-"""A field without a column."""
+"""Matches a field of the config for which no column was found."""
 
 
 def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
@@ -58,7 +58,7 @@ def init(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def starting_config(data: str, name: str) -> str:
-    """The commented config for an input, to be written to the file ``name``.
+    """Return the commented config for an input, to be written to the file ``name``.
 
     Raises :class:`groundtrace.stages.sources.base.InputError` for an input that cannot be read.
     """
@@ -82,7 +82,7 @@ def starting_config(data: str, name: str) -> str:
 
 
 def _block(found: Input) -> list[str]:
-    """The lines of the config on the input: its shape if it has one, then its columns and constants."""
+    """Return the config lines on the input: its shape if it has one, then its columns and constants."""
     first = first_rows(found)
     shape = shape_of(found.columns, first)
     are_rows = all(source.kind != "jsonl" for source in found.sources)

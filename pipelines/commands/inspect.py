@@ -1,4 +1,4 @@
-"""``beam inspect``: a finished run's figures as tables, JSON or CSV, and SQL over its shards."""
+"""``beam inspect``: prints a finished run's figures as tables, JSON or CSV, or runs SQL over its shards."""
 
 import argparse
 import base64
@@ -41,7 +41,7 @@ BATCH_ROWS = 1000
 
 
 def inspect_run(run: Path, sql: str | None) -> str:
-    """The run's figures, or the rows of a query, as plain text. Raises :class:`InspectError`."""
+    """Return the run's figures, or the rows of a query, as plain text. Raises :class:`InspectError`."""
     text = io.StringIO()
     _print_run(Console(file=text, width=10_000, color_system=None), run, sql)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
@@ -60,10 +60,10 @@ def run_inspect(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """The run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
+    """Return the run's figures: funnel, rejections, difficulty, diversity, added columns, costs and truncated replies.
 
-    Difficulty is there if attempts were graded, truncated replies if there are any. Diversity is the spread of the rows
-    over their describing properties.
+    The table of difficulty exists only if attempts were graded, that of truncated replies only if there are any.
+    Diversity is how evenly the rows are spread over the classes of each property, such as their source.
     """
     stages = [(f"({f.name})" if f.side else f.name, f.read, f.kept, f.rejected) for f in funnel(summary)]
     tables = [
@@ -98,7 +98,9 @@ def figures_of(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: 
 
 
 def _spread(connection: duckdb.DuckDBPyConnection, summary: RunSummary, run: Path) -> list[FigureTable]:
-    """The number of classes of each property, how even they are, and the rows in each class."""
+    """Return the number of classes of each property, how evenly the rows are spread over them, and the rows in each
+    class.
+    """
     found, sets = balances(run, connection, summary.sets), summary.sets
     if not found:
         return []
@@ -128,7 +130,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
 
 
 def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
-    """Write all figures or rows for programs. Raises InspectError."""
+    """Write all figures, or the rows of a query, in a form for programs. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError(
             "--csv writes the rows of one query: add --sql with the query, or use --json for all figures"
@@ -147,7 +149,7 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
 
 
 def _tables_of(run: Path, sql: str | None) -> str:
-    """A hint at the tables that a failed query may use."""
+    """Return a hint at the tables for the message of a failed query; "" if there was no query."""
     return "" if sql is None else f"; the tables of {run} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
 
 
@@ -166,7 +168,7 @@ def _write_json(columns: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
 
 
 def _as_json(value: object) -> str:
-    """Bytes as base64; other types that JSON lacks as text."""
+    """Convert bytes to base64, and other types that JSON lacks to text."""
     return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)
 
 
@@ -187,7 +189,7 @@ def _print_figures(console: Console, connection: duckdb.DuckDBPyConnection, summ
 
 
 def _query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], Iterator[Sequence[Any]]]:
-    """The columns and rows of a query that only reads. Raises InspectError for other statements."""
+    """Return the columns and rows of a query that only reads. Raises InspectError for other statements."""
     statements = connection.extract_statements(sql.encode("utf-8", "replace").decode("utf-8"))
     kinds = [statement.type.name for statement in statements]
     if kinds != ["SELECT"]:

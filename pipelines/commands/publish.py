@@ -1,4 +1,4 @@
-"""``beam publish``: a finished run as a data set of the Hugging Face Hub."""
+"""``beam publish``: publishes a finished run as a data set on the Hugging Face Hub."""
 
 import argparse
 import tempfile
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_publish_parser(commands: Any) -> None:
-    """Add the parser of the command."""
+    """Add ``publish`` to the subparsers of the ``beam`` command."""
     parser = commands.add_parser("publish", help="send a finished run to the Hugging Face Hub", allow_abbrev=False)
     parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
@@ -90,7 +90,7 @@ def converting_write_errors(place: str) -> Iterator[None]:
 
 
 def summary_lines(prepared: "Prepared") -> list[str]:
-    """The set to be published, in lines: sources and licences, files with their sizes, tag and digest."""
+    """Return lines on the set to be published: sources and licences, files with their sizes, tag and digest."""
     from groundtrace.publishing.hub.upload import mb
 
     lines = []

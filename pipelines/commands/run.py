@@ -1,4 +1,4 @@
-"""``beam run`` and ``beam preview``: from the command line to a run, and its result in a few lines."""
+"""``beam run`` and ``beam preview``: start a run from the command line, and print its result in a few lines."""
 
 import argparse
 import os
@@ -81,7 +81,7 @@ def _run_arguments(
 
 
 def summary_text(summary: RunSummary, output: str) -> str:
-    """The result of a run in a few lines."""
+    """Return the result of a run in a few lines."""
     counts, usage = summary.counts, summary.usage
     ends = [*(f"{counts.rows(name)} {name}" for name in summary.sets), f"{counts.rejected_records} rejected"]
     replies = counted(usage.cached, "reply", "replies")
@@ -104,7 +104,7 @@ def summary_text(summary: RunSummary, output: str) -> str:
 
 
 def _detail(summary: RunSummary, reason: str) -> str:
-    """The most frequent detail of a reason, cut to one line."""
+    """Return the most frequent detail of a reason, cut to one line."""
     detail = printable(summary.detail_of(reason))
     return (
         f" (most often: {detail if len(detail) <= MAX_DETAIL_CHARS else detail[: MAX_DETAIL_CHARS - 1] + '…'})"
@@ -119,7 +119,7 @@ def _no_rows(summary: RunSummary) -> list[str]:
 
 
 def _nothing_from(summary: RunSummary) -> list[str]:
-    """A line for each stage that looks at a sample and got no result from its calls."""
+    """Return a line for each stage that reads a sample and got no result from its calls."""
     return [
         f"{name}: none of its {counted(counts.read, 'call')} had a result; the run's files hold the reasons"
         for name, counts in summary.stages.items()
@@ -128,7 +128,7 @@ def _nothing_from(summary: RunSummary) -> list[str]:
 
 
 def _taken_over(summary: RunSummary, output: str) -> list[str]:
-    """A line for each run from which replies were taken over, and one if earlier replies do not count."""
+    """Return a line for each run whose cached replies this run used, and a line if earlier replies do not count."""
     lines = [
         f"{counted(replies, 'reply', 'replies')} from {beside(output, name)} (--fresh ignores earlier replies)"
         for name, replies in summary.taken_over.items()
@@ -138,13 +138,13 @@ def _taken_over(summary: RunSummary, output: str) -> list[str]:
 
 
 def beside(output: str, name: str) -> str:
-    """The path of the run folder ``name`` beside ``--output``, absolute only if ``--output`` is."""
+    """Return the path of the run folder ``name`` beside ``--output``; it is absolute only if ``--output`` is."""
     there = real_path(output).parent / name
     return str(there) if local_path(output).is_absolute() else os.path.relpath(there)
 
 
 def _answered(summary: RunSummary) -> list[str]:
-    """A line for each endpoint whose server named another model than the requested one."""
+    """Return a line for each endpoint whose server named another model than the requested one."""
     lines = []
     for name, figures in summary.answered.items():
         named = [
@@ -159,7 +159,7 @@ def _answered(summary: RunSummary) -> list[str]:
 
 
 def _paid(summary: RunSummary) -> list[str]:
-    """The total payment and the worth of the cache; empty if no call has a price."""
+    """Return a line on the total cost and on the cost that the cache saved; nothing if no call has a price."""
     paid, saved_usd = summary.paid, summary.saved_usd
     if paid is None or not (paid.usd or saved_usd):
         return []
@@ -168,7 +168,7 @@ def _paid(summary: RunSummary) -> list[str]:
 
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
-    """The run that was replaced, and the changes since."""
+    """Return lines on the run that was replaced, and on the changes since then."""
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):
         return []
@@ -182,7 +182,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """Lines on an exhausted budget and on the target, the target last."""
+    """Return lines on an exhausted budget and then on the target."""
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

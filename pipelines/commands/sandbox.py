@@ -1,4 +1,4 @@
-"""``beam sandbox check``: what isolation this machine has for model-written code, and whether it holds."""
+"""``beam sandbox check``: shows which isolation this machine has for model-written code, and tests whether it works."""
 
 import argparse
 import sys
@@ -9,14 +9,17 @@ from groundtrace.schemas.text import say
 
 
 def add_sandbox_parser(commands: Any) -> None:
-    """Add the parser of the command."""
+    """Add ``sandbox`` to the subparsers of the ``beam`` command."""
     sandbox = commands.add_parser("sandbox", help="isolation of model-written code", allow_abbrev=False)
     actions = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("check", help="show what this machine has, and run programs that try to get out")
 
 
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the layers and the outcome of each program; returns 2 if a layer is missing, 1 if a program got out."""
+    """Print the layers of isolation and the outcome of each test program.
+
+    Returns 2 if a layer is missing, 1 if a program could leave the sandbox.
+    """
     from groundtrace.sandbox.requirements import parts
     from groundtrace.sandbox.trial import trial
 

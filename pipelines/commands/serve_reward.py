@@ -1,4 +1,4 @@
-"""``beam serve-reward``: its arguments, and the server from its start to the signal that ends it."""
+"""``beam serve-reward``: defines its arguments, and runs the server until a signal ends it."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ from groundtrace.storage.mirror import local_copy
 T = TypeVar("T")
 TOKEN_VARIABLE = "GROUNDTRACE_REWARD_TOKEN"
 ENDING_S = 10.0
-"""The timeout for open requests after a signal."""
+"""How many seconds open requests may still take after a signal."""
 EXAMPLES = """examples:
   beam serve-reward --config argos --data runs/mine
   beam serve-reward --config reward.toml --data runs/mine photos=runs/photos --port 9000
@@ -29,7 +29,7 @@ EXAMPLES = """examples:
 
 
 class ServeError(UserError):
-    """A server that cannot be started; the message says why and what to do."""
+    """Raised if the server cannot be started; the message says why and what to do."""
 
 
 def add_serve_reward_parser(commands: Any) -> None:
@@ -132,7 +132,10 @@ def serve_reward(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def runs_named(given: Sequence[str]) -> dict[str, Path]:
-    """The run folders by name: ``NAME=RUN``, or the path itself. Raises ServeError if it is not a folder."""
+    """Return the run folders by name. A folder is given as ``NAME=RUN``, or as its path, which is then its name.
+
+    Raises ServeError if it is not a folder.
+    """
     found: dict[str, Path] = {}
     for each in given:
         name, equals, folder = each.partition("=")
@@ -147,7 +150,7 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
 
 
 def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
-    """Raise ServeError for an address that other machines can reach, without a token and --allow-remote."""
+    """Raise ServeError if other machines can reach the address, and there is neither a token nor --allow-remote."""
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return
@@ -194,7 +197,7 @@ def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGINT, SIGTERM and SIGHUP set; a second signal ends the process as usual."""
+    """Yield an event that SIGINT, SIGTERM and SIGHUP set; a second signal ends the process as usual."""
     stopped, first_s = threading.Event(), float("inf")
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, *STOP_SIGNALS)}
     if before[signal.SIGHUP] is signal.SIG_IGN:  # set by nohup

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import TextIO
 
 NOBODY_READS = 128 + signal.SIGPIPE
-"""The exit code, which shells also report for a command ended by a closed pipe."""
+"""The exit code for a closed pipe; shells report the same code for a command that a closed pipe ended."""
 
 
 @contextlib.contextmanager
 def written_out() -> Iterator[None]:
-    """Flush the output of the body, however it ends. Raises SystemExit if the pipe is closed."""
+    """Flush the output of the body when it ends, also if it raises. Raises SystemExit if the pipe is closed."""
     try:
         try:
             yield
@@ -28,7 +28,7 @@ def written_out() -> Iterator[None]:
 
 
 def end_if_nobody_reads() -> None:
-    """Raise SystemExit if standard output or error is a closed pipe, and discard its buffered output."""
+    """If standard output or standard error is a closed pipe, discard its buffered output and raise SystemExit."""
     closed = [stream for stream in _streams() if _is_closed(stream)]
     for stream in closed:
         nowhere = os.open(os.devnull, os.O_WRONLY)

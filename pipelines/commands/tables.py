@@ -1,4 +1,6 @@
-"""Tables on the terminal: aligned columns, long cells cut, control characters of foreign text shown as escapes."""
+"""Prints tables on the terminal: columns are aligned, long cells are cut, and control characters in text from others
+are shown as escapes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,12 +26,12 @@ class FigureTable:
     rows: Rows
 
     def as_objects(self) -> list[dict[str, object]]:
-        """Each row as an object."""
+        """Return each row as an object."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 def print_table(console: Console, title: str | None, columns: Sequence[str], rows: Rows) -> None:
-    """Print the rows, numbers to the right; without a terminal there are no lines between the columns."""
+    """Print the rows, with numbers aligned to the right; without a terminal there are no lines between the columns."""
     plain = not console.is_terminal
     if title is not None:
         console.print(Text(f"\n{title}", style="bold"))
@@ -43,7 +45,7 @@ def print_table(console: Console, title: str | None, columns: Sequence[str], row
 
 
 def value_text(value: object, max_chars: int | None) -> str:
-    """A value of a cell as text that is safe to print, cut to ``max_chars`` if that is given."""
+    """Return a cell's value as text that is safe to print, cut to ``max_chars`` if that is given."""
     text = printable(value if isinstance(value, str) else _nested_text(value, max_chars))
     return text if max_chars is None or len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 

@@ -1,6 +1,7 @@
 """``beam validate``: describes a run and checks whether it is possible; no model generates anything.
 
-All records are read, of a large input only the first ones, and one is shown as the prompt of its row.
+All records are read, or only the first ones of a large input. One record is shown as the prompt that its row would
+have.
 """
 
 import argparse
@@ -106,13 +107,13 @@ def _check_records(plan: Plan, total: int | None) -> bool:
 
 
 async def _official_note(plan: Plan, role: str) -> str:
-    """A note if OpenAI's own client would not work with a compatible server; else ""."""
+    """Return a note if OpenAI's own client would not work with the endpoint's server; else ""."""
     settings = plan.models.endpoint(role)
     return await official_client_note(settings) if settings.kind == "openai" else ""
 
 
 async def _check(plan: Plan, role: str) -> str:
-    """One line on the role's endpoint. A server that a run would start is only searched for, not started."""
+    """Return one line on the role's endpoint. A server that a run would start is only searched for, not started."""
     models = Models(plan.models, cached=False)
     try:
         return await models.endpoint(role).check()

@@ -1,5 +1,5 @@
-"""From a recipe and an input to a finished run folder: ``library`` and ``run`` are where to begin to read.
+"""Makes a finished run folder from a recipe and an input. To read the code, begin with ``library`` and ``run``.
 
-Three rooms, each of which imports from those before it only: ``plan``, ``execute``, ``account``. ``settings`` and
-``endings`` are below them.
+There are three packages: ``plan``, ``execute`` and ``account``. Each imports only from those before it. ``settings``
+and ``endings`` import from none of them.
 """

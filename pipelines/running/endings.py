@@ -1,4 +1,4 @@
-"""The errors of a run, and how a command that fails or is stopped ends: the user's line, exit code and remedy.
+"""The errors of a run, and the ending of a command that fails or is stopped: the user's line, exit code and remedy.
 
 This module imports no slow module, because every command needs it.
 """
@@ -13,38 +13,38 @@ from groundtrace.schemas.text import without_password
 
 _BEAMS_WORDS = re.compile(r" \[while running '[^']*'\]$")
 _JAVA_FRAME = re.compile(r"\s*(at )?[\w.$/<>]+\([\w$]+\.(java|scala):\d+\)$|\s*\.\.\. \d+ more$")
-"""A stack frame in the message of a Java engine."""
+"""Matches a stack frame in the message of a Java engine."""
 _DISK_FULL = re.compile(r"\[Errno (28|122)\]|No space left on device|database or disk is full|Disk quota exceeded")
-"""Messages of Python, SQLite and the engines (whose errors are text) for a full disk."""
+"""Matches the messages for a full disk of Python, SQLite and the engines, whose errors are text."""
 _AGAIN = "All replies so far are kept: they are neither requested nor paid for again."
 
 
 class ConservationError(Exception):
-    """Records were lost or invented; the outputs were not put in place."""
+    """Raised if records were lost or invented; the outputs were not put in place."""
 
 
 class RunPaused(Exception):
-    """The run stopped before its end, and the same command resumes it; the outputs were not put in place."""
+    """Raised if the run stopped before its end and the same command resumes it; the outputs were not put in place."""
 
 
 class JobIncomplete(Exception):
-    """The runner reports a job as done, but its files are incomplete; the outputs were not put in place."""
+    """Raised if the runner reports a job as done whose files are incomplete; the outputs were not put in place."""
 
 
 class RunNote(str):
-    """A note on an error (``add_note``): the run's cost and the place of its report; part of the user's line."""
+    """A note on an error (``add_note``) with the run's cost and its report's place; it is part of the user's line."""
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a command that does not finish ends.
+    """The ending of a command that does not finish.
 
     Attributes:
         code: the exit code of the command.
         line: the message that the user gets after ``beam: ``.
-        what: the same in a few words, as the title of the failed run's page.
+        what: a short form of the message, which is the title of the failed run's page.
         remedy: what the user has to do.
-        is_defect: whether the code or the machine is at fault, so that a traceback helps.
+        is_defect: whether the code or the machine is the cause, so that a traceback helps.
     """
 
     code: int
@@ -55,7 +55,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """The ending of a command that raises this error."""
+    """Return the ending of a command that raises this error."""
     if is_interrupt(error):
         line = "interrupted; run the same command again to resume"
         return Ending(130, line, "This run was interrupted", f"Run the same command again to go on. {_AGAIN}")
@@ -92,7 +92,8 @@ def ending_of(error: BaseException) -> Ending:
 def is_interrupt(error: BaseException | None) -> bool:
     """Whether the error is a KeyboardInterrupt or was raised because of one.
 
-    Beam replaces one in a stage by a RuntimeError, and a module that is being loaded by an ImportError.
+    Beam replaces a KeyboardInterrupt in a stage with a RuntimeError; one while a module is loaded becomes an
+    ImportError.
     """
     seen: set[int] = set()  # a chain of causes may be a cycle
     while error is not None and id(error) not in seen and not isinstance(error, KeyboardInterrupt):
@@ -102,9 +103,9 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """The line of the error's ending, with the run's cost and the place of its report.
+    """Return the line of the error's ending, with the run's cost and the place of its report.
 
-    If the message has several lines, the note has a line of its own.
+    If the message has several lines, the note is on a separate line.
     """
     line = ending_of(error).line
     notes = [f"({note})" for note in getattr(error, "__notes__", ()) if isinstance(note, RunNote)]
@@ -112,9 +113,9 @@ def line_of(error: BaseException) -> str:
 
 
 def _user_error(error: BaseException) -> str:
-    """The message of a UserError among the error and its causes; "" if there is none.
+    """Return the message of the UserError among the error and its causes; "" if there is none.
 
-    Beam adds the step to an error from a worker; the step is removed.
+    Beam adds the name of the step to an error from a worker; this name is removed.
     """
     return next((_BEAMS_WORDS.sub("", str(each)) for each in causes(error) if isinstance(each, UserError)), "")
 

@@ -1,4 +1,4 @@
-"""Groundtrace called from Python: a run, a preview, and the verification of one response.
+"""The functions that run, preview and verify one response from Python.
 
 These are the functions behind ``import groundtrace``. A user's mistake raises
 :class:`groundtrace.schemas.errors.UserError`.
@@ -74,17 +74,18 @@ def verify(
     """Verify one response against its media, with the verifier of the pipelines and the rewards.
 
     Args:
-        question: what was asked.
-        response: what a model said, with tags in pixels of the upright original.
+        question: the text of the question.
+        response: a model's response, with tags in pixels of the upright original.
         media: files of the question's images and clips, in order.
         answer: the gold answer.
-        answer_type: how answers are written and graded (:mod:`groundtrace.grading.answers.registry`).
-        choices: of a multiple-choice question.
+        answer_type: the type of answer, by which answers are written and graded
+            (:mod:`groundtrace.grading.answers.registry`).
+        choices: the choices of a multiple-choice question.
         entities: the visible things that the question names, () if there are none. If None, counted things are read
             from the question; for other questions a response that points at nothing cannot be verified.
-        endpoints: by name; ``roles`` maps each role to an endpoint; the embedded engine by default.
+        endpoints: the endpoints by name, by default the embedded engine; ``roles`` maps each role to an endpoint.
         gate: weights and threshold of Argos Eq. 9.
-        scorers: those that may run.
+        scorers: the scorers that may run.
         cache: a folder for the replies; by default they are kept for this call only.
 
     Returns:

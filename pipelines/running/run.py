@@ -1,6 +1,6 @@
-"""Runs a pipeline: plans it, executes its DAG, and puts the outputs in place when all records are accounted for.
+"""Runs a pipeline: plans it, executes its DAG, and puts the outputs in place if all records are accounted for.
 
-Each step is a room: :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
+Each step is a package: :mod:`groundtrace.pipelines.running.plan`, ``execute`` and ``account``.
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def execute(plan: Plan) -> RunSummary:
 
 
 def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
-    """The reply caches of the runs beside this one that are the same input's; none if this run cannot use them."""
+    """Return the reply caches of runs beside this one that have the same input; none if this run cannot use them."""
     if plan.arguments.cache or not plan.is_local or since:
         return ()
     found = []
@@ -79,9 +79,10 @@ def _neighbours(plan: Plan, since: str) -> tuple[Neighbour, ...]:
 
 
 def _run_waves(plan: Plan) -> list[Wave]:
-    """Run the DAG until the target is reached, or the input or the budget ends; once when there is no target.
+    """Run the DAG until the target is reached, or the input or the budget is exhausted; only once if there is no
+    target.
 
-    What the last wave wrote stays in the staging folder.
+    The files of the last wave stay in the staging folder.
     """
     target = plan.arguments.target_sft
     if target is None:

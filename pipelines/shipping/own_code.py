@@ -15,7 +15,7 @@ from groundtrace.pipelines.shipping.wheels import write_wheel
 
 NAME = "groundtrace"
 IN_EVERY_IMAGE = frozenset({"apache-beam"})
-"""Packages that every worker has, in the job's version, which must not be changed."""
+"""Packages that every worker has in the version of the job; this version must not be changed."""
 TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
 """Extras that install torch, gigabytes for each worker. A run that needs one uses a worker image with it."""
 
@@ -23,8 +23,8 @@ TOO_HEAVY = frozenset({"train", "trl", "video", "vision", "vllm"})
 def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
     """Write the wheel into ``folder`` and return its path.
 
-    Its requirements are those of the code without ``apache-beam``, and those of the ``extras`` that are not too heavy,
-    in the versions that are installed here: a worker then reads pixels with the same library.
+    Its requirements are those of the code without ``apache-beam``, and those of the ``extras`` that are not too heavy.
+    They are pinned to the versions that are installed here, so that a worker reads pixels with the same library.
     """
     home = Path(schemas.__file__).parents[2]
     project = _project(home)
@@ -39,7 +39,7 @@ def write_own_wheel(folder: Path, extras: Collection[str] = ()) -> Path:
 
 
 def _project(home: Path) -> dict | None:
-    """The content of the checkout's pyproject.toml; None if the code is not in a checkout of its own."""
+    """Return the content of the checkout's pyproject.toml; None if the code is not in its own checkout."""
     try:
         project = tomllib.loads((home / "pyproject.toml").read_text("utf-8"))
     except (OSError, tomllib.TOMLDecodeError):
@@ -48,7 +48,7 @@ def _project(home: Path) -> dict | None:
 
 
 def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
-    """The modules of a checkout, also through its links, and the files of ``package-data``."""
+    """Return the modules of a checkout, also those behind its links, and the files of ``package-data``."""
     for folder, _, names in os.walk(home / NAME, followlinks=True):
         yield from (Path(folder, name) for name in names if name.endswith(".py"))
     for package, patterns in data.items():
@@ -57,7 +57,7 @@ def _sources(home: Path, data: dict[str, list[str]]) -> Iterator[Path]:
 
 
 def _from_installed(folder: Path, extras: Collection[str]) -> Path:
-    """The wheel, rebuilt from the installed files."""
+    """Rebuild the wheel from the installed files."""
     installed = importlib.metadata.distribution(NAME)
     files = {
         str(file): Path(str(file.locate())).read_bytes()
@@ -79,7 +79,7 @@ def _travelling(extras: Collection[str], declared: Collection[str]) -> list[str]
 
 
 def _as_installed(requires: Sequence[str]) -> list[str]:
-    """The requirements, pinned to the installed versions; unchanged if a package is not installed."""
+    """Return the requirements, pinned to the installed versions; one whose package is not installed stays unchanged."""
     pinned = {}
     for line in requires:
         needed = Requirement(line)

@@ -1,10 +1,11 @@
-"""The wheel of a user's own code: a recipe with the modules and prompts beside it, and the plug-ins of the config.
+"""Makes the wheel of a user's own code: a recipe with the modules and prompts beside it, and the config's plug-ins.
 
-It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. Importing it does
-on a worker what the command line did here (:func:`groundtrace.pipelines.running.plan.loading.adopt_file`,
-:func:`groundtrace.schemas.registry.use_plugins`), so that all names are the same as here. Their folder is the last on
-the path: their ``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these
-packages must be installed on the workers.
+It holds one package, ``groundtrace_recipe_DIGEST``, with the user's files in their original layout. On a worker,
+importing this package does the same as the command line did here
+(:func:`groundtrace.pipelines.running.plan.loading.adopt_file`, :func:`groundtrace.schemas.registry.use_plugins`), so
+that all names are the same as here. The folder of the user's files is the last on the import path, so that their
+``utils.py`` does not replace another module. Plug-ins of installed packages are not in the wheel: these packages must
+be installed on the workers.
 """
 
 import os
@@ -38,10 +39,9 @@ for module in {modules!r}:
 
 
 def write_recipe_wheel(folder: Path, recipe: Path) -> tuple[Path, str] | None:
-    """Write the wheel of the recipe in the file ``recipe``, which has been loaded, and of the plug-ins; None for a
-    bundled recipe without plug-ins.
+    """Write the wheel of the plug-ins and of the recipe in the file ``recipe``, which has been loaded.
 
-    Returns its path, and the module that a worker has to import. Raises
+    Returns its path, and the module that a worker has to import; None for a bundled recipe without plug-ins. Raises
     :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the files beside the recipe are too large.
     """
     plugins, is_own = configured_plugins(), not is_bundled(recipe)
@@ -72,13 +72,15 @@ def belongs_to(module: str, folder: Path) -> bool:
 
 
 def _record_modules(folders: Collection[Path]) -> list[str]:
-    """The modules of the folders that declare records: a worker must know them before it decodes its first row."""
+    """Return the modules in the folders that declare records; a worker must import them before it decodes its first
+    row.
+    """
     shipped = (module for module in RECORD_MODULES if any(belongs_to(module, folder) for folder in folders))
     return sorted(module for module in shipped if module.partition(".")[0] != "groundtrace")
 
 
 def _root_of(path: str) -> Path | None:
-    """The folder from which the module of a plug-in is imported; None for that of an installed package."""
+    """Return the folder from which the module of a plug-in is imported; None for a module of an installed package."""
     module = path.partition(":")[0]
     file = Path(getattr(sys.modules.get(module), "__file__", None) or ".").resolve()
     if file.suffix != ".py" or _is_installed(file) or module.partition(".")[0] == "groundtrace":
@@ -92,14 +94,14 @@ def _is_installed(file: Path) -> bool:
 
 
 def _imported(folder: Path) -> set[Path]:
-    """The files of the folder that have been imported, but for those of Groundtrace and of installed packages."""
+    """Return the files of the folder that have been imported, except those of Groundtrace and of installed packages."""
     others = (module for name, module in list(sys.modules.items()) if name.partition(".")[0] != "groundtrace")
     files = (Path(file) for file in (getattr(module, "__file__", None) for module in others) if file)
     return {f for f in files if f.suffix == ".py" and f.is_relative_to(folder) and not _is_installed(f)}
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The files in its folder that a recipe can import, or load as a prompt, without hidden ones."""
+    """Return the files in a recipe's folder that it can import or load as a prompt, without hidden ones."""
     yield from sorted(folder.glob("prompts/*.yaml"))
     modules = set(folder.glob("*.py"))
     for package in folder.glob("*/__init__.py"):

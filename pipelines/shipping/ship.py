@@ -1,4 +1,4 @@
-"""Stages our code, the recipe's own and their requirements with a job for its workers."""
+"""Stages Groundtrace's code, the recipe's code and their requirements with a job, for its workers."""
 
 import contextlib
 import tempfile
@@ -21,10 +21,10 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
     """Add to the options what the workers of a job need; the staged files are on the disk while the body runs.
 
     The user's own ``--extra_package`` and ``--requirements_file`` stay. A wheel of Groundtrace among them replaces
-    ours. Options for workers on this machine stay unchanged.
+    ours. If the workers are on this machine, the options stay unchanged.
 
     Args:
-        options: of the job; changed.
+        options: the options of the job, which are changed.
         recipe: the file of the recipe that has been loaded.
         extras: the extras of our package that the run needs.
     """
@@ -51,12 +51,12 @@ def shipped(options: PipelineOptions, recipe: Path, extras: Collection[str] = ()
 
 
 def goes_elsewhere(options: PipelineOptions) -> bool:
-    """Whether the job's workers are neither this process nor started by it."""
+    """Whether the job's workers are neither this process nor processes that it starts."""
     return not is_local(options) and options.view_as(PortableOptions).environment_type != "LOOPBACK"
 
 
 def names_own_image(options: PipelineOptions) -> bool:
-    """Whether the options name a worker image of the user's, which contains all but the recipe's own code."""
+    """Whether the options name the user's own worker image, which contains everything except the recipe's code."""
     portable = options.view_as(PortableOptions)
     image = options.view_as(WorkerOptions).sdk_container_image
     if image is None and portable.environment_type in (None, "DOCKER"):

@@ -1,4 +1,4 @@
-"""Writes a wheel: the same bytes and the same name for the same content, so that staged files can be found again.
+"""Writes wheels. The same content gives the same bytes and the same name, so that staged files can be found again.
 
 A pure wheel is a zip with three more files (PEP 427). It is written here, and not by a build backend, because a backend
 would have to be downloaded at each run, would run the code of a user's folder, and cannot build from an installation.
@@ -20,7 +20,7 @@ def write_wheel(
     """Write a wheel of pure Python into ``folder`` and return its path.
 
     Args:
-        folder: where the wheel is written.
+        folder: the folder into which the wheel is written.
         name: the distribution's name, in the form that file names have (lower case, ``_``).
         version: its version. A digest of the content is appended as a local part, so that a worker with another content
             of the same version installs this one.
@@ -43,7 +43,7 @@ def write_wheel(
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """The first characters of a SHA-256 over names and contents."""
+    """Return the first characters of a SHA-256 over names and contents."""
     sums = hashlib.sha256()
     for path, content in sorted(files.items()):
         sums.update(f"{path}\0{len(content)}\0".encode())

@@ -1,1 +1,1 @@
-"""The Beam code that all stages use."""
+"""The Beam code that the stages share."""

@@ -1,8 +1,8 @@
-"""Runs asynchronous work that calls models inside Beam: many elements in flight, results in any order.
+"""Runs asynchronous work that calls models inside Beam: many elements are in flight, and results come in any order.
 
 A stage that calls models is a coroutine ``work(draft, session)`` beside a small class on :class:`CallingStage`.
-:class:`CallModels` starts it for each element on the process's model loop, keeps a bounded number in flight, and emits
-finished results without waiting for the slowest, and the rest at the end of the bundle.
+:class:`CallModels` starts the coroutine for each element on the process's model loop and keeps a bounded number in
+flight. It emits finished results without waiting for the slowest, and the remaining ones at the end of the bundle.
 """
 
 import concurrent.futures
@@ -45,10 +45,10 @@ from groundtrace.stages.plumbing.stage import (
 MIN_IN_FLIGHT = 64
 
 Work = Callable[[Any, Session], Awaitable[Any]]
-"""A stage's work on one element.
+"""The type of a stage's work on one element.
 
-A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. The
-session's calls are added to a draft that it returns.
+A :class:`groundtrace.stages.plumbing.stage.Reject`, CallError or BadReply that it raises becomes a rejection. If it
+returns a draft, the session's calls are added to the draft.
 """
 
 
@@ -77,7 +77,9 @@ class CallModels(beam.DoFn):
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the element; emit finished results, and wait for one while ``in_flight`` elements run."""
+        """Start the work on the element and emit finished results; while ``in_flight`` elements run, wait for one to
+        finish.
+        """
         count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
         self._asked = True
@@ -88,7 +90,7 @@ class CallModels(beam.DoFn):
             yield from self._emit(self._done.get())
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Emit the remaining results as they complete, and write the notes of what the requests cost."""
+        """Emit the remaining results as they complete, and write the notes on the cost of the requests."""
         while self._pending:
             yield from self._emit(self._done.get())
         if self._asked:
@@ -117,7 +119,7 @@ class CallModels(beam.DoFn):
 
 
 def _check_declared(stage: Stage, call: Call) -> None:
-    """Raise ValueError for a call that the stage's ``asks`` lack: data card and validation would omit it."""
+    """Raise ValueError if the stage's ``asks`` do not list the call: data card and validation would omit it."""
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
         raise ValueError(
@@ -146,7 +148,7 @@ async def _run(work: Work, element: Any, session: Session, stage: Stage) -> tupl
 
 
 def _passed(stage: Stage, result: Any, session: Session) -> Any:
-    """A draft (also that of a route) with the session's calls, and this stage as passed; other results unchanged."""
+    """Add the session's calls and this stage to a draft, also to that of a route; return other results unchanged."""
     if isinstance(result, Route):
         return replace(result, draft=_passed(stage, result.draft, session))
     if not isinstance(result, Draft):
@@ -157,7 +159,7 @@ def _passed(stage: Stage, result: Any, session: Session) -> Any:
 def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
-    """Apply :class:`CallModels` under a name; returns ``kept``, ``rejected`` and the further tags.
+    """Apply :class:`CallModels` under a name; returns the outputs ``kept``, ``rejected`` and those of the further tags.
 
     A stage that looks at a sample also has ``side_calls`` (:class:`groundtrace.stages.plumbing.ends.SideCalls`), which
     it returns among its outputs.
@@ -178,10 +180,10 @@ class CallingStage(DraftStage):
     models: ModelsSettings
 
     def work(self) -> Work:  # type: ignore[override]
-        """The coroutine that is called with each draft and its session."""
+        """Return the coroutine that is called with each draft and its session."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts, ``rejected``, and the routes."""
+        """Return ``kept`` drafts, ``rejected``, and the routes."""
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

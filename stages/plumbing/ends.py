@@ -1,8 +1,9 @@
-"""The table of ends: for each end of a record, which stages it passed and which calls were made for it.
+"""The table of ends. An end is what became of a record; its row names the stages that the record passed and the calls
+made for it.
 
-Runners do work twice and lose workers, so the counts that stages keep while they run
-(:mod:`groundtrace.stages.plumbing.metrics`) may be too large or too small. The data of an end is written once, beside
-the end's shard; the funnel, the ledger and the agreement of judges are sums over it.
+Runners may repeat work and lose workers, so the live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) may
+be too large or too small. The row of an end is written once, beside the end's shard; the funnel, the ledger and the
+agreement of judges are sums over these rows.
 """
 
 from typing import Any, TypedDict
@@ -38,14 +39,14 @@ ENDS_SCHEMA = pa.schema(
         ("labels", pa.list_(_LABELS)),
     ]
 )
-"""A row for each end.
+"""The columns of the table, which has a row for each end.
 
-``worth_usd`` has a value for each key, or none if all are 0; so have ``answered_by`` and ``taken_from``, or none if all
-are ""; ``truncated`` and ``max_tokens`` are those of :class:`groundtrace.schemas.records.Call`; ``labels`` are the
-labels that two judges gave to the same trace.
+``worth_usd`` has a value for each key, or is empty if all values are 0. ``answered_by`` and ``taken_from`` also have a
+value for each key, or are empty if all are "". ``truncated`` and ``max_tokens`` are those of
+:class:`groundtrace.schemas.records.Call`; ``labels`` are the labels that two judges gave to the same trace.
 """
 READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
-"""A row for each record that was read: its number in the input, and its id."""
+"""The columns of the list of records read: each row has a record's number in the input, and its id."""
 
 
 class EndData(TypedDict):
@@ -70,7 +71,7 @@ class SideCalls:
 
 
 def end_data(end: Draft | Rejected) -> EndData:
-    """The row of an end, without its id."""
+    """Return the row of an end, without its id."""
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces
     labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
@@ -82,7 +83,7 @@ def end_data(end: Draft | Rejected) -> EndData:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """A call as a row of the column ``calls``."""
+    """Return a call as a row of the column ``calls``."""
     return {
         "role": call.role,
         "stage": call.stage,

@@ -1,6 +1,6 @@
-"""Keeps a limited number of drafts of each class: those with the lowest id hashes, in whatever order they come.
+"""Keeps a limited number of drafts of each class: those with the lowest id hashes, so that their order does not matter.
 
-One worker, which holds only the hashes of the ids, finds the limits.
+One worker finds the limits; it holds only the hashes of the ids.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,18 +16,20 @@ from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output,
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
-"""The class of a draft; None if no limit applies to the draft."""
+"""Returns the class of a draft; None if no limit applies to the draft."""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
 """Maps the number of drafts of each class to the number that is kept."""
 
 
 def draft_key(draft: Draft) -> str:
-    """The hash of a draft's id, as a sort key."""
+    """Return the hash of a draft's id, as a sort key."""
     return order_key(draft.id)
 
 
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
-    """The highest key that is kept of each class, "" if none is; ``keyed`` are the keys of each class."""
+    """Return the highest key to keep in each class, "" if no draft of it is kept; ``keyed`` holds the keys of each
+    class.
+    """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
     return {name: each[kept[name] - 1] if kept[name] else "" for name, each in keys.items()}
@@ -49,10 +51,10 @@ class _KeepLowestKeys(beam.DoFn):
 
 
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
-    """``kept`` and ``rejected``, the latter as over_quota, which the stage must list.
+    """Return ``kept`` and ``rejected``, whose reason is over_quota; the stage must list this reason.
 
-    ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, in which
-    ``{}`` is replaced by the class.
+    ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, with ``{}``
+    in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 MIN_GROWTH_BYTES = 32 << 20
-"""Below this growth, the gain is not worth the cost: a walk over all objects of the process."""
+"""Memory is released only after this growth, because it takes a walk over all objects of the process."""
 
 _kept_bytes = 0
 
@@ -17,8 +17,8 @@ def release_memory() -> None:
     """Return the C library's free memory to the system; does nothing if the library cannot.
 
     The memory that a stage frees is scattered between used memory, and glibc does not return it by itself. Cycles of
-    objects, such as the runner's bundles, are collected first. Nothing is done while the process has grown by less than
-    :data:`MIN_GROWTH_BYTES` since the last time, as in every step of a small run.
+    objects, such as the runner's bundles, are collected first. Nothing is done if the process has grown by less than
+    :data:`MIN_GROWTH_BYTES` since the last release, so a small run releases nothing.
     """
     global _kept_bytes
     held_bytes = _resident_bytes()
@@ -33,7 +33,7 @@ def release_memory() -> None:
 
 
 def _resident_bytes() -> int | None:
-    """The resident memory of this process; None if the system does not report it."""
+    """Return the resident memory of this process; None if the system does not report it."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):

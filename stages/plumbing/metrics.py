@@ -1,4 +1,5 @@
-"""What the stages count while they run, for display: Beam metrics, and a live board for a local progress display.
+"""The counts that stages keep while they run, for display only: Beam metrics, and a live board for a local progress
+display.
 
 The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner that repeats
 work counts it twice, so a run's own figures come from :mod:`groundtrace.stages.plumbing.ends` instead.
@@ -25,9 +26,9 @@ def _counter(namespace: str, name: str):
 
 @dataclass
 class StageProgress:
-    """What one stage has done in this process, for display only.
+    """The counts of one stage in this process, for display only.
 
-    ``in_flight`` counts its requests that are sent and not yet answered (:mod:`groundtrace.inference.flow.in_flight`).
+    ``in_flight`` is the number of its in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
     """
 
     stage: str = ""
@@ -40,10 +41,12 @@ class StageProgress:
     requests: int = 0
     cached: int = 0
     _ended: deque[list[int]] = field(default_factory=deque)
-    """Pairs of a second of the monotonic clock and the number of elements that ended in it; only the last few."""
+    """Pairs of a second of the monotonic clock and the number of elements that left the stage in it; only for the last
+    seconds.
+    """
 
     def end(self, now_s: float) -> None:
-        """One element has left the stage."""
+        """Note that an element has left the stage."""
         second = int(now_s)
         if self._ended and self._ended[-1][0] == second:
             self._ended[-1][1] += 1
@@ -53,7 +56,9 @@ class StageProgress:
             self._ended.popleft()
 
     def per_second(self, now_s: float) -> float:
-        """How many elements a second left the stage over the last :data:`RATE_OVER_S` seconds, or since it began."""
+        """Return the rate, in elements a second, at which elements left the stage over the last :data:`RATE_OVER_S`
+        seconds, or since it began.
+        """
         since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
         ended = sum(count for second, count in list(self._ended) if second >= int(since_s))
         return ended / max(now_s - since_s, 1e-3)
@@ -64,31 +69,31 @@ _lock = threading.Lock()
 
 
 def progress(stage: str) -> StageProgress:
-    """The live figures of a stage in this process."""
+    """Return the live figures of a stage in this process."""
     with _lock:
         return _board.setdefault(stage, StageProgress(stage))
 
 
 def board() -> dict[str, StageProgress]:
-    """All stages that this process has begun, in the order in which they began."""
+    """Return the figures of all stages that have begun in this process, in the order in which they began."""
     with _lock:
         return dict(_board)
 
 
 def clear_board() -> None:
-    """Forget the figures of an earlier run in this process."""
+    """Remove the figures of an earlier run in this process."""
     with _lock:
         _board.clear()
 
 
 def count_in(stage: str) -> None:
-    """One element entered the stage."""
+    """Count an element that enters the stage."""
     _counter(f"stage/{stage}", "in").inc()
     progress(stage).seen += 1
 
 
 def count_kept(stage: str) -> None:
-    """One element left the stage by its main output."""
+    """Count an element that leaves the stage by its main output."""
     _counter(f"stage/{stage}", "kept").inc()
     live = progress(stage)
     live.kept += 1
@@ -96,7 +101,7 @@ def count_kept(stage: str) -> None:
 
 
 def count_rejected(rejected: Rejected) -> None:
-    """One element was rejected."""
+    """Count a rejected element."""
     _counter(f"rejected/{rejected.stage}", rejected.reason).inc()
     live = progress(rejected.stage)
     live.rejected += 1
@@ -104,7 +109,7 @@ def count_rejected(rejected: Rejected) -> None:
 
 
 def count_call(stage: str, call: Call) -> None:
-    """One call of a model."""
+    """Count the stage's call of a model."""
     live = progress(stage)
     live.calls += call.usage.calls
     live.requests += call.usage.requests

@@ -1,4 +1,4 @@
-"""Beam options that cache their views."""
+"""Beam options with cached views."""
 
 import copy
 from typing import Any, TypeVar
@@ -11,20 +11,20 @@ View = TypeVar("View", bound=PipelineOptions)
 class Options(PipelineOptions):
     """Beam options that create each view only once.
 
-    While Beam builds and translates a pipeline, it requests a view about seven times for each transform, and each time
-    it would set up a parser of all the view's flags and parse them: a fifth of the time of a small run. Views share
-    their values with the options, so all views of one class are equivalent.
+    While Beam builds and translates a pipeline, it requests about seven views for each transform. For each request, it
+    would set up a parser of all the view's flags and parse them, which takes a fifth of the time of a small run. Views
+    share their values with the options, so all views of one class are equivalent.
     """
 
     def view_as(self, cls: type[View]) -> View:
-        """The view of these options as ``cls``, the same each time."""
+        """Return the view of these options as ``cls``, the same object each time."""
         views: dict[type, Any] = self.__dict__.setdefault("_views", {})
         if cls not in views:
             views[cls] = super().view_as(cls)
         return views[cls]
 
     def copied(self) -> "Options":
-        """The options, for a runner that changes them."""
+        """Return a copy of the options, for a runner that changes them."""
         return Options(list(self._flags or ()), **copy.deepcopy(self._all_options))
 
     def __getstate__(self) -> dict[str, Any]:

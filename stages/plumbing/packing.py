@@ -1,9 +1,9 @@
-"""Packing: how records are encoded when they cross a shuffle, or go from one process to another.
+"""Packing: how records are encoded when they cross a shuffle or go from one process to another.
 
-Every record type is encoded compressed, and into a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`):
-Beam's runner on one machine keeps several encoded copies of what crosses a shuffle, which are then small. A runner in
-another language passes on the output of our coder as bytes. It would decode the output of Beam's row coder, and Java's
-runners decode that wrongly: Python writes ``str | None`` as a type that only Python knows.
+Encoded records are compressed, and written to a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`). This
+saves memory, because Beam's runner on one machine keeps several encoded copies of all that crosses a shuffle. Runners
+in other languages pass on the output of our coder as bytes. They would decode the output of Beam's row coder, and
+Java's runners do this wrongly: Python writes ``str | None`` as a type that only Python knows.
 
 Importing this module registers all record types, also those that are declared later.
 """
@@ -25,7 +25,7 @@ LEVEL = 1
 def unpacked(data: bytes) -> bytes:
     """Returns the decompressed data.
 
-    Raises ValueError for data that is cut short, has more behind it, or is not packed.
+    Raises ValueError if the data is cut short, is followed by more bytes, or is not packed.
     """
     unpacker = zlib.decompressobj()
     try:
@@ -39,7 +39,10 @@ def unpacked(data: bytes) -> bytes:
 
 @functools.cache
 def _row_coder(kind: Any) -> RowCoder:
-    """The coder of a record's rows, cached: Beam creates it slowly and requests it at every step of a pipeline."""
+    """Return the coder of a record's rows.
+
+    It is cached, because Beam creates it slowly and requests it at every step of a pipeline.
+    """
     return RowCoder(SCHEMA_REGISTRY.get_schema_by_id(kind._beam_schema_id))
 
 
@@ -51,28 +54,33 @@ class PackedCoder(Coder):
         self._row = _row_coder(kind)
 
     def __reduce__(self) -> Any:
-        """Pickles only the type: a worker creates the row's coder from its own class, which has the methods."""
+        """Pickle only the type: a worker creates the row's coder from its own class, which has the methods."""
         return PackedCoder, (self._kind, self._folder)
 
     @classmethod
     def from_type_hint(cls, kind: Any, registry: Any) -> "PackedCoder":
-        """The coder of a record type, with the spool of the pipeline that is being built."""
+        """Return the coder of a record type, with the spool of the pipeline that is being built."""
         return cls(kind, spool_folder())
 
     def to_type_hint(self) -> Any:
-        """The record type."""
+        """Return the record type."""
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """The row, compressed, or a slip with its place in the spool. Raises OSError if the spool cannot be written."""
+        """Return the compressed row, or a slip with its place in the spool.
+
+        Raises OSError if the spool cannot be written.
+        """
         return spill(zlib.compress(self._row.encode(value), LEVEL), self._folder)
 
     def decode(self, encoded: bytes) -> Any:
-        """The decoded record. Raises ValueError for bytes that :meth:`encode` did not make."""
+        """Return the decoded record. Raises ValueError for bytes that :meth:`encode` did not make."""
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:
-        """False, so never a key: versions of zlib may write different bytes, and no two slips are equal."""
+        """Return False, so that Beam never uses a record as a key: zlib's versions may write different bytes, and all
+        slips differ.
+        """
         return False
 
     def __eq__(self, other: object) -> bool:
@@ -88,7 +96,7 @@ _KINDS: list[type] = []
 def _register(kind: type) -> None:
     """Register a record type.
 
-    Beam accepts a frozen class in another's fields as a row only while its coder is RowCoder.
+    Beam accepts a frozen class as a field of another row only as long as the class's coder is RowCoder.
     """
     _KINDS.append(kind)
     for each in _KINDS:

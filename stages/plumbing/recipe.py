@@ -1,7 +1,7 @@
 """A recipe: a name, the class of its settings, and the function that wires its stages.
 
-Each recipe is a value in a file of its own, in ``pipelines/`` or in any folder of its author. The list of its stages
-and their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
+Each recipe is a value in its own file, in ``pipelines/`` or in any folder of its author. The list of its stages and the
+outputs with their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ from groundtrace.vision.media import MediaRoots
 
 @dataclass(frozen=True)
 class Draw:
-    """The questions that one pass over the input draws.
+    """Selects the questions that one pass over the input draws.
 
     ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
-    rows (None: no target). ``last`` is False for a pass that is repeated with more questions if it gives fewer rows
+    rows (None: no target). ``last`` is False if the pass will be repeated with more questions when it gives fewer rows
     than the target.
     """
 
@@ -49,11 +49,11 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """The ends of a DAG, but for its rejections: those are collected from its stages.
+    """The ends of a DAG, except for the rejections, which are collected from its stages.
 
     Attributes:
-        sft: verified drafts; None where the recipe makes no SFT rows.
-        rl: drafts to train on with a reward; None where it makes no RL rows.
+        sft: verified drafts; None if the recipe makes no SFT rows.
+        rl: drafts to train on with a reward; None if it makes no RL rows.
         artifacts: further files of the run folder, by name: each is a collection of exactly one text.
     """
 
@@ -62,7 +62,7 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Raises RecipeError if rejections are given, as in recipes for earlier versions."""
+        """Raises RecipeError if a recipe passes rejections, as recipes for earlier versions did."""
         if values or "rejected" in named:
             raise RecipeError(
                 "build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG"
@@ -75,14 +75,14 @@ class Recipe:
     """A pipeline as a value.
 
     Attributes:
-        name: as rows and ``run.json`` name it.
-        settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section a
-            stage.
-        build: wires the stages and returns the ends.
-        makes: for the data card, what its rows are, in one or two sentences.
+        name: the recipe's name in rows and in ``run.json``.
+        settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section
+            for each stage.
+        build: the function that wires the stages and returns the ends.
+        makes: a description of its rows for the data card, in one or two sentences.
         reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
-            "" where they are for none.
-        forms: in which forms its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
+            "" if they are made for none.
+        forms: the forms in which its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
     """
 
     name: str
@@ -94,7 +94,7 @@ class Recipe:
     forms: tuple[str, ...] = (POINTS,)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Raises RecipeError if stages are given, as in recipes for earlier versions."""
+        """Raises RecipeError if a recipe passes stages, as recipes for earlier versions did."""
         if len(values) > 3 or "stages" in named:
             raise RecipeError("Recipe(stages=…): remove stages=, since the list is read from the DAG")
         return super().__new__(cls)

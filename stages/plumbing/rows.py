@@ -18,8 +18,9 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 class RowContext:
     """The data that all rows of a run share.
 
-    ``added`` holds, by set (``sft``, ``rl``, ``rejected``), the columns beside the core ones; ``other_traces`` is
-    whether SFT rows have that column, ``rejected_images`` whether rejections hold the bytes of their images.
+    ``added`` holds, for each set (``sft``, ``rl``, ``rejected``), the columns besides the core columns.
+    ``other_traces`` is whether SFT rows have the column of that name, ``rejected_images`` whether rejections hold the
+    bytes of their images.
     """
 
     recipe: str
@@ -31,13 +32,13 @@ class RowContext:
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """The values of a row of that set in its added columns, null if the record has none."""
+        """Return the values of a row of that set in its added columns; a value that the record lacks is null."""
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """The row of a verified draft: its best trace as the assistant's turn."""
+    """Return the row of a verified draft, with its best trace as the assistant's turn."""
     if draft.best is None:
         raise ValueError(f"{draft.id}: an SFT row needs a verified trace")
     trace = draft.traces[draft.best]
@@ -56,7 +57,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rl_row(draft: Draft, context: RowContext) -> Row:
-    """The row of a draft of the RL side, with verl's and EasyR1's columns."""
+    """Return the row of a draft of the RL side, with the columns of verl and EasyR1."""
     question = draft.question
     text = user_text(question, draft.form)
     row = _common(draft, context, "rl")
@@ -70,7 +71,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
-    """The row of a rejection, with what is known of the record."""
+    """Return the row of a rejection, with all that is known of the record."""
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
     if rejected.draft is None:
@@ -106,7 +107,7 @@ def _image_uris(question: Question) -> list[str]:
 
 
 def _asked(draft: Draft) -> Row:
-    """The columns on the question, its attempts and its entities."""
+    """Return the values of the columns on the question, its attempts and its entities."""
     question = draft.question
     return {
         "source": question.source,
@@ -125,7 +126,7 @@ def _asked(draft: Draft) -> Row:
 
 
 def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
-    """The attempts as rows of the column ``attempts``."""
+    """Return the attempts as rows of the column ``attempts``."""
     return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 
 
@@ -146,14 +147,16 @@ def _common(draft: Draft, context: RowContext, name: str) -> Row:
 
 
 def _boxes_to_learn(draft: Draft) -> Row:
-    """The source of the boxes that a reward compares responses with; a detector's boxes if there are no gold boxes."""
+    """Return the source of the boxes that a reward compares responses with, and a detector's boxes in place of missing
+    gold boxes.
+    """
     if draft.question.gold_boxes is None and draft.pseudo_boxes is not None:
         return {"gold_boxes": [asdict(box) for box in draft.pseudo_boxes], "boxes_source": "detector"}
     return {"boxes_source": None if draft.question.gold_boxes is None else "gold"}
 
 
 def _frames(question: Question) -> list[Row] | None:
-    """The medium of each of the row's images, and a frame's number and time; None without clips."""
+    """Return, for each of the row's images, its medium and, for a frame, its number and time; None without clips."""
     if not any(medium.frames for medium in question.media):
         return None
     rows: list[Row] = []

@@ -1,7 +1,7 @@
-"""Files of a job, under names that no other attempt uses, and their entries in the job's manifest.
+"""Writes the files of a job, under names that no other attempt uses, and their entries in the job's manifest.
 
-A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt has files of its own, an
-entry is made only for complete files, and the driver gives the files of the entries that reached it their final names
+A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt writes its own files, and
+only complete files get an entry. The driver renames the files whose entries it has received to their final names
 (:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
@@ -22,14 +22,16 @@ from groundtrace.storage.places import Place, write_whole, written_to
 MANIFEST = "manifest-"
 """The prefix of the names of manifests."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside the sets: tables of ends, and lists of records read (:mod:`groundtrace.stages.plumbing.ends`)."""
+"""Folders beside those of the sets: one for tables of ends, one for lists of records read
+(:mod:`groundtrace.stages.plumbing.ends`).
+"""
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard: its set, its final ``name``, its ``file`` in the set's folder, and its file in ``ends``.
+    """The entry of one shard: its set, its final ``name``, its ``file`` in the set's folder, and its file in ``ends``.
 
-    ``sha256`` is of the file, ``ids_sha256`` of its ids in order (:func:`ids_sha256`).
+    ``sha256`` is the digest of the file, ``ids_sha256`` that of its ids in order (:func:`ids_sha256`).
     """
 
     set: str
@@ -43,12 +45,12 @@ class ShardEntry:
 
 
 def ids_sha256(ids: Sequence[str]) -> str:
-    """The digest of a shard's ids."""
+    """Return the digest of a shard's ids."""
     return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def attempt_name(name: str) -> str:
-    """A unique name for one attempt at writing a file whose final name is ``name``."""
+    """Return a unique name for one attempt at writing a file whose final name is ``name``."""
     stem, _, kind = name.rpartition(".")
     return f"{stem}.{uuid.uuid4().hex}.{kind}"
 
@@ -70,19 +72,19 @@ class HashedStream:
         return len(data)
 
     def tell(self) -> int:
-        """The position of the next byte."""
+        """Return the position of the next byte."""
         return self.size_bytes
 
     def writable(self) -> bool:
-        """True: the stream can be written."""
+        """Return True: the stream can be written."""
         return True
 
     def readable(self) -> bool:
-        """False: the stream cannot be read."""
+        """Return False: the stream cannot be read."""
         return False
 
     def seekable(self) -> bool:
-        """False: the stream cannot seek."""
+        """Return False: the stream cannot seek."""
         return False
 
     def flush(self) -> None:
@@ -101,7 +103,7 @@ class HashedStream:
 
 @contextmanager
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """A writer to a new file, which appears when the body has ended, and the stream that it writes to."""
+    """Yield a writer to a new file, and the stream that it writes to; the file appears when the body has ended."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_to(path) as unfinished, unfinished.open("wb") as stream:
         hashed = HashedStream(stream)
@@ -116,7 +118,7 @@ def write_table(path: Place, table: pa.Table) -> None:
 
 
 def write_manifest(folder: Place, entries: Sequence[str]) -> str:
-    """Write the lines of a job's manifest, each a JSON object, to a new file; returns its name."""
+    """Write the lines of a job's manifest, each of which is a JSON object, to a new file; returns its name."""
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [*sorted(entries), json.dumps({"lines": len(entries)})]
@@ -125,16 +127,16 @@ def write_manifest(folder: Place, entries: Sequence[str]) -> str:
 
 
 def entry_line(entry: ShardEntry) -> str:
-    """The manifest's line for a shard."""
+    """Return the manifest's line for a shard."""
     return json.dumps({"shard": asdict(entry)})
 
 
 def side_line(side: SideCalls) -> str:
-    """The manifest's line for an element of a sample."""
+    """Return the manifest's line for an element of a sample."""
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
 
 
 def artifact_line(name: str, text: str) -> str:
-    """The manifest's line for an artifact."""
+    """Return the manifest's line for an artifact."""
     return json.dumps({"artifact": name, "text": text})

@@ -2,8 +2,8 @@
 
 Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Inside
 :func:`spooling`, coders write into files of a folder and give the runner a slip of 29 bytes: file, offset and length.
-Every process appends to a file of its own and reads the files of all; files are only removed with the whole folder, by
-its creator. Runners that spread over several machines use no spool.
+Every process appends to its own file and reads the files of all processes. No single file is removed: the creator of
+the folder removes it with all files. Runners that spread over several machines use no spool.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the coders of pipelines built and run in the body write into ``folder``, which exists ("": no spool)."""
+    """Let the coders of pipelines that the body builds and runs write into the existing ``folder`` ("": no spool)."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -34,12 +34,13 @@ def spooling(folder: str) -> Iterator[None]:
 
 
 def spool_folder() -> str:
-    """The folder of the innermost :func:`spooling`; "" outside of any."""
+    """Return the folder of the innermost :func:`spooling`; "" outside of any."""
     return _FOLDER.get()
 
 
 def spill(data: bytes, folder: str) -> bytes:
-    """The bytes that cross a shuffle for ``data``: a slip, or short data itself, or any data if ``folder`` is "".
+    """Return the bytes that cross a shuffle in place of ``data``: a slip; or the data itself if it is short or
+    ``folder`` is "".
 
     Raises OSError if the file cannot be written.
     """
@@ -49,9 +50,9 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """The data that :func:`spill` was given.
+    """Return the data that :func:`spill` was given.
 
-    Raises ValueError for bytes that it did not make, OSError if its file cannot be read.
+    Raises ValueError for bytes that :func:`spill` did not make, OSError if the spool's file cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:
@@ -105,7 +106,7 @@ _OPENING = threading.Lock()
 
 
 def _open(folder: str) -> _Spool:
-    """This process's spool; a forked process has one of its own."""
+    """Return this process's spool; a forked process gets its own."""
     key = os.getpid(), folder
     with _OPENING:
         if key not in _OPEN:

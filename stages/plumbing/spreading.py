@@ -1,7 +1,8 @@
 """Redistributes elements over the workers before slow work, by a key of each element.
 
-The destination of an element depends on its key alone. On some runners Beam's own Reshuffle deals in order of arrival:
-when the elements of a lost worker are computed again, it deals them differently, and records are lost or duplicated.
+The destination of an element depends on its key alone. Beam's own Reshuffle, on some runners, distributes elements in
+order of arrival: when the elements of a lost worker are computed again, they get another destination, and records are
+lost or duplicated.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,9 @@ from groundtrace.stages.plumbing.malloc import release_memory
 
 
 class _Begin(beam.DoFn):
-    """Emits the redistributed elements; a bundle begins by returning the memory of the stages before it."""
+    """Emits the redistributed elements; at the beginning of a bundle it returns the memory of earlier stages to the
+    system.
+    """
 
     def start_bundle(self) -> None:
         release_memory()
@@ -36,7 +39,7 @@ class SpreadByKey(beam.PTransform):
         self._key, self._key_kind, self._kind = key, key_kind, kind
 
     def expand(self, elements: PCollection) -> Any:
-        """The same elements."""
+        """Return the same elements."""
         key = self._key
         keyed: Any = elements | "Key" >> beam.Map(lambda element: (key(element), element)).with_output_types(
             tuple[self._key_kind, self._kind]
@@ -48,5 +51,5 @@ class SpreadDrafts(beam.PTransform):
     """Redistribute drafts over the workers, so that slow calls run on any worker with free capacity."""
 
     def expand(self, drafts: PCollection) -> Any:
-        """The same drafts."""
+        """Return the same drafts."""
         return drafts | SpreadByKey(draft_key, str, Draft)

@@ -1,8 +1,8 @@
-"""What a stage is: its description of itself, and the transform that runs its work on each draft.
+"""Defines a stage: its description, and the transform that runs its work on each draft.
 
-A stage is a function of one draft that returns the draft, with what it has added, or raises :class:`Reject`; settings;
-a :class:`Stage` that describes it; and a small class on :class:`DraftStage` (or, for work that asks models, on
-:class:`groundtrace.stages.plumbing.calling.CallingStage`) that brings them together.
+A stage has four parts: a function of one draft, which returns the draft with its additions or raises :class:`Reject`;
+settings; a :class:`Stage` that describes it; and a small class that joins these. The class is derived from
+:class:`DraftStage` or, if the work asks models, from :class:`groundtrace.stages.plumbing.calling.CallingStage`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,14 +33,14 @@ CALL_REASONS = {
     TRUNCATED: "what a model wrote was cut off at a limit of tokens",
     BUDGET: "the budget ended first",
 }
-"""Why a stage that asks models rejects, besides its own reasons."""
+"""The reasons that every stage that asks models has to reject, besides its own reasons."""
 
 
 class Reject(Exception):
     """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
 
-    ``key`` is the cache key of the reply that led to the decision. ``draft`` is the draft with the work's additions so
-    far; None if there are none.
+    ``key`` is the cache key of the reply that led to the decision. ``draft`` is the draft with what the work has added
+    so far; None if it has added nothing.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -50,25 +50,26 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """The description of a stage, which funnel, card, report, forecast, progress and validation read.
+    """The description of a stage, for funnel, card, report, forecast, progress and validation.
 
     Attributes:
-        name: its name in ``rejected/``, the ledger and the funnel.
+        name: the stage's name in ``rejected/``, the ledger and the funnel.
         does: its work, in one sentence for the data card.
         reasons: its reasons to reject, each with its meaning; the reasons of failed calls are added automatically.
         asks: the roles that it calls, with the prompts.
         settings: the class of its settings, which identifies its section of a config; None if it has no settings.
-        max_calls: for a stage that reads a sample of the records and passes none on: a function from its settings to
-            the maximum number of calls in a run of any size. None for a stage that passes records on.
-        max_kept: for a stage that draws a sample of the records: a function from its settings to the maximum number
-            that it keeps, which also bounds the calls of the stages behind it. Records that leave by another output
-            need no calls.
-        joins: whether it takes records of several stages; it then reads more than the stage before it keeps.
+        max_calls: a function from its settings to the maximum number of calls in a run of any size, if the stage reads
+            a sample of the records and passes none on. None for a stage that passes records on.
+        max_kept: a function from its settings to the maximum number of records that it keeps, if the stage draws a
+            sample of the records. This number also bounds the calls of later stages, because records that leave by
+            another output need no calls.
+        joins: whether it takes records of several stages, so that it reads more than the stage before it keeps.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
-        failures: those of its reasons that mean that it could not do its work. If there are many, the run fails.
-        unchecked: a function from its settings, the models and the number of kept records to a sentence about what it
-            did not check in them, or to "".
+        failures: those of its reasons that mean that it could not do its work. If many records are rejected for these,
+            the run fails.
+        unchecked: a function from its settings, the models and the number of kept records to a sentence on what the
+            stage did not check in these records; "" if it checked everything.
     """
 
     name: str
@@ -93,24 +94,24 @@ class Stage:
 
     @property
     def is_sample(self) -> bool:
-        """Whether it looks at a sample and passes no record on."""
+        """Whether the stage reads a sample and passes no record on."""
         return self.max_calls is not None
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Every reason for which it may reject, with its meaning."""
+        """Every reason for which the stage may reject, with the reason's meaning."""
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
-        """The same with the prompts that it sends to these models
+        """Return this description with the prompts that the stage sends to these models
         (:meth:`groundtrace.inference.role_calls.Asks.to`).
         """
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
-        """The end of a draft, or of a record of that id, with what its ``calls`` have cost.
+        """Return the rejection of a draft, or of a record with that id, with the cost of its ``calls``.
 
-        Raises ValueError for a reason that is not declared, and ColumnError for a column that is not declared.
+        Raises ValueError if the stage does not declare the reason, and ColumnError if it does not declare a column.
         """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
@@ -123,24 +124,27 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """A draft that leaves its stage by another output than ``kept``."""
+    """A draft that leaves its stage by an output other than ``kept``."""
 
     output: str
     draft: Draft
 
 
 Work = Callable[[Draft], Draft | Route]
-"""What a stage does with one draft. It may raise :class:`Reject`; any other exception is a defect and fails the run."""
+"""The type of a stage's work on one draft.
+
+It may raise :class:`Reject`; any other exception is a defect and fails the run.
+"""
 
 
 class RunWork(beam.DoFn):
-    """Runs a plain function for each draft, counts, and turns :class:`Reject` into a typed rejection."""
+    """Runs a plain function for each draft, counts the drafts, and turns :class:`Reject` into a typed rejection."""
 
     def __init__(self, stage: Stage, work: Work) -> None:
         self.stage, self._work = stage, work
 
     def process(self, draft: Draft) -> Iterator[Any]:
-        """Emit the draft by the output that it leaves by."""
+        """Emit the draft, or its rejection, to the output that the work chooses."""
         count_in(self.stage.name)
         try:
             with setting_columns(self.stage):
@@ -153,7 +157,7 @@ class RunWork(beam.DoFn):
 
 @contextmanager
 def setting_columns(stage: Stage) -> Iterator[None]:
-    """Name the stage in the error of a value that its column does not take."""
+    """If a value in the body has the wrong type for its column, name the stage in the error."""
     try:
         yield
     except ColumnError as error:
@@ -161,8 +165,9 @@ def setting_columns(stage: Stage) -> Iterator[None]:
 
 
 def check_added(stage: Stage, before: object, after: object) -> None:
-    """Raises ColumnError if the draft that leaves the stage, kept or rejected, has a column that the stage set and does
-    not declare: no shard would hold it.
+    """Raise ColumnError if the stage has set a column of the draft ``after``, kept or rejected, without declaring it.
+
+    No shard would hold such a column.
     """
     result = after.draft if isinstance(after, Route) else after
     if not isinstance(before, Draft) or not isinstance(result, Draft) or result.values == before.values:
@@ -177,12 +182,12 @@ def check_added(stage: Stage, before: object, after: object) -> None:
 
 
 def passing(stage: Stage, draft: Draft) -> Draft:
-    """The draft with the stage among those that it has passed."""
+    """Return the draft with this stage added to the stages that it has passed."""
     return replace(draft, passed=(*draft.passed, stage.name))
 
 
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
-    """The result as an output of a DoFn, counted, with the stage among those that it has passed."""
+    """Count the result, add this stage to those that it has passed, and return it as an output of a DoFn."""
     count_kept(stage.name)
     if isinstance(result, Route):
         return TaggedOutput(result.output, passing(stage, result.draft))
@@ -190,13 +195,14 @@ def kept_output(stage: Stage, result: Draft | Route) -> Any:
 
 
 def rejected_output(rejected: Rejected) -> TaggedOutput:
-    """The rejection as an output of a DoFn, counted."""
+    """Count the rejection and return it as an output of a DoFn."""
     count_rejected(rejected)
     return TaggedOutput(REJECTED, rejected)
 
 
 def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
-    """Apply ``do`` under a name: its main output is ``kept``, beside ``rejected`` and the further tags.
+    """Apply ``do`` under a name; its outputs are ``kept`` (the main output), ``rejected`` and those of the further
+    tags.
 
     The element types are declared, so that records cross shuffles as rows and not as pickles.
     """
@@ -213,7 +219,7 @@ class DraftStage(beam.PTransform):
 
     A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
     is pickled to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`. ``inner`` has
-    the descriptions of further stages whose work ``expand`` does; in lists they come before ``stage``.
+    the descriptions of further stages, if ``expand`` does their work too; in lists they come before ``stage``.
     """
 
     stage: ClassVar[Stage]
@@ -224,9 +230,9 @@ class DraftStage(beam.PTransform):
         super().__init__()
 
     def work(self) -> Work:
-        """The function that each draft is given to."""
+        """Return the function that is called with each draft."""
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` drafts, ``rejected``, and the routes."""
+        """Return ``kept`` drafts, ``rejected``, and the routes."""
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

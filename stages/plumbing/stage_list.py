@@ -1,4 +1,4 @@
-"""The list of a DAG's stages, and what is derived from it: roles, prompts, columns, bounds."""
+"""The list of a DAG's stages, from which roles, prompts, columns and bounds are derived."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,7 +16,7 @@ from groundtrace.schemas.errors import UserError
 from groundtrace.stages.plumbing.stage import Stage
 
 READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PROMPTS)
-"""Columns of our stages that trainer, report and exports read by their names; a stage of yours may add them, too."""
+"""Columns of the bundled stages that trainer, report and exports read by name; a user's stage may add them, too."""
 
 
 class RecipeError(UserError):
@@ -25,8 +25,9 @@ class RecipeError(UserError):
 
 @dataclass(frozen=True)
 class StageList:
-    """The descriptions of a DAG's stages, each once, in the order in which records pass them; those that look at a
-    sample come last.
+    """The descriptions of a DAG's stages, each once, in the order in which records pass them.
+
+    Stages that read a sample come last.
     """
 
     stages: tuple[Stage, ...]
@@ -35,7 +36,7 @@ class StageList:
         return iter(self.stages)
 
     def stage(self, name: str) -> Stage | None:
-        """The stage of that name."""
+        """Return the stage of that name."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
@@ -44,7 +45,7 @@ class StageList:
 
     @property
     def asks(self) -> tuple[Asks, ...]:
-        """What the stages ask of the roles, stage by stage."""
+        """The roles and prompts that the stages ask, in the order of the stages."""
         return tuple(ask for stage in self.stages for ask in stage.asks)
 
     @property
@@ -54,12 +55,14 @@ class StageList:
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """The roles that are asked where they have endpoints, the required ones among them."""
+        """All roles that the stages ask if they have endpoints, including the required ones."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
-        """The prompts that a run with these models and this config may send, sorted; with the one that asks again,
-        where the run asks at all. ``clips`` False: the input is known to have none.
+        """Return the prompts that a run with these models and this config may send, sorted.
+
+        The prompt that asks for a repaired reply is among them if the run asks any model. ``clips`` is False if the
+        input is known to have no clips.
         """
         sent = set[str]()
         for stage in self.stages:
@@ -72,12 +75,13 @@ class StageList:
 
     @property
     def adds(self) -> tuple[Column[Any], ...]:
-        """The columns that the stages add, in the order of the stages, each once."""
+        """The columns that the stages add, each once, in the order of the stages."""
         return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
-        """What the stages of a run with that config did not look for in what they kept, a sentence each; ``kept`` is by
-        the stage's name.
+        """Return a sentence for each stage that did not check something in the records that it kept.
+
+        ``kept`` is the number of kept records by the stage's name.
         """
         found = []
         for stage in self.stages:
@@ -87,9 +91,9 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Returns the list of the stages of the recipe with that name, which are given in the order of their wiring.
+    """Return the list of the recipe's stages; ``wired`` are the stages in the order of their wiring.
 
-    Raises RecipeError if two different stages, or two different columns, have one name.
+    Raises RecipeError if two different stages, or two different columns, have the same name.
     """
     known: dict[str, Stage] = {}
     for stage in wired:
@@ -103,9 +107,9 @@ def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
 
 
 def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
-    """Raises RecipeError for a column that rows have already, and for one that two stages declare differently.
+    """Raise RecipeError for a column that rows have already, and for one that two stages declare differently.
 
-    Names that differ in capitals alone count as one: SQL takes them for one.
+    Names that differ only in upper and lower case count as the same name, as in SQL.
     """
     ours = (*CORE.values(), *READ_BY_NAME)
     taken: dict[str, Column[Any]] = {column.name.casefold(): column for column in ours}
@@ -122,21 +126,27 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 
 
 def max_calls(stage: Stage, settings: Any) -> int | None:
-    """The most calls that a stage that looks at a sample makes in a run of that config; None for other stages."""
+    """Return the maximum number of calls of a stage that reads a sample, in a run of that config; None for other
+    stages.
+    """
     if stage.max_calls is None:
         return None
     return stage.max_calls(settings if stage.settings is None else section_of(settings, stage.settings))
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """The most records that a stage keeps that draws a sample, in a run of that config; None for other stages."""
+    """Return the maximum number of records that a stage that draws a sample keeps in a run of that config; None for
+    others.
+    """
     if stage.max_kept is None:
         return None
     return stage.max_kept(settings if stage.settings is None else section_of(settings, stage.settings))
 
 
 def section_of(settings: Any, kind: type) -> Any:
-    """The first section of the config that is of the class ``kind``; its defaults where the config has none."""
+    """Return the first section of the config that is of the class ``kind``; the class's defaults if there is no such
+    section.
+    """
     values = (getattr(settings, each.name) for each in fields(settings)) if is_dataclass(settings) else ()
     return next((value for value in values if isinstance(value, kind)), None) or kind()
 

@@ -25,19 +25,19 @@ RUN_MARKER = "input.json"
 
 
 class InputError(UserError):
-    """The input cannot be read; the message says why and what to do."""
+    """Raised if the input cannot be read; the message says why and what to do."""
 
 
 class NothingHere(Exception):
-    """A format has nothing to read at ``--input``; the message is a clause such as "no .parquet file"."""
+    """Raised if a format finds nothing to read at ``--input``; the message is a phrase such as "no .parquet file"."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One thing that a worker reads: ``kind`` is the name of its format; rows are numbered from ``first_number``.
+    """A part of the input that one worker reads, such as a file. Its rows are numbered from ``first_number``.
 
-    ``records`` is how many there are, if finding the source has shown that, and ``storage`` how a remote one is
-    reached.
+    ``kind`` is the name of its format. ``records`` is the number of its records, if it became known when the source was
+    found; ``storage`` holds the settings to reach a remote source.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Source:
 
     @property
     def place(self) -> Place:
-        """The path or store location of the source."""
+        """The path of the source, or its location in a store."""
         return place(self.path, self.storage)
 
     @property
@@ -57,15 +57,15 @@ class Source:
         return self.place.parent if is_in_store(self.path) else Path(self.path).parent
 
     def share_of(self, limit: int | None) -> int | None:
-        """How many of an input's first ``limit`` records can be this source's (None: all of its own)."""
+        """Return how many of the input's first ``limit`` records can be in this source; None if ``limit`` is None."""
         return None if limit is None else max(0, limit - self.first_number + 1)
 
 
 @dataclass(frozen=True)
 class Input:
-    """The sources to read, the folder that relative media paths start from, and what identifies the content.
+    """An input: its sources, the folder that relative media paths start from, and a fingerprint of its content.
 
-    ``columns`` are the columns or keys of the records; empty if they are not known before a run.
+    ``columns`` are the records' columns or keys; empty if they are not known before a run.
     """
 
     name: str
@@ -134,50 +134,51 @@ class Format(abc.ABC):
     """The ``kind`` of its sources."""
 
     is_read_whole: ClassVar[bool] = False
-    """Whether a folder is read with every file below it: a run folder inside would be part of the next input."""
+    """Whether every file below a folder is read: a run folder inside would then be part of the next input."""
 
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The input that the command line names.
+        """Return the input that the command line names.
 
-        ``name`` is as typed, ``path`` has a leading ``~`` expanded; in a store it is a
-        :class:`groundtrace.storage.places.RemotePath`, which is used as a ``Path`` is. Raises :class:`NothingHere` if
-        the format has nothing to read, so that the next one is tried, and :class:`InputError`, OSError or ValueError
-        for an unreadable input of this format.
+        ``name`` is the name as the user typed it; in ``path`` a leading ``~`` is expanded. For a store, ``path`` is a
+        :class:`groundtrace.storage.places.RemotePath`, which has the methods of a ``Path``. Raises :class:`NothingHere`
+        if the format has nothing to read, so that the next one is tried, and :class:`InputError`, OSError or ValueError
+        if an input of this format is unreadable.
         """
 
     @abc.abstractmethod
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """The source's records in order; media embedded in them are written to ``store``, once each."""
+        """Yield the source's records in order; embedded media are written to ``store``, once each."""
 
     def count(self, source: Source) -> int | None:
-        """How many records the source has; None if they cannot be counted without reading them with their media."""
+        """Return how many records the source has; None if counting them would require reading their media."""
         return source.records
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """The media field of each record as the input has it (a path, a mapping with ``path``, or a list of them).
+        """Yield the media field of each record, unchanged: a path, a mapping with ``path``, or a list of these.
 
-        Bytes of media are not read, and records are only read until the caller stops; empty if this is not possible.
+        No bytes of media are read, and records are only read until the caller stops. Yields nothing if this is not
+        possible.
         """
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The :data:`ANSWER_FIELDS` of each record, if it has them, under the column map.
+        """Yield those of the :data:`ANSWER_FIELDS` that each record has under the column map.
 
-        As with :meth:`media`, nothing else is read; empty if this is not possible.
+        As in :meth:`media`, nothing else is read; yields nothing if this is not possible.
         """
         return iter(())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The source's rows, unchanged, without the bytes of their media, so that their shape can be detected.
+        """Yield the source's rows, unchanged but without the bytes of their media, so that their shape can be detected.
 
-        Empty if this is not possible.
+        Yields nothing if this is not possible.
         """
         return iter(())
 
 
 def is_run_folder(path: Place) -> bool:
-    """Whether a run made the folder, which is then an output and not an input."""
+    """Whether the folder is a run's output, which is not an input."""
     try:
         return json.loads((path / RUN_MARKER).read_text("utf-8")).keys() >= {"input", "fingerprint"}
     except (OSError, ValueError, AttributeError):

@@ -1,7 +1,7 @@
-"""Data sets read through the library ``datasets``: by their id on the Hugging Face hub, or from a folder.
+"""Reads data sets with the library ``datasets``: from the Hugging Face Hub by their id, or from a folder.
 
-A name with ``hf://`` is always that of a set on the hub (:mod:`groundtrace.stages.sources.hub_sets`). A folder is read
-with all its files. Images are embedded bytes, or paths of files of the data set itself.
+A name that begins with ``hf://`` always means a set on the Hub (:mod:`groundtrace.stages.sources.hub_sets`). Of a
+folder, all files are read. Images are embedded bytes, or paths of files in the data set itself.
 """
 
 import hashlib
@@ -22,21 +22,24 @@ if TYPE_CHECKING:
     import datasets
 
 _FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
-"""Endings of file names: a name with one that does not exist here is not treated as the id of a data set."""
+"""Endings of file names.
+
+A name with such an ending does not become the id of a data set if no file of that name exists.
+"""
 _HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 HUB_TIMEOUT_S = 5
-"""The timeout for a first response of the Hub, in each of two attempts."""
+"""The timeout for the Hub's first response, in each of two attempts."""
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """See the module. It is tried last: any name can be the id of a data set."""
+    """See the module. This format is tried last, because any name can be the id of a data set."""
 
     name = "datasets"
     is_read_whole = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Raises InputError also for a split or a name that the data set does not have."""
+        """See the base class. Raises InputError also for a split or a config that the data set does not have."""
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
             source = Source(self.name, name, records=records)
@@ -57,7 +60,7 @@ class DataSets(Format):
         return Input(name, (source,), root, fingerprint, columns)  # an id's root is not a folder: its rows name no file
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each row of the split that the settings name."""
+        """Yield one record for each row of the split that the settings name."""
         return row_records(_rows(source.path, rows), source, rows, store)
 
 
@@ -65,9 +68,9 @@ DATA_SETS = DataSets()
 
 
 def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
-    """Open the split that the settings name, unread, of a data set by folder, id or ``hf://`` name.
+    """Open a data set by folder, id or ``hf://`` name, at the split that the settings name; no row is read yet.
 
-    A saved ``Dataset`` has only one. Raises the errors of ``datasets``: ValueError for a split or name that it lacks.
+    A saved ``Dataset`` has only one split. Raises the errors of ``datasets``: ValueError for a missing split or config.
     """
     import datasets
 
@@ -82,7 +85,9 @@ def open_data_set(path: str, rows: RowSettings) -> "datasets.IterableDataset":
 
 
 def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
-    """The split of a data set that ``save_to_disk`` wrote, mapped from its files; None for any other."""
+    """Return the split of a data set that ``save_to_disk`` wrote, memory-mapped from its files; None for any other data
+    set.
+    """
     import datasets
 
     if not any((Path(path) / name).is_file() for name in ("state.json", "dataset_dict.json")):
@@ -96,11 +101,12 @@ def _saved(path: str, rows: RowSettings) -> "datasets.Dataset | None":
 
 
 def own_image(value: Any, data_set: str) -> Any:
-    """The value of an image column, with images given only by path made readable if the data set contains them.
+    """Return the value of an image column. Images given only by path become readable if the data set contains their
+    files.
 
-    ``data_set`` is its folder or id. A file of its folder is named relative to it; a file in its archive or on the hub
-    is read. Any other path may name a private file that a row's author wants to get published: it stays, and is refused
-    with the record's other media.
+    ``data_set`` is the data set's folder or id. The path of a file in this folder becomes relative to it; a file in the
+    data set's archive or on the Hub is read. Any other path may name a private file, which a row's author could get
+    published in this way. Such a path stays unchanged, and the check of the record's media refuses it.
     """
     if isinstance(value, list):
         return [own_image(item, data_set) for item in value]
@@ -117,7 +123,9 @@ def own_image(value: Any, data_set: str) -> Any:
 
 
 def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
-    """The columns of a data set, empty if they are not known before it is read, and its declared number of rows."""
+    """Return the columns of a data set and its declared number of rows; no columns if they are not known before it is
+    read.
+    """
     for chatty in _CHATTY:
         logging.getLogger(chatty).setLevel(logging.CRITICAL)  # its retries would be logged before our one-line error
     try:
@@ -149,8 +157,8 @@ def _known(name: str, rows: RowSettings) -> tuple[frozenset[str], int | None]:
 def _reach_hub() -> None:
     """Raise ConnectionError if the Hub does not respond in time.
 
-    The library itself would retry for half a minute before it reports a misspelt name. In the user's offline mode, what
-    is in the library's cache is read without this check.
+    The library itself would retry for half a minute before it reports a misspelt name. In offline mode this check is
+    skipped, and the data set is read from the library's cache.
     """
     from huggingface_hub import constants
     from huggingface_hub.utils import http_backoff
@@ -182,7 +190,9 @@ def _rows(path: str, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_inside(path: str, data_set: str) -> bool:
-    """Whether a path, as ``datasets`` writes it, is that of a file in the data set's folder or hub repository."""
+    """Whether a path, in the form that ``datasets`` uses, names a file in the data set's folder or in its repository on
+    the Hub.
+    """
     if "::" in path or ".." in path.split("/"):
         return False
     local = path.startswith(data_set.rstrip("/") + "/") and PurePosixPath(data_set).is_absolute()
@@ -190,7 +200,7 @@ def _is_inside(path: str, data_set: str) -> bool:
 
 
 def _read_url(url: str) -> bytes | None:
-    """The bytes of a file on the hub or in an archive, None if it does not exist."""
+    """Return the bytes of a file on the Hub or in an archive; None if it does not exist."""
     import fsspec
 
     try:

@@ -1,7 +1,7 @@
-"""Sets on the Hugging Face Hub named as ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all those made by a run.
+"""Reads sets on the Hugging Face Hub that are named ``hf://ORG/NAME[/CONFIG][@REVISION]``, above all published runs.
 
-The rows of a set of Groundtrace need no column map: ``images`` are their media, and ``gold_boxes`` their boxes, unless
-a detector found these. The frames of a clip are read as images. The rows of any other set stay unchanged.
+A set that Groundtrace made needs no column map: ``images`` are a row's media, and ``gold_boxes`` its boxes, unless a
+detector found them. The frames of a clip are read as images. The rows of any other set stay unchanged.
 """
 
 import re
@@ -17,13 +17,13 @@ _NAME = re.compile(
     r"hf://(?:datasets/)?(?P<id>\w[\w.-]*/\w[\w.-]*)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
 )
 _OWN = ("lineage", "gold_boxes", "boxes_source")
-"""Columns that identify a set of Groundtrace."""
+"""The columns that identify a set that Groundtrace made."""
 _CORNERS = ("x1", "y1", "x2", "y2")
 
 
 @dataclass(frozen=True)
 class HubSet:
-    """A set by its id, its config ("" for its only one) and its revision ("" for the newest)."""
+    """Names a set: its id, its config ("" for the only one) and its revision ("" for the newest)."""
 
     id: str
     config: str = ""
@@ -31,7 +31,7 @@ class HubSet:
 
 
 def hub_set(name: str) -> HubSet:
-    """The set that a name with ``hf://`` means. Raises InputError for one of another form."""
+    """Return the set that a name with ``hf://`` means. Raises InputError for a name of another form."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise InputError(
@@ -45,7 +45,7 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of Groundtrace with its boxes as an input has them; any other row unchanged."""
+    """Return a row that Groundtrace made with its boxes in the form of an input; any other row unchanged."""
     if not all(name in row for name in _OWN):
         return row
     boxes = None if row["boxes_source"] == "detector" else row["gold_boxes"]

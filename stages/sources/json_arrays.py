@@ -1,4 +1,4 @@
-"""Reads a JSON array of objects from a text stream, one entry at a time: a large array is never held in memory."""
+"""Reads a JSON array of objects from a text stream, one entry at a time, so that a large array is never in memory."""
 
 import json
 import re
@@ -12,11 +12,11 @@ _DECODER = json.JSONDecoder()
 
 
 class NotAnArray(ValueError):
-    """The text is not a JSON array of objects; the message says where and why."""
+    """Raised if the text is not a JSON array of objects; the message says where and why."""
 
 
 def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
-    """The objects of the array in order. Raises :class:`NotAnArray` at the first error."""
+    """Yield the objects of the array in order. Raises :class:`NotAnArray` at the first error."""
     text = _Window(stream)
     if text.next_sign() != "[":
         raise text.wrong("no array")
@@ -26,9 +26,9 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of the named arrays in one JSON object, each with its array's name, in the order of the file.
+    """Yield each object of the named arrays in a JSON object, with its array's name, in the order of the file.
 
-    One entry of an array is in memory at a time; any other value of the object is in memory while it is skipped. Raises
+    Only one entry of an array is in memory at a time; any other value is in memory only while it is skipped. Raises
     :class:`NotAnArray` at the first error.
     """
     text = _Window(stream)
@@ -58,7 +58,7 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
-    """The objects of the array that begins at the next character; the text behind it is read next."""
+    """Yield the objects of the array that begins at the next character; reading continues behind the array."""
     text.pass_sign()
     while text.next_sign() != "]":
         yield text.next_object()
@@ -73,14 +73,14 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
 
 
 class _Window:
-    """The part of the text in memory. ``entry`` is the number of the last object that was begun."""
+    """The part of the text that is in memory. ``entry`` is the number of the object that was begun last."""
 
     def __init__(self, stream: TextIO) -> None:
         self.entry = 0
         self._stream, self._text, self._at, self._line = stream, "", 0, 1
 
     def next_sign(self) -> str:
-        """Skip blanks; returns the next character, which is read next, or "" at the end of the text."""
+        """Skip blanks and return the next character without passing it; "" at the end of the text."""
         while True:
             found = _BLANKS.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -88,18 +88,18 @@ class _Window:
                 return self._text[self._at : self._at + 1]
 
     def pass_sign(self) -> None:
-        """Move behind the next character."""
+        """Pass the next character."""
         self._at += 1
 
     def next_object(self) -> dict[str, Any]:
-        """Returns the object that begins at the next character. Raises :class:`NotAnArray` if none does."""
+        """Read and return the object that begins at the next character. Raises :class:`NotAnArray` if there is none."""
         self.entry += 1
         if self.next_sign() != "{":
             raise self.wrong('no object such as {"question": …}')
         return self.next_value()
 
     def next_value(self) -> Any:
-        """Returns the JSON value that begins at the next character, which is not a blank."""
+        """Read and return the JSON value that begins at the next character, which is not a blank."""
         while True:
             begins = self._at
             try:
@@ -121,14 +121,14 @@ class _Window:
                 return found
 
     def wrong(self, why: str, at: int | None = None) -> NotAnArray:
-        """The error at the next character to read, or at the offset ``at``."""
+        """Return an error at the next character to read, or at the offset ``at``."""
         line = self._line + self._text.count("\n", 0, self._at if at is None else at)
         return NotAnArray(f"(line {line}, entry {self.entry}): {why}")
 
     def _grow(self) -> bool:
         """Drop the text that was read and read more; returns whether there was more.
 
-        An object that does not fit doubles it.
+        It reads at least as much as is in memory, so that a large object needs few reads.
         """
         self._line += self._text.count("\n", 0, self._at)
         self._text, self._at = self._text[self._at :], 0

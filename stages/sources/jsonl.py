@@ -1,6 +1,7 @@
-"""JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record a line.
+"""Reads JSON Lines: a folder with ``records.jsonl``, or a .jsonl or .json file with one record on each line.
 
-Media are paths from the file's folder. A line is passed on unchanged, so that its validation can name the fault.
+Media are paths relative to the file's folder. An invalid line is passed on unchanged, so that its validation names the
+fault.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ _OTHER_FILES = (
     (b"\xff\xfe", *_UTF_16),
     (b"\xfe\xff", *_UTF_16),
 )
-"""The first bytes of other files, what they are, and what to do."""
+"""The first bytes of files of other kinds, with the kind of file and what to do about it."""
 
 
 class JsonLines(Format):
@@ -45,7 +46,7 @@ class JsonLines(Format):
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The one file. Raises InputError if it is not lines of JSON: all lines would be bad records."""
+        """Return the one file. Raises InputError if it is not JSON Lines, because every line would be a bad record."""
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):
@@ -67,7 +68,7 @@ class JsonLines(Format):
         return Input(str(folder), (source,), str(folder), fingerprint, _keys(path, rows))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each line that is not blank; in a shape other than rows, the records of that shape."""
+        """Yield one record for each line that is not blank; in a shape other than rows, the records of that shape."""
         if _are_rows(rows):
             yield from row_records(_objects(source), source, rows, store)
             return
@@ -76,14 +77,14 @@ class JsonLines(Format):
                 yield RawRecord(number, _mapped(text, rows), origin=_origin(text, rows))
 
     def count(self, source: Source) -> int:
-        """The number of lines that are not blank, or of the records of another shape."""
+        """Return the number of lines that are not blank; in a shape other than rows, the number of records."""
         if source.records is not None:
             return source.records
         with source.place.open("rb") as stream:
             return sum(1 for _ in read_lines(stream))
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """The media of the records that name any."""
+        """Yield the media of the records that name any."""
         key = rows.columns.get("media", "media")
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
@@ -91,13 +92,13 @@ class JsonLines(Format):
                     yield record[key]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The fields of the lines that are objects."""
+        """Yield the answer fields of the lines that are objects."""
         with source.place.open("rb") as stream:
             for record in shaped_rows(read_objects(stream), source, rows):
                 yield row_fields(record, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The lines that are objects."""
+        """Yield the lines that are objects."""
         with source.place.open("rb") as stream:
             yield from read_objects(stream)
 
@@ -106,7 +107,7 @@ JSON_LINES = JsonLines()
 
 
 def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
-    """The objects of the lines, and the text of a line that is not an object."""
+    """Yield the object on each line, or the text of a line that is not an object."""
     with source.place.open("rb") as stream:
         for _, text in read_lines(stream):
             try:
@@ -116,14 +117,14 @@ def _objects(source: Source) -> Iterator[Mapping[str, Any] | str]:
 
 
 def _are_rows(rows: RowSettings) -> bool:
-    """Whether a line needs more than the mapping of its keys."""
+    """Whether a line needs to be converted beyond the mapping of its keys."""
     return rows.shape != OneRecordPerRow.name or bool(rows.media_folder) or rows.number_ids or rows.file_ids
 
 
 def lines_fingerprint(stream: IO[bytes]) -> str:
-    """A digest of a file's lines that does not depend on their order or line ends, as 64 hex digits.
+    """Return a digest of a file's lines, as 64 hex digits, that does not depend on their order or line ends.
 
-    A line may be as long as the file: it is read in pieces.
+    The file is read in pieces, because a line may be as long as the file.
     """
     total, digest, ends, is_begun = 0, hashlib.sha256(), b"", False
     while piece := stream.readline(PIECE_BYTES):
@@ -141,7 +142,7 @@ def lines_fingerprint(stream: IO[bytes]) -> str:
 
 
 def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
-    """Raise InputError for a file that is packed or not UTF-8: every line would be a bad record."""
+    """Raise InputError for a file that is compressed or not UTF-8, because every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(4)
     for magic, what, remedy in _OTHER_FILES:
@@ -152,13 +153,13 @@ def refuse_other_files(path: Place, expected: str = "JSON Lines") -> None:
 
 
 def is_array(path: Place) -> bool:
-    """Whether the beginning of a file is that of one JSON array of objects, rather than lines."""
+    """Whether a file begins like one JSON array of objects, and not like JSON Lines."""
     first = _first_line(path)
     return first == b"[" or first == b"[]" or (first.startswith(b"[") and first[1:].lstrip().startswith(b"{"))
 
 
 def _refuse_documents(path: Place) -> None:
-    """Raise InputError for one JSON array, and for one object over many lines: every line would be a bad record."""
+    """Raise InputError for a JSON array, and for one object over many lines: every line would be a bad record."""
     with path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if _COCO.match(head):
@@ -172,7 +173,7 @@ def _refuse_documents(path: Place) -> None:
 
 
 def _first_line(path: Place) -> bytes:
-    """The first line that is not blank, without the blanks around it."""
+    """Return the first line that is not blank, without the blanks around it."""
     with path.open("rb") as stream:
         lines = iter(lambda: stream.readline(PIECE_BYTES), b"")  # one line may be the whole file
         first = next((line.strip() for line in lines if line.strip(BYTE_ORDER_MARK + b" \t\r\n")), b"")
@@ -180,7 +181,7 @@ def _first_line(path: Place) -> bytes:
 
 
 def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
-    """The keys of the first records, and the mapped columns of fields that a record may lack.
+    """Return the keys of the first records, and the mapped columns of fields that a record may lack.
 
     A key in ``keep`` is searched for in all records.
     """
@@ -196,7 +197,7 @@ def _keys(path: Place, rows: RowSettings) -> frozenset[str]:
 
 
 def _mapped(text: str, rows: RowSettings) -> str:
-    """The line with the column map and the constants applied; a line that is not an object stays unchanged."""
+    """Apply the column map and the constants to a line; a line that is not an object stays unchanged."""
     if replace(rows, keep=()) == RowSettings():
         return text
     try:
@@ -206,7 +207,7 @@ def _mapped(text: str, rows: RowSettings) -> str:
 
 
 def _origin(text: str, rows: RowSettings) -> Origin:
-    """The values that the config keeps of a line; the names of its media are in the text."""
+    """Return the values of a line that the config keeps; the names of its media are in the text."""
     if not rows.keep:
         return NO_ORIGIN
     try:

@@ -1,4 +1,4 @@
-"""Options in a question's text, and answers that name a choice by its letter or place."""
+"""Reads options from a question's text, and answers that name a choice by its letter or position."""
 
 import re
 import string
@@ -16,10 +16,10 @@ def has_options(text: str) -> bool:
 
 
 def split_options(text: str) -> tuple[str, list[str] | None]:
-    """The text without its options, and the options; None if the text has not exactly one list of them.
+    """Return the text without its options, and the options; None unless the text has exactly one list of options.
 
-    A list is two lines or more directly below each other that begin with A, B, … in order, in one style ("A. ", "(A) ",
-    "A) " or "A: ").
+    A list consists of two or more consecutive lines that begin with A, B, … in order, all in the same style ("A. ",
+    "(A) ", "A) " or "A: ").
     """
     found = list(_OPTION.finditer(text))
     letters = [option[1] or option[2] for option in found]
@@ -32,10 +32,10 @@ def split_options(text: str) -> tuple[str, list[str] | None]:
 
 
 def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record with the options in its question as choices, and its answer as one of them.
+    """Return a record's fields with the options in its question as its choices, and its answer as one of these.
 
-    The answer may be a letter, a letter with the option behind it, or an option; any other answer stays unchanged, and
-    is rejected with the record.
+    The answer may be a letter, a letter followed by the option, or an option. Any other answer stays unchanged, so that
+    the record is rejected.
     """
     question, answer = row.get("question"), row.get("answer")
     if not isinstance(question, str) or row.get("choices") is not None:
@@ -52,9 +52,10 @@ def with_options(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_named_choice(row: Mapping[str, Any], named_by: str) -> dict[str, Any]:
-    """The fields of a record, with an answer that names a choice by letter, or by place from 0 or 1, replaced by it.
+    """Return a record's fields. If the answer names a choice by letter, or by position from 0 or 1, the choice replaces
+    it.
 
-    An answer that names no choice is rejected with the record.
+    An answer that names no choice stays unchanged, so that the record is rejected.
     """
     choices, answer = row.get("choices"), row.get("answer")
     if named_by == "text" or not isinstance(choices, list) or isinstance(answer, bool):

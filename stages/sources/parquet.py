@@ -1,6 +1,6 @@
-"""Parquet: a file, a folder with such files at any depth, or a pattern; rows are numbered over all files.
+"""Reads Parquet: a file, a folder with such files at any depth, or a pattern; rows are numbered over all files.
 
-Each file is a source. Media are embedded bytes or paths from the folder that was named.
+Each file is a source. Media are embedded bytes, or paths relative to the folder that the user named.
 """
 
 import contextlib
@@ -42,10 +42,10 @@ class Parquet(Format):
     name = "parquet"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The Parquet files of a file, folder or pattern.
+        """Return the Parquet files of a file, folder or pattern.
 
-        Raises InputError for a run folder, whose shards have to be named by their own folder, and for a file that is
-        not Parquet.
+        Raises InputError for a run folder, because the user has to name the folder of the shards inside it, and for a
+        file that is not Parquet.
         """
         if is_run_folder(path):
             raise InputError(f"{name} is a run folder: name the input of the run, or a folder of its shards")
@@ -67,17 +67,17 @@ class Parquet(Format):
         return Input(name, tuple(sources), str(root.resolve()), digest.hexdigest(), frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each row."""
+        """Yield one record for each row."""
         return row_records(_rows(source.place), source, rows, store)
 
     def count(self, source: Source) -> int:
-        """The number of rows in the file's footer, or of the records of another shape."""
+        """Return the number of rows in the file's footer; in a shape other than rows, the number of records."""
         if source.records is not None:
             return source.records
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """The media column, with only the paths of embedded media."""
+        """Yield the values of the media column, of embedded media only their paths."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
@@ -89,7 +89,7 @@ class Parquet(Format):
                     yield from batch.column(0).to_pylist()
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The answer columns."""
+        """Yield the values of the answer columns."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row_fields(row, rows)
@@ -100,7 +100,7 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The rows, with only the paths of embedded media."""
+        """Yield the rows, of embedded media only their paths."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):
@@ -111,9 +111,9 @@ PARQUET = Parquet()
 
 
 def _files(path: Any) -> tuple[list[Any], Any]:
-    """The Parquet files of a folder, file or pattern, and the folder that they are looked for in.
+    """Return the Parquet files of a folder, file or pattern, and the folder in which they are searched for.
 
-    Run folders below that folder are skipped: a run may be written beside its input.
+    Run folders below that folder are skipped, because a run may be written beside its input.
     """
     if path.is_file():
         return [path] if path.suffix == ".parquet" else [], path.parent
@@ -128,10 +128,10 @@ def _files(path: Any) -> tuple[list[Any], Any]:
 
 
 def _identity(file: Place) -> bytes:
-    """A digest that identifies a file's content.
+    """Return a digest that identifies a file's content.
 
-    On a disk it is the SHA-256 of the content; in a store, which would have to send all of it, it is made of the
-    store's version of the file.
+    On a disk it is the SHA-256 of the content. In a store it is made of the file's version there, so that the content
+    need not be downloaded.
     """
     if isinstance(file, RemotePath):
         stat = file.stat()
@@ -148,10 +148,10 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Names the file in the error of a file that is not Parquet or is damaged.
+    """Names the file in the error, if it is not Parquet or is damaged.
 
-    The records of such a file cannot be rejected one by one. An OSError of the system has its number, and names the
-    file itself.
+    The records of such a file cannot be rejected one by one. An OSError with an error number comes from the system and
+    is not changed, because it names the file itself.
     """
     try:
         yield
@@ -169,7 +169,7 @@ def _line(error: Exception) -> str:
 
 
 def _without_bytes(file: pq.ParquetFile, column: str) -> list[str]:
-    """The parts of a column that identify its media: all but ``bytes``, if there are others."""
+    """Return the subfields of a media column that identify the media: all except ``bytes``, if there are others."""
     if not pa.types.is_nested(file.schema_arrow.field(column).type):
         return [column]
     parts = [file.schema.column(index).path for index in range(len(file.schema))]

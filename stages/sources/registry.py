@@ -1,4 +1,4 @@
-"""The input formats by name. A new one is a file of its own beside this one, and one line here."""
+"""The input formats by name. A new format needs its own file beside this one, and one line here."""
 
 from collections.abc import Iterator
 
@@ -21,16 +21,17 @@ FORMATS: Registry[Format] = Registry(
 
 
 def formats() -> Iterator[Format]:
-    """The formats in the order in which they are asked what ``--input`` names: plug-ins first, then ours.
+    """Return the formats in the order in which they are tried for ``--input``: plug-ins first, then ours.
 
-    Data sets come last: any name may be one's id. Raises RegistryError for a plug-in that cannot be used.
+    The format of data sets comes last, because any name may be the id of one. Raises RegistryError for a plug-in that
+    cannot be used.
     """
     for name in (*FORMATS.plugins, *FORMATS.ours):
         yield FORMATS[name]
 
 
 def format_of(source: Source) -> Format:
-    """The format of a source. Raises RegistryError where there is none of its name."""
+    """Return the format of a source. Raises RegistryError if there is no format of its name."""
     try:
         return FORMATS[source.kind]
     except RegistryError as error:
@@ -38,5 +39,5 @@ def format_of(source: Source) -> Format:
 
 
 def read_source(source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-    """The source's records in order."""
+    """Yield the source's records in order."""
     return format_of(source).records(source, rows, store)

@@ -1,6 +1,8 @@
-"""Converts rows to records: their shape, the column map, the constants, made-up ids, and media embedded in a row.
+"""Converts rows to records: applies the shape, the column map and the constants, makes up ids, and stores embedded
+media.
 
-Embedded media are written once to the run folder and referenced there; media given by path stay where they are.
+Embedded media are written once to the run folder, and records refer to these files; media given by path stay where they
+are.
 """
 
 import base64
@@ -27,15 +29,15 @@ MEDIA_COLUMNS = ("media", "images", "image")
 """The columns in which the media of a row are searched for, if no column is named."""
 _PLAIN_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 _PROBLEM = "problem of the row"
-"""A key that no column has: its value is the reason why the row could not be read."""
+"""A key that no column can have. Its value is the reason why the row could not be read."""
 
 
 def row_records(
     found: Iterable[Row | str], source: Source, rows: RowSettings, store: MediaStore
 ) -> Iterator[RawRecord]:
-    """The records of a source's rows, numbered from its first number.
+    """Yield the records of a source's rows, numbered from the source's first number.
 
-    A text is a row that is not an object; its validation names the fault.
+    A text in ``found`` is a row that is not an object; the record's validation names the fault.
     """
     embedded = _Embedded(store)
     for number, row in enumerate(shaped(found, source, rows), source.first_number):
@@ -46,7 +48,7 @@ def row_records(
 
 
 def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Iterator[Row | str]:
-    """The rows that the input's rows contain, by their shape. A row that is not of the shape stays one row."""
+    """Yield the rows that the shape finds in each row of the input. A row that does not fit the shape stays one row."""
     id_column = rows.columns.get("id", "id")
     read = SHAPES.named(rows.shape).reader(rows, source.folder, id_column)
     for row in found:
@@ -61,12 +63,12 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """As :func:`shaped`, for rows that are objects, without those that are not of the shape."""
+    """Like :func:`shaped`, but only for rows that are objects, and without rows that do not fit the shape."""
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 
 def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
-    """The fields that a row has under the column map, over the constants."""
+    """Return the row's fields under the column map; they take precedence over the constants."""
     found = {name: row.get(rows.columns.get(name, name)) for name in FIELDS}
     fields = dict(rows.constants) | {name: value for name, value in found.items() if value is not None}
     if rows.choices_in_text:
@@ -75,13 +77,15 @@ def row_fields(row: Row, rows: RowSettings) -> dict[str, Any]:
 
 
 def kept_values(row: Row, rows: RowSettings) -> tuple[Value, ...]:
-    """The row's values in the columns that the config keeps, as texts: JSON if a value is not a text; without nulls."""
+    """Return the row's values in the columns that the config keeps, as texts (JSON for other types); nulls are left
+    out.
+    """
     found = ((name, row.get(name)) for name in rows.keep)
     return tuple(Value(name, as_json(_kept_text(value))) for name, value in found if value is not None)
 
 
 def kept_columns(names: Sequence[str]) -> tuple[Column[str], ...]:
-    """The columns of the shards for columns of the input that the config keeps."""
+    """Return the shards' columns for the input's columns that the config keeps."""
     return tuple(Column(name, pa.string(), f"the input's column {name}, as text") for name in names)
 
 
@@ -91,16 +95,17 @@ def _kept_text(value: object) -> str:
 
 
 def media_column(rows: RowSettings, columns: Iterable[str]) -> str | None:
-    """The column with a row's media among these columns; None if there is none."""
+    """Return which of these columns holds a row's media; None if there is none."""
     known = set(columns)
     named, *others = MEDIA_COLUMNS
     return next((name for name in (rows.columns.get(named, named), *others) if name in known), None)
 
 
 class _Embedded:
-    """The media that rows embed, written to the run folder.
+    """Writes the media that rows embed to the run folder.
 
-    ``_uris`` maps names to the URIs that other rows may refer to: some 150 bytes a row, empty for most shapes.
+    ``_uris`` maps names, by which other rows may refer to a medium, to URIs. It takes some 150 bytes for each row, and
+    is empty for most shapes.
     """
 
     def __init__(self, store: MediaStore) -> None:
@@ -108,10 +113,11 @@ class _Embedded:
         self._uris: dict[str, str] = {}
 
     def uri(self, item: Any, media_folder: str) -> Any:
-        """The URI of a row's medium: a path under the input, or its bytes written to the run folder.
+        """Return the URI of a row's medium: a path under the input, or a file in the run folder to which its bytes are
+        written.
 
-        Anything else, such as bytes given as text (JSON has no others), is returned unchanged, and the record's
-        validation rejects it. Raises :class:`BadRow` for invalid base64, and for a name that no row above has.
+        Any other value, such as bytes given as text, is returned unchanged, and the record's validation rejects it.
+        Raises :class:`BadRow` for invalid base64, and for a name that no earlier row has.
         """
         if isinstance(item, str):
             return _input_uri(item, media_folder)
@@ -157,28 +163,31 @@ def _as_record(number: int, row: Row, rows: RowSettings, embedded: _Embedded) ->
 
 
 def _name_of(medium: object) -> str:
-    """The name of a medium in the input, "" if it has none."""
+    """Return the name of a medium in the input; "" if it has none."""
     if isinstance(medium, Mapping):
         medium = medium.get("path") or medium.get("name") or medium.get("same_as")
     return medium_name(medium)
 
 
 def _as_text(value: object) -> str:
-    """A value that JSON lacks, as text.
+    """Convert a value of a type that JSON lacks to text.
 
-    Binary columns often hold UTF-8; other bytes become lone surrogates, as in JSON Lines, and the record's validation
-    rejects its text.
+    Binary columns often hold UTF-8. Other bytes become lone surrogates, as in JSON Lines, and the record's validation
+    rejects such a text.
     """
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
 def _input_uri(path: str, media_folder: str) -> str:
-    """The URI of a file of the input; an absolute path stays absolute, and is refused with the record's media."""
+    """Return the URI of a file of the input.
+
+    An absolute path stays absolute, and the check of the record's media refuses it.
+    """
     return f"input:{PurePosixPath(media_folder, path)}" if media_folder else f"input:{path}"
 
 
 def _decoded(text: Any) -> bytes:
-    """The decoded bytes of a base64 cell, also of a data URL, and with line ends."""
+    """Decode a cell in base64, which may be a data URL and may contain line ends."""
     written = text if isinstance(text, str) else ""
     if written.startswith("data:"):
         written = written.partition(",")[2]

@@ -1,6 +1,7 @@
-"""Tables in one text file: CSV or TSV with a header (CSV also with ``;`` between cells), and a JSON array of objects.
+"""Reads tables in one text file: CSV or TSV with a header (CSV also with ``;`` between cells), or a JSON array of
+objects.
 
-Media are paths from the file's folder. A table is read once before a run, so that its faults are reported then.
+Media are paths relative to the file's folder. A table is read once before a run, so that its faults are reported then.
 """
 
 import codecs
@@ -25,12 +26,12 @@ from groundtrace.vision.media import MediaStore
 METADATA_FILE = "metadata.csv"
 _CELL_FILES = (".csv", ".tsv")
 MAX_CELL_CHARS = 2**24
-"""The longest possible cell; without this limit an unclosed quote would make a cell of the rest of the file."""
+"""The maximum length of a cell. Without this limit, an unclosed quote would turn the rest of the file into one cell."""
 csv.field_size_limit(MAX_CELL_CHARS)
 _SEPARATORS = ",;\t"
 _QUOTED = re.compile(r'"[^"]*"?')
 _LISTS = ("choices", "boxes", "media")
-"""Fields whose cell may be a JSON list."""
+"""The fields whose cells may hold a JSON list."""
 
 
 class Tables(Format):
@@ -39,9 +40,10 @@ class Tables(Format):
     name = "table"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """The one file, or a folder's only one; ``metadata.csv`` is part of a folder that ``datasets`` reads.
+        """Return the file, or the only such file of a folder; ``metadata.csv`` does not count, because ``datasets``
+        reads its folder.
 
-        Raises InputError for rows that do not fit their header, and for a file whose content does not fit its name.
+        Raises InputError if rows do not fit the header, or if the file's content does not fit its name.
         """
         held = [file for end in _CELL_FILES for file in path.glob(f"*{end}") if file.name != METADATA_FILE]
         if len(held) == 1 and not (path / RECORDS_FILE).exists():
@@ -62,23 +64,23 @@ class Tables(Format):
         return Input(name, (source,), str(folder), fingerprint, frozenset(columns))
 
     def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
-        """One record for each row, or several in an expanding shape."""
+        """Yield one record for each row, or several if the shape is expanding."""
         return row_records(_lists(source.place, rows), source, rows, store)
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """The media column."""
+        """Yield the values of the media column."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             column = media_column(rows, row)
             if column is not None and row[column] is not None:
                 yield row[column]
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The answer columns."""
+        """Yield the values of the answer columns."""
         for row in shaped_rows(_lists(source.place, rows), source, rows):
             yield row_fields(row, rows)
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """The rows of the file, with every cell that contains a JSON list converted to a list."""
+        """Yield the rows of the file; a cell that contains a JSON list is converted to a list."""
         for row in _rows(source.place):
             yield {name: _as_list(cell) for name, cell in row.items()}
 
@@ -91,7 +93,10 @@ def _lists(path: Place, rows: RowSettings) -> Iterator[dict[str, Any]]:
 
 
 def _rows(path: Place) -> Iterator[dict[str, Any]]:
-    """The rows of the file, with a few in memory at a time. Raises InputError at the first invalid one."""
+    """Yield the rows of the file, of which only a few are in memory at a time.
+
+    Raises InputError at the first invalid row.
+    """
     with path.open(encoding="utf-8-sig", newline="") as text:
         try:
             yield from array_entries(text) if path.suffix == ".json" else _cells(str(path), text)
@@ -103,7 +108,7 @@ def _rows(path: Place) -> Iterator[dict[str, Any]]:
 
 
 def _first_odd_byte(path: Place) -> int:
-    """The offset of the first byte that is not UTF-8; the length of a file that ends within a character."""
+    """Return the offset of the first byte that is not UTF-8; if the file ends within a character, the file's length."""
     decoder, passed = codecs.getincrementaldecoder("utf-8")(), 0
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_CHARS):
@@ -117,7 +122,7 @@ def _first_odd_byte(path: Place) -> int:
 
 
 def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
-    """The rows below the header; an empty cell is None. Blank rows are skipped."""
+    """Yield the rows below the header, with None for an empty cell; blank rows are skipped."""
     first_lines: list[str] = []
     while line := text.readline():
         first_lines.append(line)
@@ -142,7 +147,7 @@ def _cells(path: str, text: TextIO) -> Iterator[dict[str, Any]]:
 
 
 def _separator(first_line: str) -> str:
-    """The most frequent separator in the header, without those in quotes."""
+    """Return the most frequent separator in the header; separators in quotes do not count."""
     return max(_SEPARATORS, key=_QUOTED.sub("", first_line).count)
 
 
@@ -163,7 +168,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:
-    """The row with cells that contain JSON lists converted, in columns whose field may be a list."""
+    """Return the row. In columns whose field may be a list, cells that contain a JSON list are converted."""
     columns = {rows.columns.get(name, name) for name in _LISTS} | {media_column(rows, row)}
     columns |= SHAPES.named(rows.shape).list_columns
     return {name: _as_list(cell) if name in columns else cell for name, cell in row.items()}

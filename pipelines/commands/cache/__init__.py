@@ -1,1 +1,1 @@
-"""``beam cache``: the parser, the places where caches are, and one file for each action."""
+"""``beam cache``: the parser, the search for caches, and one file for each action."""

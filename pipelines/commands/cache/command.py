@@ -53,7 +53,9 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def _act(parsed: argparse.Namespace) -> int:
-    """Import and run the action, with its own dependencies: tables for stats, Parquet for export."""
+    """Import the action's module and run it: only the requested action loads its dependencies, such as Parquet for
+    export.
+    """
     if parsed.action == "stats":
         from groundtrace.pipelines.commands.cache.stats import print_stats
 

@@ -25,7 +25,7 @@ _SCHEMA = pa.schema(
 def export(named: str, to: str) -> int:
     """Write the replies of the cache that the command line names to a file; returns the exit code.
 
-    The file is written completely or not at all. Raises :class:`CacheCommandError` for a name that cannot be written.
+    The file is written completely or not at all. Raises :class:`CacheCommandError` if the file cannot be written.
     """
     target = Path(to)
     if target.suffix not in (".jsonl", ".parquet"):

@@ -19,12 +19,12 @@ from groundtrace.storage.places import StorageError, is_remote, place
 
 
 class CacheCommandError(UserError):
-    """A mistake in the command, or a cache that cannot be used; the message is one line."""
+    """Raised for a mistake in the command, and for a cache that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A cache: a SQLite file on this machine, or the location of segments."""
+    """The place of a cache: a SQLite file on this machine, or the location of segments."""
 
     path: str = ""
     location: str = ""
@@ -34,7 +34,7 @@ class Place:
 
 
 def find_cache(named: str) -> Place:
-    """The cache that a command line names. Raises :class:`CacheCommandError` if there is none."""
+    """Return the place of the cache that a command line names. Raises :class:`CacheCommandError` if there is none."""
     if is_remote(named):
         try:
             place(named)
@@ -61,7 +61,7 @@ def _has_segments(location: str) -> bool:
 
 @contextlib.contextmanager
 def opened(place: Place) -> Iterator[ReplyCache]:
-    """The cache, opened for reading; segments are first gathered into a temporary cache."""
+    """Open the cache for reading; segments are first gathered into a temporary cache."""
     if place.location:
         with gathered(SegmentFiles(place.location)) as (cache, _, _):
             yield cache
@@ -74,7 +74,9 @@ def opened(place: Place) -> Iterator[ReplyCache]:
 
 @contextlib.contextmanager
 def _writable(file: Path) -> Iterator[str]:
-    """The cache's file, or a copy of it if it is not writable: opening a cache takes in its logs."""
+    """Return the cache's file, or a copy if the file is not writable, because opening a cache writes the content of its
+    logs into it.
+    """
     log, lock = file.parent / "log", file.parent / ".cache.lock"
     stores = sorted(file.parent.glob(f"{file.name}*"))
     if all(os.access(path, os.W_OK) for path in (file.parent, log, lock, *stores) if path.exists()):

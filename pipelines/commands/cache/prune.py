@@ -38,7 +38,7 @@ def prune(parsed: argparse.Namespace) -> int:
 
 
 def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
-    """Returns a function that is true for replies to keep: those that at least one given filter does not match."""
+    """Return a function that is True for each reply to keep: at least one of the given filters does not match it."""
     filters: list[Callable[[LogEntry], bool]] = []
     if parsed.older_than is not None:
         before_s = time.time() - age_s(parsed.older_than)
@@ -55,7 +55,7 @@ def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
 
 
 def age_s(text: str) -> float:
-    """The seconds in an age such as ``30d``. Raises :class:`CacheCommandError`."""
+    """Return the number of seconds in an age such as ``30d``. Raises :class:`CacheCommandError`."""
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?)([smhdw])", text, re.ASCII)
     if found is None:
         raise CacheCommandError(f"--older-than takes an age such as 30d, 12h or 2w, got {text!r}")

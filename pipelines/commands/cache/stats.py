@@ -21,7 +21,7 @@ from groundtrace.schemas.text import printable
 
 @dataclass
 class _Figures:
-    """The sums over the replies."""
+    """The sums over a group of replies."""
 
     replies: int = 0
     truncated: int = 0
@@ -60,7 +60,7 @@ def print_stats(named: str) -> int:
 
 
 def _sizes(place: Place) -> list[tuple[str, str]]:
-    """The size of the cache on disk, or at its location."""
+    """Return the size of the cache on disk, or at its location, as text."""
     if place.location:
         sizes, foreign = SegmentFiles(place.location).sizes_bytes()
         total = f"{sum(sizes.values()):,}"

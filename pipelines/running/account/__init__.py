@@ -1,1 +1,4 @@
-"""What the run came to: counts, costs, failures, summary, outputs in place; imports ``execute`` and ``plan``."""
+"""Accounts for a run: its counts, costs, failures and summary; puts the outputs in place.
+
+Imports ``execute`` and ``plan``.
+"""

@@ -1,4 +1,4 @@
-"""Differences between a new run and the finished run whose outputs it replaces."""
+"""Finds the differences between a new run and the finished run whose outputs it replaces."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ ABSENT = "(none)"
 def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool = False) -> ReplacedFigures | None:
     """Compare the finished run in the folder ``root`` with the new one; None if there is no finished run.
 
-    ``config`` is the new run's resolved config as TOML text. ``other_input``: the input has another content, whatever
-    its name. The old outputs are to be kept if the old run has rows and anything differs. Raises
+    ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the input has another content,
+    whatever its name is. The result says to keep the old outputs if the old run has rows and anything differs. Raises
     :class:`groundtrace.publishing.figures.InspectError` if its config is damaged.
     """
     try:

@@ -1,4 +1,4 @@
-"""The figures of a run, summed over the ends of its records and the notes of its requests.
+"""Sums the figures of a run over the ends of its records and the notes on its requests.
 
 A record's end is its row in the SFT, RL or rejected set. A runner's metrics are not used: they count repeated work
 twice.
@@ -25,7 +25,7 @@ from groundtrace.stages.plumbing.stage import BUDGET
 MEMORY = "2GB"
 """The memory limit of the sums; the database spills the rest to disk."""
 MAX_NAMED = 5
-"""How many lost or unknown records a message names."""
+"""The maximum number of lost or unknown records that a message names."""
 _IDS = pa.schema([("id", pa.string())])
 _REASONS = pa.schema([("id", pa.string()), ("stage", pa.string()), ("reason", pa.string())])
 
@@ -38,17 +38,20 @@ class RunCounts:
 
     Attributes:
         counts: the records that were read, and the rows of each set.
-        kept: by stage, how many ends have passed it.
-        side: by stage that looks at a sample, how many elements it looked at and how many of them it could judge.
-        asked: by role and stage, the calls, repairs and their worth; ``cached`` counts all samples of the calls.
-        answered: by role, the models that servers named instead of the requested one, with the number of their replies.
-        taken_over: by run folder from whose cache replies were taken over, how many of them this run uses.
-        labels: by scorer, the pairs of labels that two judges gave, with their numbers.
-        refused: whether the budget ended a record, or an element of a sample.
-        forecast: sums over the ends (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
-        truncated: by role and stage with truncated replies: the number of all replies, that of truncated ones, and the
-            largest ``max_tokens`` of these.
-        unbalanced: the violation of the conservation law; "" if every record is accounted for.
+        kept: for each stage, how many ends have passed it.
+        side: for each stage that reads a sample, how many elements it read and how many of them it could judge.
+        asked: for each role and stage, the calls, the repairs, and what both would have cost without the cache;
+            ``cached`` counts all samples of the calls.
+        answered: for each role, the models that servers named instead of the requested one, with the number of their
+            replies.
+        taken_over: for each run folder from whose cache replies came, how many of them this run uses.
+        labels: for each scorer, how often two judges gave each pair of labels.
+        refused: whether a record, or an element of a sample, ended because the budget was exhausted.
+        forecast: the sums over the ends that a forecast needs
+            (:func:`groundtrace.pipelines.running.plan.forecast.forecast_text`).
+        truncated: for each role and stage with truncated replies: the number of all replies, the number of truncated
+            replies, and the largest ``max_tokens`` of the truncated ones.
+        unbalanced: a text on the records that are lost or unknown; "" if every record is accounted for.
     """
 
     counts: Counts
@@ -64,18 +67,18 @@ class RunCounts:
     truncated: Mapping[RoleStage, tuple[int, int, int]] = field(default_factory=dict)
 
     def entered(self, stage: str) -> int:
-        """How many records entered a stage."""
+        """Return how many records entered a stage."""
         if stage in self.side:
             return self.side[stage][0]
         return self.kept.get(stage, 0) + sum(self.counts.rejected.get(stage, {}).values())
 
     def passed(self, stage: str) -> int:
-        """How many records left a stage by any of its outputs but ``rejected``."""
+        """Return how many records left a stage by any output other than ``rejected``."""
         return self.side[stage][1] if stage in self.side else self.kept.get(stage, 0)
 
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
-    """The figures of a finished job; ``samples`` are the stages that look at a sample of the records."""
+    """Return the figures of a finished job; ``samples`` are the stages that read a sample of the records."""
     with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
         shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
         for name, files, schema in (
@@ -220,9 +223,10 @@ def _forecast(db: duckdb.DuckDBPyConnection) -> dict[str, float]:
 
 
 def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
-    """The violation of the conservation law: ids that were read against ids in the shards; "" if they agree.
+    """Compare the ids that were read with the ids in the shards; return a text on the differences, "" if there are
+    none.
 
-    A record ends under its own id; if several records have the same id, all but one end under id and number.
+    A record's end has the record's id. If several records have the same id, the ends of all but one have id and number.
     """
     db.execute(_READ)
     db.execute(_NAMES)
@@ -236,16 +240,16 @@ def _unbalanced(db: duckdb.DuckDBPyConnection, read: int) -> str:
 
 
 def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
-    """The first ids of a query, and "…" if there are more."""
+    """Return the first ids of a query, and "…" if there are more."""
     found = [row[0] for row in db.execute(f"{query} LIMIT {MAX_NAMED + 1}").fetchall()]
     return [*map(repr, found[:MAX_NAMED]), *(["…"] if len(found) > MAX_NAMED else [])]
 
 
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
-    """The usage of the calls, per role and stage.
+    """Return the usage of the calls for each role and stage.
 
-    Calls and their worth come from the ends; requests and payments come from the notes of each request, counted once.
-    Samples that no request of this run returned were in the cache.
+    The calls, and what they would have cost without the cache, come from the ends; requests and payments come from the
+    notes, in which each request is counted once. Samples that no request of this run returned were in the cache.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()
@@ -262,7 +266,7 @@ def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, 
 
 
 def agreements(labels: Mapping[str, Mapping[tuple[str, str], int]]) -> dict[str, dict[str, Any]]:
-    """The agreement of two judges by scorer; empty if there was one judge.
+    """Return the agreement of two judges for each scorer; empty if there was only one judge.
 
     The values are those of :class:`groundtrace.rewards.agreement.Agreement`.
     """

@@ -1,4 +1,4 @@
-"""Reports a run that does not finish: a page in its folder, and a note of its cost on the error."""
+"""Reports a run that does not finish: writes a page into its folder, and adds a note on its cost to the error."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from groundtrace.storage.places import joined
 
 @dataclass
 class PartialRun:
-    """What a run has made so far: its ``summary``, once its records are counted."""
+    """What is known of a run so far: its ``summary``, once its records are counted."""
 
     summary: RunSummary | None = None
 
@@ -64,7 +64,7 @@ def _write_report(error: BaseException, plan: Plan, spending: Spending, summary:
 
 
 def payment_lines(paid: PaidFigures | None) -> list[str]:
-    """What a run has paid, for a person; empty if it used neither money nor tokens."""
+    """Return lines for the user on what a run has paid; empty if it used neither money nor tokens."""
     if paid is None or not (paid.usd or paid.tokens):
         return []
     return [f"paid {dollars(paid.usd)}: {counted(paid.requests, 'request')}, {counted(paid.tokens, 'token')}"]

@@ -1,4 +1,4 @@
-"""Decides whether a run has failed: if a stage could not do its work, the outputs are useless."""
+"""Decides whether a run has failed: it has if a stage could not do its work, because the outputs are then useless."""
 
 from collections import Counter
 from operator import itemgetter
@@ -17,11 +17,11 @@ from groundtrace.stages.sources.base import InputError
 MAX_DETAIL_CHARS = 200
 INGEST = INGEST_STAGE.name
 MIN_FAILED = 5
-"""Fewer failed records than this do not fail a run, unless not one call was answered."""
+"""A run with fewer failed records than this does not fail, unless no call at all was answered."""
 
 
 def check_records(summary: RunSummary) -> None:
-    """Raise InputError if no record of the input can be used: a run of it has no outputs."""
+    """Raise InputError if no record of the input can be used, because the run then has no outputs."""
     counts = summary.counts
     if not counts.input:
         raise InputError(f"{summary.input} has no records: nothing was replaced")
@@ -55,14 +55,14 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
 
 
 def most_frequent_detail(staging: Path, stage: str, reasons: tuple[str, ...]) -> str:
-    """The most frequent detail in ``rejected/`` of the records that a stage rejected for these reasons."""
+    """Return the most frequent detail in ``rejected/`` among the records that a stage rejected for these reasons."""
     counted = _counted_details(staging)
     most = sum((counted.get((stage, reason), Counter[str]()) for reason in reasons), Counter[str]()).most_common(1)
     return most[0][0] if most else "no detail"
 
 
 def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
-    """The most frequent detail in ``rejected/``, by stage and reason."""
+    """Return the most frequent detail in ``rejected/`` for each stage and reason."""
     found: dict[str, dict[str, str]] = {}
     for (stage, reason), details in sorted(_counted_details(staging).items()):
         found.setdefault(stage, {})[reason] = details.most_common(1)[0][0]
@@ -70,7 +70,7 @@ def most_frequent_details(staging: Path) -> dict[str, dict[str, str]]:
 
 
 def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
-    """How often each detail is in ``rejected/``, on one line and cut short, by stage and reason."""
+    """Return how often each detail is in ``rejected/``, by stage and reason; a detail is cut to one short line."""
     counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
         details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])

@@ -1,4 +1,4 @@
-"""Finishes a run: checks what it came to, writes its pages, and puts its outputs in place."""
+"""Finishes a run: checks its summary, writes its pages, and puts its outputs in place."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ from groundtrace.stages.sources.base import RUN_MARKER
 
 
 def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
-    """Complete the summary, check the run, and replace the old outputs by the new ones; returns the summary.
+    """Complete the summary, check the run, and replace the old outputs with the new ones; returns the summary.
 
     ``made`` gets the summary before it is checked. Raises the errors of the checks; the old outputs then stay.
     """

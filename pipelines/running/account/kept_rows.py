@@ -18,11 +18,11 @@ _ADVICE = {
 
 
 class NothingKept(UserError):
-    """A run kept no rows, and the finished one in its folder has some."""
+    """Raised if a run kept no rows, but the finished run in its folder has some."""
 
 
 def why_no_rows(summary: RunSummary) -> str:
-    """Why a run kept no rows, and what to do; "" if it kept some or had no records."""
+    """Return why a run kept no rows, and what to do; "" if it kept some or had no records."""
     counts = summary.counts
     if counts.kept or not counts.by_reason:
         return ""
@@ -31,7 +31,7 @@ def why_no_rows(summary: RunSummary) -> str:
 
 
 def check_kept(root: Path, output: str, summary: RunSummary) -> None:
-    """Raise :class:`NothingKept` for a run without rows if the folder ``root`` holds some.
+    """Raise :class:`NothingKept` if the run has no rows and the folder ``root`` holds rows.
 
     ``output`` is the folder as the user named it.
     """
@@ -50,9 +50,10 @@ def check_kept(root: Path, output: str, summary: RunSummary) -> None:
 
 
 def _rows_in(root: Path) -> str:
-    """The training rows in a run folder, in words; "" if there are none.
+    """Return the number of training rows in a run folder as text; "" if there are none.
 
-    If no ``run.json`` can be read, the rows of the shards count. In a store a folder without one holds no finished run.
+    If ``run.json`` cannot be read, the rows of the shards are counted. In a store, a folder without ``run.json`` holds
+    no finished run.
     """
     try:
         held = read_summary(root, checked=False)
@@ -64,7 +65,7 @@ def _rows_in(root: Path) -> str:
 
 
 def _rows_of(shard: Path) -> int:
-    """The rows of a shard; 1 if it cannot be read, because it may hold some."""
+    """Return the number of rows of a shard; 1 if it cannot be read, because it may hold some."""
     try:
         return pq.read_metadata(shard).num_rows
     except (OSError, pa.ArrowException):

@@ -1,10 +1,10 @@
-"""The cost of a run folder over all its runs, also those that failed, were stopped or were killed.
+"""Sums the cost of a run folder over all its runs, also over those that failed, were stopped or were killed.
 
 RUN/ledger/<run>/        the notes of a run's processes while it lasts (:mod:`groundtrace.inference.flow.notes`)
 RUN/ledger/<run>.json    the sum, once the run has ended
 
-The notes of a run that did not finish stay until the next one: its workers may go on for a while, and note their
-payments in files that they have open.
+The notes of a run that did not finish stay until the next run. The run's workers may continue for a while, and write
+further payments into the files that they have open.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from groundtrace.storage.files import write_atomically
 
 KILLED, DONE = "killed", "done"
 _ENDED = "ended"
-"""The file that marks notes as complete although their sum is written: they stay, and late ones are added."""
+"""The file that marks notes whose sum is already written, but which stay because late notes may still be added."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """The cost of one run; ``outcome`` is how it ended: ``done``, the name of its error, or ``killed``."""
+    """The cost of one run. ``outcome`` is how the run ended: ``done``, the name of its error, or ``killed``."""
 
     outcome: str
     requests: int
@@ -42,11 +42,12 @@ class Spending:
     def __init__(self, root: Path, gather: Callable[[], None] = lambda: None) -> None:
         self._folder, self._gather = root / "ledger", gather
         self.latest: PaidFigures | None = None
-        """What the run of this object has paid, once it has ended."""
+        """What the run of this object has paid; None until it has ended."""
 
     @contextlib.contextmanager
     def run(self) -> Iterator[Path]:
-        """Start a run, and yield the folder for its notes. Its sum is written however the body ends.
+        """Start a run, and yield the folder for its notes. When the body ends, also if it raises, the run's cost is
+        written.
 
         Raises the errors of ``gather``; the notes then stay, and the next run sums them up.
         """
@@ -67,7 +68,7 @@ class Spending:
             self.latest = _together([self._sum_up(notes, outcome)])
 
     def total(self) -> PaidFigures:
-        """The sums of all runs, including the notes so far of the present one."""
+        """Return the sums of all runs, including what the present run has noted so far."""
         return _together(list(self._sums()))
 
     def _sums(self) -> Iterator[_Sum]:
@@ -80,7 +81,7 @@ class Spending:
                     yield _Sum(**json.loads(path.read_text("utf-8")))
 
     def _has_all(self, notes: Path) -> bool:
-        """Whether the folder holds all notes of its run, which then replace the written sum."""
+        """Whether the folder holds all notes of its run; their sum then replaces the written one."""
         return notes.is_dir() and ((notes / _ENDED).exists() or not self._sum_path(notes).exists())
 
     def _sum_up_ended(self) -> None:

@@ -1,4 +1,4 @@
-"""The summary of a run (``run.json``), from the figures of its waves and the notes of its requests."""
+"""Makes the summary of a run (``run.json``) from the figures of its waves and the notes on its requests."""
 
 import datetime
 from collections import Counter
@@ -62,7 +62,7 @@ class Wave:
 
 
 def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
-    """The summary of a run from its waves, of which the last one's outputs count."""
+    """Return the summary of a run from its waves; only the outputs of the last wave count."""
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files
     paid = list(paid_in(Path(plan.models.notes)))
@@ -104,7 +104,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) -> BudgetFigures:
-    """What a bounded run has spent, by the notes of its requests, and the records that the budget ended."""
+    """Return what a bounded run has spent by the notes on its requests, and the records that the budget ended."""
     spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
     spent_usd = sum(each.cost_usd for each in paid)
@@ -112,7 +112,9 @@ def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) 
 
 
 def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
-    """The endpoints whose servers named another model than the one asked for, with the replies of each name."""
+    """Return the endpoints whose servers named another model than the requested one, with the number of replies by
+    name.
+    """
     found: dict[str, AnsweredFigures] = {}
     for role, models in figures.answered.items():
         name, asked = plan.models.endpoint_name(role), plan.models.endpoint(role).model
@@ -122,7 +124,7 @@ def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:
 
 
 def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigures]:
-    """What the stages did that any record reached, with what each says of itself, in their order."""
+    """Return the figures and the description of each stage that any record reached, in the order of the stages."""
     return {
         stage.name: StageFigures(
             read=figures.entered(stage.name),
@@ -141,11 +143,12 @@ def stage_figures(stages: StageList, figures: RunCounts) -> dict[str, StageFigur
 def truncated_replies(
     found: Mapping[tuple[str, str], tuple[int, int, int]], plan: Plan
 ) -> dict[str, dict[str, TruncatedReplies]]:
-    """The truncated replies by role and stage, from ``truncated`` of
+    """Return the truncated replies by role and stage, from ``truncated`` of
     :class:`groundtrace.pipelines.running.account.counts.RunCounts`.
 
-    A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps if the
-    replies were requested with no more than that: replies that must be parsed were requested again with more.
+    A larger ``max_tokens_limit`` of the endpoint always helps. A larger ``max_tokens`` of the stage helps only if no
+    truncated reply was requested with more than its present value; replies that must be parsed are requested again with
+    more.
     """
     by_role: dict[str, dict[str, TruncatedReplies]] = {}
     for (role, stage), (replies, truncated, max_tokens) in found.items():
@@ -157,7 +160,7 @@ def truncated_replies(
 
 
 def _max_tokens_of(plan: Plan, stage: str) -> tuple[str, int | None]:
-    """The config section of a stage and its ``max_tokens``; "" and None without a section."""
+    """Return the name of a stage's config section and its ``max_tokens``; "" and None without a section."""
     described = plan.stages.stage(stage)
     kind: type | None = None if described is None else described.settings
     for each in fields(plan.settings):

@@ -1,1 +1,1 @@
-"""Running it: one job, its runner, workers, live view and files; imports ``plan``, and nothing of ``account``."""
+"""Executes a plan: one job, with its runner, workers, live view and files. Imports ``plan``, but not ``account``."""

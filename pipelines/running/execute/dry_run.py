@@ -1,4 +1,4 @@
-"""Builds a job for Dataflow as a run would, and does not submit it."""
+"""Builds a job for Dataflow as a run would, but does not submit it."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def dry_run(plan: Plan) -> list[str]:
 
 
 def _staged(graph: beam_runner_api_pb2.Pipeline) -> dict[str, int]:
-    """The files that a graph would send to its workers, with their sizes in bytes."""
+    """Return the files that a graph would send to its workers, with their sizes in bytes."""
     found = {}
     for environment in graph.components.environments.values():
         for artifact in environment.dependencies:

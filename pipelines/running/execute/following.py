@@ -1,4 +1,4 @@
-"""Runs a job and waits for its end, which may be that the command is stopped or that a worker ends the run.
+"""Runs a job and waits until it ends, the command is stopped, or a worker ends the run.
 
 If the command is stopped, the job is cancelled: otherwise it would continue, and cost money.
 """
@@ -34,7 +34,7 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 class EndpointRefuses(UserError):
-    """An endpoint of the config does not serve the run; the message says what to change."""
+    """Raised if an endpoint of the config does not serve the run; the message says what to change."""
 
 
 def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) -> None:
@@ -60,7 +60,7 @@ def follow(pipeline: beam.Pipeline, options: PipelineOptions, is_local: bool) ->
 
 
 def stop_of(error: BaseException) -> Exception | None:
-    """The error to end with if a worker stopped the run because an endpoint or a store failed; else None.
+    """Return the error to end with if a worker stopped the run because an endpoint or a store failed; else None.
 
     That is :class:`EndpointRefuses` or :class:`groundtrace.storage.places.StorageError`, or
     :class:`groundtrace.pipelines.running.endings.RunPaused` if the same command resumes the run.
@@ -79,13 +79,13 @@ def stop_of(error: BaseException) -> Exception | None:
 
 
 def _typed_text(error: BaseException) -> str:
-    """The error with its type in front, as in a traceback: a runner may pass on only the text."""
+    """Return the error's type and text, as in a traceback, because a runner may pass on only the text."""
     return f"{type(error).__module__}.{type(error).__name__}: {error}"
 
 
 @contextlib.contextmanager
 def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
-    """Replaces gRPC's error of a lost job server, a dump of several lines, by an error of the run."""
+    """Replaces gRPC's error for a lost job server, which has several lines, with an error of the run."""
     before, threading.excepthook = threading.excepthook, _pass_over_server
     try:
         yield
@@ -105,7 +105,7 @@ def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
 
 
 def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncomplete:
-    """The run's error for a failed call to the job server at ``endpoint``."""
+    """Return the run's error for a failed call to the job server at ``endpoint``."""
     server = f"the job server at {endpoint}" if endpoint else "the job server"
     code, message = _status(error)
     if code is not grpc.StatusCode.UNAVAILABLE:
@@ -117,7 +117,7 @@ def _meaning(error: grpc.RpcError, endpoint: str | None) -> RunPaused | JobIncom
 
 
 def _status(error: Any) -> tuple[grpc.StatusCode, str]:
-    """The status code and the message, on one line, of a gRPC error."""
+    """Return the status code of a gRPC error, and its message on one line."""
     code = error.code() if callable(getattr(error, "code", None)) else None
     message = error.details() if callable(getattr(error, "details", None)) else None
     return code or grpc.StatusCode.UNKNOWN, " ".join(str(message or "no message").split())[:MAX_MESSAGE_CHARS]
@@ -141,7 +141,7 @@ def _job_of(result: Any) -> str:
 
 
 def _where(result: Any, options: PipelineOptions) -> str:
-    """A line with Dataflow's page of the job; "" for other engines."""
+    """Return a line with the address of Dataflow's page on the job; "" for other engines."""
     google = options.view_as(GoogleCloudOptions)
     if not callable(getattr(result, "job_id", None)):
         return ""

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does."""
+"""Lets SIGTERM and SIGHUP end a command as Ctrl-C does."""
 
 import contextlib
 import signal
@@ -8,12 +8,12 @@ from types import FrameType
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
-"""A closed terminal and `timeout` send their signal twice: within this time, both are one stop."""
+"""A closed terminal and `timeout` send their signal twice. Two signals within this time count as one."""
 
 
 @contextlib.contextmanager
 def stopped_like_an_interrupt() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
+    """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
     This holds only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
     """
@@ -32,7 +32,7 @@ def stopped_like_an_interrupt() -> Iterator[None]:
 
 
 def _interrupting() -> Callable[[int, FrameType | None], None]:
-    """A handler that raises KeyboardInterrupt once for all signals within :data:`SAME_STOP_S`."""
+    """Return a handler that raises KeyboardInterrupt only once for all signals within :data:`SAME_STOP_S`."""
     last_s = float("-inf")
 
     def come(_: int, __: FrameType | None) -> None:

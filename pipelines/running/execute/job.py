@@ -29,7 +29,7 @@ from groundtrace.stages.sources.rows import kept_columns
 def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
     """Run the DAG over the questions that ``draw`` names; ``part`` is the name of this part of the run for the user.
 
-    Raises the error of the job. If the command is interrupted, the replies that are on their way are first awaited.
+    Raises the error of the job. If the command is interrupted, it first waits for the replies to in-flight requests.
     """
     options = plan.options.copied()
     notes = plan.folder.seen_by_workers(Path(plan.models.notes), not plan.is_local)
@@ -52,7 +52,7 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
 
 
 def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: str) -> beam.Pipeline:
-    """The whole job: the recipe's DAG, and the transforms that write its ends into ``folder``."""
+    """Return the whole job: the recipe's DAG, and the transforms that write its ends into ``folder``."""
     pipeline = beam.Pipeline(runner=choose_runner(options, plan.recipe_file), options=options)
     wired = plan.wire(pipeline, context)
     write_ends(wired, row_context(plan, wired), folder, context.roots, plan.settings.write)
@@ -60,7 +60,7 @@ def wire_job(plan: Plan, options: PipelineOptions, context: RunContext, folder: 
 
 
 def row_context(plan: Plan, wired: WiredPipeline) -> RowContext:
-    """The data that all rows of the run share."""
+    """Return the data that all rows of the run share."""
     written, kept = plan.settings.write, kept_columns(plan.settings.input.keep)
     return RowContext(
         plan.recipe.name,

@@ -1,7 +1,8 @@
-"""The folder of one job: on this machine, or in a store if remote workers write it; and the outcome of the job.
+"""The folder of one job, and the job's outcome. The folder is on this machine, or in a store if remote workers write
+it.
 
-The outcome is what a manifest names. Runners may run a part of a job twice, lose it in the middle, or report a job as
-done of which nothing ran. Files that a manifest does not name are ignored.
+The outcome consists of the files that a manifest names; all other files are ignored. This is necessary because runners
+may run a part of a job twice, lose it in the middle, or report a job as done although nothing ran.
 """
 
 import contextlib
@@ -104,7 +105,7 @@ class JobFolder:
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}
 
     def _bring(self, remote: RemotePath) -> None:
-        """Download the lists of records read, the manifests, and the files that the manifests name."""
+        """Download the lists of the records that were read, the manifests, and the files that the manifests name."""
         found = {str(path.relative_to(remote)): stat for path, stat in remote.walked().items()}
         begun = (f"{RECORDS}/", MANIFEST)
         self._bring_all(remote, {name: stat for name, stat in found.items() if name.startswith(begun)})
@@ -125,10 +126,12 @@ class JobFolder:
 
 @contextlib.contextmanager
 def job_folder(run: LocalRun, elsewhere: bool = False) -> Iterator[JobFolder]:
-    """A folder for the files of one job, removed afterwards; :data:`SPOOL` in it holds the data of its shuffles.
+    """Yield a folder for the files of one job, which is removed afterwards; its folder :data:`SPOOL` holds the data of
+    shuffles.
 
-    Each job has its own, in an empty staging folder, so that what earlier or abandoned jobs wrote does not count. For
-    workers ``elsewhere`` it is in the store if the run folder is, and stays until the run's end.
+    Each job has its own folder, in an empty staging folder, so that files of earlier or abandoned jobs do not count. If
+    the workers are ``elsewhere`` and the run folder is in a store, the job's folder is in the store too, until the run
+    ends.
     """
     run.clear_staging()
     folder = run.staging / f"job-{uuid.uuid4().hex}"
@@ -150,10 +153,10 @@ def _drop_unless(path: Path, sha256: str) -> None:
 
 
 def read_job(folder: Path) -> Job:
-    """The outcome of the job that wrote into ``folder``.
+    """Return the outcome of the job that wrote into ``folder``.
 
-    A job whose last step ran twice has several manifests with the same content for different files: the first complete
-    one counts. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is none.
+    If a job's last step ran twice, there are several manifests, which name different files with the same content; the
+    first complete one counts. Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete` if there is none.
     """
     wrong = "it left no manifest"
     for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")):
@@ -165,13 +168,13 @@ def read_job(folder: Path) -> Job:
 
 
 def jobs_in(folder: Path) -> list[Job]:
-    """The jobs of all manifests in the folder that are not cut short."""
+    """Yield the jobs of all complete manifests in the folder."""
     found = (_job_of(path) for path in sorted(folder.glob(f"{MANIFEST}*.jsonl")))
     return [job for job in found if job is not None]
 
 
 def _job_of(path: Path) -> Job | None:
-    """The job that a manifest describes; None if it is cut short."""
+    """Return the job that a manifest describes; None if the manifest is cut short."""
     with contextlib.suppress(ValueError):
         lines = [json.loads(line) for line in path.read_text("utf-8", "surrogatepass").splitlines()]
         if lines and lines[-1] == {"lines": len(lines) - 1}:
@@ -185,7 +188,7 @@ def _job_of(path: Path) -> Job | None:
 
 
 def _missing(job: Job) -> str:
-    """Which file of a job's manifest is missing or incomplete; "" if all are complete."""
+    """Return which file of a job's manifest is missing or incomplete; "" if all are complete."""
     for entry in job.shards:
         path = job.folder / entry.set / entry.file
         if not path.is_file() or path.stat().st_size != entry.size_bytes:

@@ -1,4 +1,4 @@
-"""Before a stopped run ends, waits for its in-flight replies, which are paid for."""
+"""Before a stopped run ends, waits for the replies to its in-flight requests, because they must be paid for anyway."""
 
 import contextlib
 import os
@@ -21,14 +21,16 @@ CHECK_EVERY_S = 0.1
 
 
 def await_last_replies(models: ModelsSettings) -> None:
-    """Send no more requests from this process, and wait for its in-flight replies."""
+    """Send no more requests from this process, and wait for the replies to its in-flight requests."""
     if runtime().drain(models, 0.0):
         _report_wait()
         runtime().drain(models, LAST_REPLIES_S)
 
 
 def await_workers(folder: Path) -> None:
-    """As :func:`await_last_replies`, for the worker processes that have a :class:`LastReplies` in the folder."""
+    """Do the same as :func:`await_last_replies` for the worker processes that have a :class:`LastReplies` in the
+    folder.
+    """
     (folder / STOP_FILE).touch()
     began_s, is_reported = time.monotonic(), False
     while any(_is_alive(path) for path in folder.glob("[0-9]*")):
@@ -59,7 +61,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class LastReplies:
-    """In a worker: marks in the folder that this process is running, until its last replies have come."""
+    """Used in a worker: marks in the folder that this process is running, until its last replies have arrived."""
 
     def __init__(self, folder: Path) -> None:
         self._stop, self._mine = folder / STOP_FILE, folder / str(os.getpid())

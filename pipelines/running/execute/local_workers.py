@@ -1,7 +1,7 @@
-"""Worker processes on this machine that end with their run, and a run that ends if a worker is killed.
+"""Starts worker processes on this machine that end with their run, and ends the run if a worker is killed.
 
-Beam's own runner waits for ever for a process that was killed, such as one that used too much memory; and the workers
-of a command that was killed continue their calls for minutes.
+Beam's own runner waits forever for a killed process, such as one that used too much memory. And if the command is
+killed, its workers continue their calls for minutes.
 """
 
 import atexit
@@ -26,7 +26,7 @@ from groundtrace.pipelines.running.execute.last_replies import LastReplies, awai
 
 CHECK_EVERY_S = 0.5
 _THREAD = "run_worker"
-"""Beam's name for the threads that wait for a worker process; such a thread raises if its process failed."""
+"""Beam's name for the threads that wait for worker processes. Such a thread raises an error if its process failed."""
 
 
 class WorkersRunner(FnApiRunner):
@@ -50,7 +50,7 @@ class WorkersRunner(FnApiRunner):
         self._is_at_work = False
 
     def run_pipeline(self, *arguments: Any, **more: Any) -> Any:
-        """Beam's method, which raises RunPaused if a worker is killed."""
+        """Run the pipeline as Beam does, but raise RunPaused if a worker is killed."""
         if threading.current_thread() is not threading.main_thread():  # which alone handles signals
             return super().run_pipeline(*arguments, **more)
         hook_before, threading.excepthook = threading.excepthook, self._on_thread_error
@@ -63,7 +63,9 @@ class WorkersRunner(FnApiRunner):
 
     @contextlib.contextmanager
     def maybe_profile(self) -> Iterator[None]:
-        """Wraps all that the workers do, but not Beam's wait for their end; ends the workers if a run stops."""
+        """End the workers if a run stops; Beam calls this method around all work of the workers, but not around its
+        wait for their end.
+        """
         with super().maybe_profile():
             self._is_at_work = True
             try:
@@ -100,15 +102,15 @@ class WorkersRunner(FnApiRunner):
 def leave() -> None:
     """End this worker process when its work is done.
 
-    Runs the exit handlers, but leaves the memory to the system: freeing every object takes a second, and Beam waits for
-    one worker after the other.
+    It runs the exit handlers, but does not free objects: this would take a second, and Beam waits for one worker after
+    another.
     """
     atexit._run_exitfuncs()
     os._exit(0)
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """In a worker: end this process when its parent has ended, or when the folder ``wanted`` is gone.
+    """Used in a worker: end this process when its parent has ended, or when the folder ``wanted`` is removed.
 
     Before the parent removes the folder, it waits for the last replies of this process.
     """

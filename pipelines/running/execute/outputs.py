@@ -1,4 +1,5 @@
-"""Writes a run's ends, which a DAG returns, into the files of its job; the driver checks and takes them over.
+"""Writes the ends that a DAG returns into the files of its job; the driver then checks these files and moves them into
+place.
 
 JOB/<set>/        shards, under names of the attempt that wrote each
 JOB/ends/         for each shard, a table of its ends (:mod:`groundtrace.stages.plumbing.ends`)
@@ -121,6 +122,6 @@ def _rejected_row(rejected: Rejected, shared: RowContext) -> SizedRow:
 
 
 def _media_bytes(draft: Draft) -> int:
-    """The size of a row's media in bytes: the originals' files and the overlays drawn on them."""
+    """Return the size of a row's media in bytes: the files of the originals and their overlays."""
     images = [image for medium in draft.question.media for image in medium.frames or (medium,)]
     return sum(image.size_bytes for image in (*images, *draft.overlays))

@@ -1,7 +1,7 @@
 """The live view of a local run: the stages' progress, the run's tokens and cost, its errors and the time left.
 
-In a terminal a table that redraws itself; otherwise a line every few seconds if the figures have changed. Worker
-processes and remote workers count their stages themselves: of those only tokens and cost are shown.
+In a terminal it is a table that redraws itself; otherwise a line is printed every few seconds if the figures have
+changed. Worker processes and remote workers count stages on their own, so only their tokens and cost are shown.
 """
 
 import contextlib
@@ -28,7 +28,9 @@ LINE_EVERY_S = 5.0
 CHECK_EVERY_S = 0.5
 RATE_OVER_S = 60.0
 MIN_RATE_OVER_S = 5.0
-"""The longest and the shortest time over which the rate of calls is measured, from which the time left is estimated."""
+"""The longest and the shortest time over which the rate of calls is measured; the time left is estimated from this
+rate.
+"""
 StagesBefore = Mapping[str, str]
 """For each stage, the stage before it, whose kept records are its input."""
 
@@ -40,7 +42,7 @@ def show_progress(
     """Show the board on stderr while the body runs, and its last state when it ends.
 
     ``part`` is the name of this part of the run, shown before each line and above the table ("" if the run has only
-    one). The run's processes note in the folder ``notes`` what they wait for and what they use
+    one). In the folder ``notes``, the run's processes write what they wait for and what they use
     (:mod:`groundtrace.inference.flow.notes`). The time left of the whole run is shown if ``expected_calls`` is known.
     """
     stop = threading.Event()
@@ -65,13 +67,13 @@ class RunView:
         self._calls: deque[tuple[float, int]] = deque()
 
     def table(self) -> Group:
-        """The table, with tokens, cost, the time left and the waits below it."""
+        """Return the table, with tokens, cost, the time left and the waits below it."""
         table = progress_table(board(), self._before, self.part.rstrip(": ") or None)
         below = [part for part in (taken_text(self._reader.read()), self._left_text(time.monotonic())) if part]
         return Group(table, *map(Text, below), *map(Text, self.waits()))
 
     def line(self) -> str:
-        """The present state in one line; empty before the first stage or request."""
+        """Return the present state in one line; empty before the first stage or request."""
         stages, so_far = board(), self._reader.read()
         shown = [progress_line(stages, self._before), taken_text(so_far), self._left_text(time.monotonic())]
         if not stages and so_far.requests:
@@ -79,7 +81,7 @@ class RunView:
         return "; ".join(part for part in shown if part)
 
     def waits(self) -> list[str]:
-        """What the run waits for, a line each."""
+        """Return a line for each thing that the run waits for."""
         return waiting(self._notes) if self._notes else []
 
     def _left_text(self, now_s: float) -> str:
@@ -118,19 +120,19 @@ def _print_lines(stop: threading.Event, view: RunView) -> None:
 
 
 def stages_before(stages: StageList) -> StagesBefore:
-    """For each stage whose input is exactly what the stage before it keeps, that stage before."""
+    """Return, for each stage whose input is exactly what the stage before it keeps, the stage before it."""
     passed = [stage for stage in stages if not stage.is_sample]
     return {stage.name: before.name for before, stage in itertools.pairwise(passed) if not stage.joins}
 
 
 def total_of(stage: str, stages: dict[str, StageProgress], before: StagesBefore) -> int | None:
-    """How many elements the stage will see; None if the stage before it is not known."""
+    """Return how many elements the stage will receive; None if the stage before it is not known."""
     known = stages.get(before.get(stage, ""))
     return known.kept if known else None
 
 
 def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | None:
-    """Seconds left at the rate of the last seconds; None if unknown."""
+    """Return the number of seconds left, at the rate of the last seconds; None if unknown."""
     finished, rate = progress.kept + progress.rejected, progress.per_second(now_s)
     if total is None or not rate or finished >= total:
         return None
@@ -138,9 +140,9 @@ def eta_s(progress: StageProgress, total: int | None, now_s: float) -> float | N
 
 
 def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float | None:
-    """Seconds until the run has made all ``expected`` calls; None if unknown.
+    """Return the number of seconds until the run has made all ``expected`` calls; None if unknown.
 
-    The rate is that of ``calls``: pairs of a time in seconds and how many calls were made by then.
+    The rate is that of ``calls``, which are pairs: a time in seconds, and the number of calls made until then.
     """
     (began_s, first), (now_s, made) = calls[0], calls[-1]
     if expected is None or made >= expected or made == first or now_s - began_s < MIN_RATE_OVER_S:
@@ -157,7 +159,7 @@ def duration_text(seconds: float) -> str:
 
 
 def taken_text(so_far: RunningTotals) -> str:
-    """The run's tokens, cost and failed tries; empty if there are none."""
+    """Return the run's tokens, cost and failed requests as text; empty if there are none."""
     parts = [f"{so_far.tokens:,} tokens"] if so_far.tokens else []
     parts += [f"${so_far.usd:.2f}"] if so_far.usd else []
     taken = [", ".join(parts)] if parts else []
@@ -169,7 +171,7 @@ def taken_text(so_far: RunningTotals) -> str:
 
 
 def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title: str | None = None) -> Table:
-    """The board as a table."""
+    """Return the board as a table."""
     names = ("stage", "done", "of", "rejected", "per second", "in flight", "sent", "cached", "left")
     table = Table(*names, box=None, title=title, title_justify="left")
     now_s = time.monotonic()
@@ -183,9 +185,11 @@ def progress_table(stages: dict[str, StageProgress], before: StagesBefore, title
 
 
 def progress_line(stages: dict[str, StageProgress], before: StagesBefore) -> str:
-    """The board in one line: the first stage that waits for replies, or else the latest; empty without stages.
+    """Return the board in one line: the first stage that waits for replies, or else the last stage; empty without
+    stages.
 
-    Stages behind a waiting stage have done all that reached them, which does not show how far the run is.
+    Stages behind a waiting stage have finished all that reached them, so their figures do not show the progress of the
+    run.
     """
     if not stages:
         return ""

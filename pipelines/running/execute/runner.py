@@ -16,11 +16,11 @@ from groundtrace.schemas.registry import configured_plugins
 
 
 def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> PipelineRunner | None:
-    """The portable runner on this machine; None if the options name a runner, which Beam then creates.
+    """Return the portable runner on this machine; None if the options name a runner, which Beam then creates.
 
-    Beam's own default would first try to download a runner binary. It would not pass to its worker processes on this
-    machine the pipeline's options, such as those of a file system, nor the contents of ``recipe_file`` (its stages and
-    prompts), nor the plug-ins of the config.
+    Beam's own default would first try to download a runner binary. Its worker processes on this machine would lack the
+    pipeline's options (such as those of a file system), the stages and prompts of ``recipe_file``, and the config's
+    plug-ins.
     """
     if options.view_as(StandardOptions).runner:
         return None
@@ -34,7 +34,7 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
 
 
 def _worker_code(recipe_file: Path | None) -> str:
-    """The Python code that a worker process on this machine runs."""
+    """Return the Python code that a worker process on this machine runs."""
     lines: list[str] = []
     quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
     if quiet:

@@ -1,4 +1,6 @@
-"""The running totals of a run: the sums of its processes' notes (:mod:`groundtrace.inference.flow.notes`)."""
+"""Computes the running totals of a run, which are the sums of its processes' notes
+(:mod:`groundtrace.inference.flow.notes`).
+"""
 
 import contextlib
 import json
@@ -15,9 +17,9 @@ HTTP_TOO_MANY_REQUESTS = 429
 
 @dataclass
 class RunningTotals:
-    """A run's requests, tokens and dollars so far, its failed tries, and the message of the last of them.
+    """A run's requests, tokens, dollars and failed requests so far, and the message of the last failure.
 
-    ``rate_limited`` counts the failed tries that a server answered with HTTP 429.
+    ``rate_limited`` counts the failed requests that a server answered with HTTP 429.
     """
 
     requests: int = 0
@@ -37,7 +39,7 @@ class NotesReader:
         self._sums = RunningTotals()
 
     def read(self) -> RunningTotals:
-        """The sums so far."""
+        """Return the sums so far."""
         for path in sorted(self._root.glob("paid-*.jsonl")) if self._root else ():
             for paid in (each for each in self._new_lines(path, Paid) if not each.in_process):
                 self._sums.requests += paid.requests
@@ -51,7 +53,9 @@ class NotesReader:
         return self._sums
 
     def _new_lines(self, path: Path, kind: type[Note]) -> list[Note]:
-        """The notes in the complete lines added since the last call, without lines that a full disk cut."""
+        """Yield the notes in complete lines that were added since the last call; lines that a full disk cut are
+        skipped.
+        """
         with path.open("rb") as file:
             file.seek(self._read_bytes.get(path, 0))
             whole = file.read().rpartition(b"\n")

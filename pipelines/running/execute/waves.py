@@ -1,4 +1,4 @@
-"""The plan of a run with a target: how many questions each wave draws.
+"""Decides how many questions each wave of a run with a target draws.
 
 A wave runs the whole DAG on the questions whose ids hash below a threshold, including those of the waves before, whose
 replies come from the cache. All sizes depend on counts only.
@@ -11,7 +11,9 @@ _HASH_BITS = 64
 
 
 def first_wave_share(target: int, questions: int | None) -> float:
-    """The share of the questions that the first wave draws; 0 (only count them) when their number is not known."""
+    """Return the share of the questions that the first wave draws; 0 if their number is unknown: it then only counts
+    them.
+    """
     if questions is None:
         return 0.0
     wanted = max(MIN_FIRST_WAVE, FIRST_PER_ROW * target)
@@ -19,10 +21,10 @@ def first_wave_share(target: int, questions: int | None) -> float:
 
 
 def next_wave_share(target: int, accepted: int, drawn: int, questions: int, share: float) -> float:
-    """The share that the next wave draws, when ``drawn`` of the ``questions`` gave ``accepted`` rows, too few.
+    """Return the share that the next wave draws, if ``drawn`` of the ``questions`` gave only ``accepted`` rows.
 
-    The yield seen is extrapolated with two standard deviations to spare, so that a further wave is seldom needed. A
-    wave is at least 1.5 times and at most 8 times as large as the one before.
+    The observed yield is extrapolated to the target plus two standard deviations, so that a further wave is seldom
+    needed. A wave is at least 1.5 times and at most 8 times as large as the one before.
     """
     if share <= 0:
         return first_wave_share(target, questions)
@@ -32,7 +34,7 @@ def next_wave_share(target: int, accepted: int, drawn: int, questions: int, shar
 
 
 def threshold(share: float) -> str:
-    """The hash below which this share of all ids is, for :class:`groundtrace.stages.plumbing.recipe.Draw`."""
+    """Return the hash below which this share of all ids lies, for :class:`groundtrace.stages.plumbing.recipe.Draw`."""
     if share >= 1:
         return ""
     return f"{int(max(share, 0.0) * 2**_HASH_BITS):0{_HASH_BITS // 4}x}"

@@ -1,1 +1,1 @@
-"""What is going to run, and where: recipe, config, input, models, Beam options, run folder; imports no other room."""
+"""Plans a run: finds its recipe, config, input, models, Beam options and run folder. Imports no package beside it."""

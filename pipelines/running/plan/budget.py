@@ -10,7 +10,7 @@ from groundtrace.pipelines.running.plan.options import OptionError
 
 @dataclass(frozen=True)
 class RunBudget:
-    """The most that a run may spend in all, in US dollars and in tokens in and out (None: no bound)."""
+    """The maximum that a run may spend in all, in US dollars and in input and output tokens (None: no limit)."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -48,7 +48,7 @@ class RunBudget:
             )
 
     def kept(self, models: ModelsSettings) -> ModelsSettings:
-        """The settings for the workers of a run, which share this budget.
+        """Return the settings for the workers of a run, which share this budget.
 
         The folder of the run's notes holds the budget: in a file that is created here, or in slices if that folder is
         in a store (:mod:`groundtrace.inference.flow.sliced_budget`).

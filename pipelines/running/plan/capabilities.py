@@ -23,7 +23,7 @@ VIDEO_SUFFIXES = frozenset({".mp4", ".webm", ".mov", ".avi", ".mkv", ".m4v", ".m
 
 @dataclass(frozen=True)
 class MediaScan:
-    """The media of the first ``records``: the most that one record has, and how many records have a video."""
+    """The media of the first ``records`` records: the maximum number in a record, and how many records have a clip."""
 
     records: int = 0
     most_media: int = 0
@@ -44,7 +44,7 @@ def scan_media(sources: Sequence[Source], rows: RowSettings, most_records: int =
 
 @dataclass(frozen=True)
 class AnswerScan:
-    """The gold answers of the first ``records``: how many are free text, which a judge grades."""
+    """The gold answers of the first ``records`` records: how many are free text, which a judge grades."""
 
     records: int = 0
     free_texts: int = 0
@@ -67,7 +67,7 @@ def _is_free_text(fields: Mapping[str, Any]) -> bool:
 
 
 def check_judge(models: ModelsSettings, scan: AnswerScan, has_rl: bool) -> tuple[list[str], list[str]]:
-    """The problems, and the notes, of a run without a judge; one line each.
+    """Return the problems and the notes on a run without a judge, one line each.
 
     Without a judge, a reward cannot distinguish a paraphrase of the gold answer from a wrong answer. Free text is
     therefore a problem if the run writes RL rows, and a note otherwise.
@@ -90,7 +90,7 @@ def _is_video(medium: object) -> bool:
 
 
 def check_capabilities(stages: StageList, models: ModelsSettings, scan: MediaScan) -> tuple[list[str], list[str]]:
-    """The problems (what an endpoint must do and cannot) and the notes; one line each."""
+    """Return the problems (abilities that a stage needs and its endpoint lacks) and the notes, one line each."""
     problems, notes = unfit_for(models, stages.asks), list[str]()
     if scan.videos:
         try:

@@ -15,7 +15,7 @@ from groundtrace.storage.places import is_remote
 
 
 def check_plan(plan: Plan) -> None:
-    """Refuse a plan that cannot be carried out, or that would do harm in its folder; touches nothing.
+    """Refuse a plan that cannot be executed, or that would damage data in its folder; changes nothing.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
@@ -40,7 +40,7 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside a folder that is read whole: the next run would read it too."""
+    """Refuse a run folder inside an input folder whose every file is read: the next run would read the outputs too."""
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
@@ -49,9 +49,9 @@ def _check_apart(plan: Plan) -> None:
 
 
 def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
-    """Refuse to put a part of the input in the place of a finished run that read more of it.
+    """Refuse a run of a part of the input if the finished run that it would replace has read more of the input.
 
-    Raises :class:`RunFolderError`. A preview may take the place of any preview.
+    Raises :class:`RunFolderError`. A preview may replace any preview.
     """
     try:
         held = read_summary(plan.folder.root, checked=False)
@@ -66,8 +66,9 @@ def _check_replaced(plan: Plan, limit: int, preview: bool) -> None:
 
 
 def check_cache(plan: Plan) -> None:
-    """Raises :class:`OptionError` if the folder of the cache cannot be made or written, or the cache's files cannot be
-    kept there; passes if the cache is remote.
+    """Raise :class:`OptionError` if the cache's folder cannot be created or written, or cannot hold its files.
+
+    A remote cache always passes.
     """
     if not plan.is_local or is_remote(plan.models.cache_path):
         return

@@ -1,4 +1,4 @@
-"""Guesses by its name which input column holds which field, and writes the config block that maps them."""
+"""Guesses from the names of input columns which field each holds, and writes the config block that maps them."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -29,7 +29,7 @@ _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
 def guess_columns(columns: Collection[str]) -> dict[str, str]:
-    """The column whose name fits each field; a field without such a column is left out."""
+    """Return, for each field, the column whose name fits; a field without such a column is left out."""
     by_name = {_SEPARATORS.sub("_", column).strip("_").casefold(): column for column in sorted(columns, reverse=True)}
     return {
         field: next(by_name[name] for name in names if name in by_name)
@@ -39,9 +39,9 @@ def guess_columns(columns: Collection[str]) -> dict[str, str]:
 
 
 def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) -> list[str]:
-    """The required fields that neither a column nor a constant gives.
+    """Return the required fields that neither a column nor a constant gives.
 
-    ``are_rows``: the input's rows need no id, and their media are found under other names too.
+    ``are_rows`` is whether the input has rows that need no id, and whose media are also found under other names.
     """
     are_rows = are_rows or rows.shape != OneRecordPerRow.name or rows.number_ids or rows.file_ids
     found = guess_columns(columns) if are_rows else {}
@@ -52,7 +52,7 @@ def missing_fields(columns: Collection[str], rows: RowSettings, are_rows: bool) 
 
 
 def input_block(columns: Collection[str], fields: Iterable[str], source: str) -> list[str]:
-    """The config lines that give these fields: guessed columns, and placeholders for the user to fill in."""
+    """Return the config lines for these fields: guessed columns, and placeholders for the user to fill in."""
     guessed = guess_columns(columns)
     mapped, constants = ["[input.columns]"], ["[input.constants]"]
     for field in fields:

@@ -1,4 +1,4 @@
-"""Checks a config against the stages that the recipe wires with it."""
+"""Checks whether a config suits the stages that the recipe wires with it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +9,12 @@ from groundtrace.schemas.arrow import CORE, EARLIER
 from groundtrace.stages.plumbing.stage_list import StageList
 
 JUDGES = frozenset({"judge", "second_judge"})
-"""Roles that read what others have seen: a real judge says nothing of the images."""
+"""Roles that read texts of models that saw the images. A real model in such a role does not show that images are real.
+"""
 
 
 def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for a config with which the stages cannot work, or would do harm.
+    """Raise ConfigError for a config with which the stages cannot work, or would give wrong results.
 
     ``given`` are the values that the user has set.
     """
@@ -24,7 +25,7 @@ def check_config(stages: StageList, settings: Any, given: Mapping[str, Any]) -> 
 
 
 def _check_roles(stages: StageList, settings: Any) -> None:
-    """Refuse a config that gives no endpoint to a role that the stages ask."""
+    """Refuse a config that lacks an endpoint for a role that the stages ask."""
     for stage in stages:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
@@ -41,10 +42,11 @@ def check_kept_names(stages: StageList, names: Sequence[str]) -> None:
 
 
 def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> None:
-    """Refuse to let the embedded engine look at what real models look at, where nobody said so.
+    """Refuse the embedded engine for images that real models also see, unless the user has chosen it explicitly.
 
-    It finds drawn shapes. On photographs it finds nothing, so that good traces would be rejected; and a segmenter that
-    finds no mask is as bad when it is named in the config.
+    The engine finds only drawn shapes. On photographs it finds nothing, so that good traces would be rejected. As a
+    segmenter, it would find no mask, which is as bad; it is therefore refused even if the config names it, unless
+    ``allow_embedded`` is set.
     """
     roles = {role: name for role, name in settings.roles.items() if name and role in stages.roles_asked}
     real = sorted(role for role, name in roles.items() if role not in JUDGES and is_real(settings.endpoints[name]))

@@ -1,4 +1,4 @@
-"""Forecasts a run of the whole input from an earlier one or a preview: calls, cost, yield and time of workers.
+"""Forecasts calls, cost, yield and workers' time of a run on the whole input, from an earlier run or a preview.
 
 Calls, cost and yield have a 95 % interval. The constants on workers are from our benchmarks:
 
@@ -30,25 +30,26 @@ from groundtrace.stages.plumbing.stage import Stage
 from groundtrace.stages.plumbing.stage_list import StageList, max_calls, max_kept
 
 RECORD_S = (1 / 104.9, 1 / 11.2)
-"""Seconds of a core for a record, its replies in the cache: drawings of 400×100 px, camera pictures of 1280×960 px."""
+"""Seconds of a core for a record with cached replies: for drawings of 400×100 px, and for pictures of 1280×960 px."""
 CALL_S = (1.1e-3, 2.2e-3)
-"""Seconds of a core for a call: text, and with an image of 60 KB."""
+"""Seconds of a core for a call: for one with text only, and for one with an image of 60 KB."""
 START_S = 64.0
-"""Seconds until a worker that has to install our requirements begins to work; a custom image saves them."""
+"""Seconds until a worker that has to install our requirements begins to work; with a custom image this time is saved.
+"""
 
 
 @dataclass(frozen=True)
 class Sums:
-    """``n`` values by their sum and the sum of their squares."""
+    """Describes ``n`` values by their sum and the sum of their squares."""
 
     n: int
     total: float
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """The total over ``records`` of which the ``n`` are a part, with Student's prediction interval.
+        """Return the total over ``records`` records, of which the ``n`` are a part, with Student's prediction interval.
 
-        One value does not show the spread: the interval is then from the sum seen to infinity.
+        One value does not show the spread: the interval then reaches from the observed sum to infinity.
         """
         rest = max(0, records - self.n)
         mean = self.total / self.n
@@ -63,10 +64,11 @@ class Sums:
 
 
 def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
-    """Student's two-sided quantile: the t that a variable of that many degrees of freedom stays within.
+    """Return Student's two-sided quantile: the t for which P(|T| <= t) is ``confidence`` at that many degrees of
+    freedom.
 
-    Found by bisection on the distribution function, which is a finite sum for whole degrees of freedom (Abramowitz and
-    Stegun 26.7.3 and 26.7.4); beyond 200 by their expansion 26.7.5 around the normal quantile.
+    It is found by bisection on the distribution function, which is a finite sum for whole degrees of freedom
+    (Abramowitz and Stegun 26.7.3 and 26.7.4); beyond 200 by their expansion 26.7.5 around the normal quantile.
     """
     if degrees < 1:
         raise ValueError(f"degrees of freedom must be at least 1, got {degrees}")
@@ -83,7 +85,7 @@ def t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
 
 
 def _within(t: float, degrees: int) -> float:
-    """P(|T| <= t)."""
+    """Return P(|T| <= t)."""
     angle = math.atan(t / math.sqrt(degrees))
     cosine = math.cos(angle)
     odd = degrees % 2
@@ -96,14 +98,14 @@ def _within(t: float, degrees: int) -> float:
 
 
 def forecast_text(summary: RunSummary, total: int | None, stages: StageList, settings: Any) -> str:
-    """The forecast for an input of ``total`` records, from the previewed ones.
+    """Return the forecast for an input of ``total`` records, from the previewed ones.
 
-    The calls of stages that look at a sample grow up to the stage's own bound, those behind a stage that draws a sample
-    up to the calls of that many records; every other call grows with the records.
+    The calls of a stage that reads a sample grow up to the maximum of that stage. The calls behind a stage that draws a
+    sample grow up to the calls for a full sample. All other calls grow with the number of records.
 
     All calls are priced as if they were sent, so a preview from the cache forecasts the same. The interval of calls and
-    cost is Student's for the sum over the records not seen, that of the yield Wilson's for a share; few records give
-    wide intervals.
+    cost is Student's, for the sum over the records that are not in the preview; that of the yield is Wilson's, for a
+    share. Few records give wide intervals.
     """
     counts, seen, figures = summary.counts, summary.counts.input, summary.forecast
     if total is None:
@@ -140,7 +142,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
 
 
 def expected_calls(summary: RunSummary, total: int, stages: StageList, settings: Any) -> float:
-    """How many calls ``total`` records take, extrapolated from a run with the same settings over some records."""
+    """Return how many calls ``total`` records need, extrapolated from a run of some records with the same settings."""
     sides = _side_calls(summary, stages)
     factor = total / summary.counts.input
     of_records = summary.usage.calls - sum(side.calls for _, side in sides)
@@ -150,9 +152,10 @@ def expected_calls(summary: RunSummary, total: int, stages: StageList, settings:
 
 
 def calls_to_expect(plan: Plan) -> float | None:
-    """The estimated calls of the whole run; None without an earlier run in the run folder or beside it.
+    """Return the estimated number of calls of the whole run; None without an earlier run in the run folder or beside
+    it.
 
-    Also None if the input's size is not known.
+    It is also None if the input's size is not known.
     """
     earlier, total = _earlier_run(plan), count_records(plan.context.sources, plan.context.limit)
     return expected_calls(earlier, total, plan.stages, plan.settings) if earlier and total else None
@@ -169,13 +172,13 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """The fewest and the most hours of one core for so many records and calls, without waiting for servers."""
+    """Return the minimum and maximum hours of one core for so many records and calls, without waiting for servers."""
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 
 
 def workers_text(records: float, calls: float) -> str:
-    """The line of a forecast on workers."""
+    """Return the forecast's line on workers."""
     least, most = worker_hours(records, calls)
     return (
         f"  workers: {least:.2f} to {most:.2f} hours of one core (small drawings, 1.2-megapixel pictures), "
@@ -184,7 +187,7 @@ def workers_text(records: float, calls: float) -> str:
 
 
 def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usage]]:
-    """The calls of the stages that look at a sample; they belong to the run and not to a record."""
+    """Return the calls of the stages that read a sample; they belong to the run and not to a record."""
     samples = {stage.name: stage for stage in stages if stage.is_sample}
     return [
         (samples[name], usage)
@@ -195,7 +198,7 @@ def _side_calls(summary: RunSummary, stages: StageList) -> list[tuple[Stage, Usa
 
 
 def _drawn_calls(summary: RunSummary, records: float, stages: StageList, settings: Any) -> list[tuple[Usage, float]]:
-    """The calls of the stages behind a drawn sample, with their growth factor.
+    """Return the calls of the stages behind a drawn sample, with their growth factor.
 
     ``records`` is the factor by which the records grow.
     """
@@ -213,7 +216,7 @@ def _drawn_calls(summary: RunSummary, records: float, stages: StageList, setting
 
 
 def _growth(seen: int, records: float, most: int | None) -> float:
-    """The growth factor of the ``seen`` calls or records of a sample if the records grow by the factor ``records``."""
+    """Return the growth factor of the ``seen`` calls or records of a sample, if the records grow by ``records``."""
     return min(records, max(1.0, most / seen)) if seen and most is not None else records
 
 

@@ -1,11 +1,11 @@
-"""The state of ``--fresh``: replies older than the command are not used.
+"""Keeps the state of ``--fresh``, which ignores replies that are older than the command.
 
 RUN/.fresh.json    since when replies of this folder count
 
-The time is part of every reply's cache key, so that an earlier reply is not found, wherever it is kept: in the run
-folder, in the folder of ``--cache``, or in a run beside this one. The file stays: later commands use the replies since
-that time, with or without ``--fresh``. The same command again resumes a run with ``--fresh`` that did not finish or
-that its budget ended; after a finished run it requests every reply anew.
+The time is part of every reply's cache key. So an earlier reply is not found in any cache: neither in the run folder,
+nor in the folder of ``--cache``, nor in a run beside this one. The file stays, and later commands use the replies since
+that time, with or without ``--fresh``. If a run with ``--fresh`` did not finish, or its budget ended it, the same
+command resumes it; after a finished run, the same command requests every reply again.
 """
 
 import datetime
@@ -19,11 +19,11 @@ FRESH = ".fresh.json"
 
 
 class FreshnessError(UserError):
-    """The file cannot be read, so it is unknown which replies of the folder count."""
+    """Raised if the file cannot be read, so that it is unknown which replies of the folder count."""
 
 
 def fresh_since(root: Path) -> str:
-    """The ISO time since when the replies of the run folder count; "" if all count. Raises FreshnessError."""
+    """Return the ISO time since when the replies of the run folder count; "" if all count. Raises FreshnessError."""
     file = root / FRESH
     try:
         return datetime.datetime.fromisoformat(json.loads(file.read_text("utf-8"))["since"]).isoformat()
@@ -36,7 +36,7 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """Let only replies count that are requested from this moment on, unless a run with ``--fresh`` is unfinished."""
+    """From now on, let older replies not count, unless a run with ``--fresh`` is unfinished."""
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))

@@ -32,7 +32,7 @@ _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questio
 
 
 def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
-    """The input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
+    """Return the input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
 
     Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
     :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
@@ -60,7 +60,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
 
 
 def count_records(sources: Sequence[Source], limit: int | None = None) -> int | None:
-    """How many records the input holds; None if they cannot be counted without reading media.
+    """Return how many records the input holds; None if they cannot be counted without reading media.
 
     ``limit`` keeps the first records of the whole input.
     """
@@ -75,13 +75,13 @@ def count_records(sources: Sequence[Source], limit: int | None = None) -> int | 
 
 
 def first_rows(found: Input) -> list[Row]:
-    """The first rows of an input, unchanged; empty if they cannot be read before a run."""
+    """Return the first rows of an input, unchanged; empty if they cannot be read before a run."""
     rows = itertools.chain.from_iterable(registry.format_of(each).rows(each, AS_IT_IS) for each in found.sources)
     return list(itertools.islice(rows, FIRST_ROWS))
 
 
 def seen_shape(found: Input) -> Shape:
-    """The shape that the input's columns and first rows have."""
+    """Return the shape that the input's columns and first rows have."""
     return shape_of(found.columns, first_rows(found))
 
 
@@ -124,7 +124,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:
-    """The input, with the content of the other files that its shape reads added to its fingerprint."""
+    """Return the input; if its shape reads other files, their content becomes part of the fingerprint."""
     digest = hashlib.sha256(found.fingerprint.encode())
     names = SHAPES.named(rows.shape).files(rows)
     for name in names:
@@ -140,7 +140,7 @@ def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> In
 
 
 def _check_columns(rows: RowSettings, found: Input) -> None:
-    """Raise InputError for columns to map or to keep that the input lacks; skipped if its columns are unknown."""
+    """Raise InputError if the input lacks columns to map or to keep; nothing is checked if its columns are unknown."""
     names = sorted(found.columns and found.columns | SHAPES.named(rows.shape).gives)
     named = [(f"input.columns.{field}", column) for field, column in rows.columns.items()]
     for key, column in [*named, *(("input.keep", column) for column in rows.keep)]:

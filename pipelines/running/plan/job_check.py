@@ -1,4 +1,4 @@
-"""Checks a job for other machines before it is planned: Beam would retry for minutes."""
+"""Checks a job for other machines before it is planned, because Beam would retry for minutes."""
 
 import os
 import re

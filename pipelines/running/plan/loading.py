@@ -18,11 +18,11 @@ _BUNDLED = Path(pipelines.__file__).resolve().parent
 
 
 class PipelineError(UserError):
-    """The pipeline cannot be used."""
+    """Raised if the pipeline cannot be used."""
 
 
 def load_recipe(name: str) -> Recipe:
-    """The recipe of this name: a bundled one by name or file, or a user's file.
+    """Return the recipe of this name: a bundled one by name or file, or a user's one by file.
 
     A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
     :class:`PipelineError`.
@@ -35,7 +35,10 @@ def load_recipe(name: str) -> Recipe:
 
 
 def recipe_file(name: str) -> Path:
-    """The file of a pipeline that is named by its path or, if bundled, by its name. Raises :class:`PipelineError`."""
+    """Return the file of a pipeline, which is named by its path or, if it is bundled, by its name.
+
+    Raises :class:`PipelineError`.
+    """
     path, bundled = Path(name), _BUNDLED / f"{Path(name).name.removesuffix('.py')}.py"
     if path.is_file():
         return path.resolve()
@@ -56,7 +59,9 @@ def is_bundled(file: Path) -> bool:
 
 
 def _line_of(file: Path, error: BaseException) -> str:
-    """The line of a file whose import failed, in words; "" if it is unknown, or the error's message has it."""
+    """Return the line at which a file's import failed, as text; "" if it is unknown, or the error's message contains
+    it.
+    """
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
 
@@ -68,7 +73,7 @@ def _is_ours(module: str) -> bool:
 
 @contextlib.contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Imports in the body write no ``__pycache__``."""
+    """Prevent imports in the body from writing ``__pycache__``."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -80,7 +85,7 @@ def adopt_file(path: str) -> ModuleType:
     """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
     Worker processes call this too, so that a pipeline's stages have the same module names there. Nothing is written
-    into the folder of a user's file: Python, too, keeps no bytecode of a script that it runs. Raises
+    into the folder of a user's file, as Python writes no bytecode for a script that it runs. Raises
     :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)

@@ -1,4 +1,4 @@
-"""The run folder: its lock, the input that it belongs to, and how new outputs replace old ones in one step.
+"""The run folder: its lock, the input that it belongs to, and the replacement of old outputs by new ones in one step.
 
 RUN/input.json   which input the folder belongs to      RUN/.staging/    outputs being written
 RUN/.lock        held by the process that writes        RUN/cache/, media/, sft/, rl/, rejected/, run.json, …
@@ -28,17 +28,18 @@ MAX_NEIGHBOURS = 8
 _COMMITTING = _REPLACED, _, _KEEP = ".replaced", ".moved", ".keep"
 """In the staging folder: the replaced outputs, the mark that all were moved there, and the mark to keep them."""
 STAGED = (*SETS, "config.toml", "README.md", "report.html", "run.json")
-"""Names that every run may write; a recipe's artifacts are beside them, named in ``run.json``."""
+"""The names that every run may write; a recipe may add artifacts, whose names are in ``run.json``."""
 
 
 class RunFolderError(UserError):
-    """The folder cannot be used for this run; the message says why and what to do."""
+    """Raised if the folder cannot be used for this run; the message says why and what to do."""
 
 
 class LocalRun:
-    """A run folder on a disk, ``root``.
+    """A run folder on a disk, at the path ``root``.
 
-    :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is one in a store: ``root`` is then its working copy.
+    The subclass :class:`groundtrace.pipelines.running.plan.store_run.StoreRun` is for a run folder in a store, of which
+    ``root`` is the working copy.
     """
 
     def __init__(self, root: Path) -> None:
@@ -46,7 +47,7 @@ class LocalRun:
 
     @property
     def place(self) -> Place:
-        """Where the user finds the folder."""
+        """The place where the user finds the folder."""
         return self.root
 
     @property
@@ -70,9 +71,9 @@ class LocalRun:
         return f"{self.place}/cache/replies.sqlite"
 
     def beside(self, fingerprint: str) -> "tuple[LocalRun, ...]":
-        """The run folders beside this one that have the same input and a reply cache, the newest first.
+        """Return the run folders beside this one that have the same input and a reply cache, the newest first.
 
-        A run finds in them the replies that its preview has paid for.
+        In this way, a run finds the replies that its preview has paid for.
         """
         found: list[tuple[float, LocalRun]] = []
         for marker in self.root.parent.glob(f"*/{RUN_MARKER}"):
@@ -83,12 +84,12 @@ class LocalRun:
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Claim the folder for this input, and clear what an interrupted run left.
+        """Claim the folder for this input, and remove the files that an interrupted run left.
 
         With ``fresh`` no earlier reply counts.
 
-        If ``resume`` is False, another input's folder becomes this one's when :meth:`commit` replaces its outputs, not
-        before. Cached replies stay: they are found by content. Raises :class:`RunFolderError` and
+        If ``resume`` is False and the folder belongs to another input, it becomes this input's only when :meth:`commit`
+        replaces the outputs. Cached replies stay, because they are found by content. Raises :class:`RunFolderError` and
         :class:`groundtrace.pipelines.running.plan.freshness.FreshnessError`.
         """
         self.check(fingerprint, resume)
@@ -118,7 +119,9 @@ class LocalRun:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
-        """Raise RunFolderError if it is not a run folder or, with ``resume``, another input's; changes nothing."""
+        """Raise RunFolderError if this is not a run folder or, with ``resume``, if it belongs to another input; changes
+        nothing.
+        """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
             raise RunFolderError(f"cannot write {self.root}: it is a file: choose another --output")
@@ -149,7 +152,7 @@ class LocalRun:
         return marker.exists() and json.loads(marker.read_text("utf-8"))["fingerprint"] != fingerprint
 
     def _outputs(self) -> list[str]:
-        """The names of the outputs in the folder, ``run.json`` last; it names the artifacts."""
+        """Return the names of the outputs in the folder, ``run.json`` last; this file also names the artifacts."""
         file = self.root / "run.json"
         try:
             summary = json.loads((file if file.exists() else self.staging / _REPLACED / file.name).read_text("utf-8"))
@@ -172,21 +175,25 @@ class LocalRun:
         """Download the notes of remote workers on their requests if the folder is in a store."""
 
     def seen_by_workers(self, path: Path, elsewhere: bool) -> str:
-        """A path of this folder as the workers see it; ``elsewhere``: they see no disk of this machine."""
+        """Return a path of this folder as the workers see it; ``elsewhere`` is whether they cannot see this machine's
+        disk.
+        """
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
-        """A folder for the files of a job's remote workers, removed when the folder is unlocked; None on a disk."""
+        """Yield a folder for the files of a job's remote workers, removed when the run folder is unlocked; None on a
+        disk.
+        """
         return None
 
     def register_made(self, outputs: Mapping[str, RemotePath]) -> None:
-        """Register outputs, by their final names, that are in the store already; none on a disk."""
+        """Register outputs that are in the store already, by their final names; does nothing on a disk."""
 
     def commit(self, keep_previous: bool = False) -> None:
-        """Replace the old outputs by the staged ones; ``run.json`` last, as the mark of a complete run.
+        """Replace the old outputs with the staged ones; ``run.json`` is last, because it marks a complete run.
 
-        ``keep_previous`` keeps the old ones in RUN/previous. If the process is killed meanwhile, the next
-        :meth:`prepare` finishes the commit: all outputs of one of the two runs are on the disk at any time.
+        ``keep_previous`` keeps the old outputs in RUN/previous. If the process is killed meanwhile, the next
+        :meth:`prepare` finishes the commit. At any time, the disk holds all outputs of at least one of the two runs.
         """
         if keep_previous:
             (self.staging / _KEEP).touch()
@@ -219,7 +226,7 @@ def _is_ours(name: str) -> bool:
 
 
 def local_path(name: str) -> Path:
-    """The path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
+    """Return the path that a command line names, with a leading ``~`` expanded if the shell has not done so."""
     try:
         return Path(name).expanduser()
     except RuntimeError:  # an unknown user: an ordinary name
@@ -227,5 +234,5 @@ def local_path(name: str) -> Path:
 
 
 def real_path(name: str) -> Path:
-    """The path without links. Links in a cycle stay, and nothing can be written there."""
+    """Return the path without links. Links in a cycle stay; nothing can be written to such a path."""
     return Path(os.path.realpath(local_path(name)))  # Path.resolve raises RuntimeError for them

@@ -1,4 +1,4 @@
-"""The Beam options of a run: parsed once, and what they say of where its workers are."""
+"""Parses the Beam options of a run, and finds out from them where its workers are."""
 
 import argparse
 import difflib
@@ -22,17 +22,20 @@ from groundtrace.storage.places import is_remote
 
 LOCAL_RUNNERS = ("directrunner", "fnapirunner", "bundlebaseddirectrunner")
 CLOUD_RUNNERS = ("dataflowrunner",)
-"""Their workers see no folder of this machine. Those of other engines may."""
+"""Runners whose workers see no folder of this machine; the workers of other engines may see some."""
 _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "dataflowrunner": "region"}
-"""The option with the place of a runner's workers, if no job server is named."""
+"""The option that holds the place of a runner's workers, if no job server is named."""
 
 
 class OptionError(UserError, ValueError):
-    """An option of the run that cannot be used, such as one that no Beam option class defines."""
+    """Raised for an option of the run that cannot be used, such as one that no Beam option class defines."""
 
 
 def pipeline_options(flags: Sequence[str]) -> Options:
-    """The Beam options after ``--``. Raises :class:`OptionError` for one that Beam would ignore or crash on."""
+    """Parse the Beam options after ``--``.
+
+    Raises :class:`OptionError` for an option that Beam would ignore or that would crash it.
+    """
     if any("\n" in flag.strip() for flag in flags):
         raise OptionError("a Beam option has several lines: if $(…) gives the options, write it without quotes")
     flags = _with_word(flags)
@@ -64,7 +67,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
 
 
 def _with_word(flags: Sequence[str]) -> list[str]:
-    """The flags with ``=True`` after a bare ``--dry_run``: Beam would refuse it, or take the next option as value."""
+    """Add ``=True`` to a bare ``--dry_run``, which Beam would refuse or give the next option as its value."""
     ended = [*flags, "--"]
     return [
         "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag
@@ -73,9 +76,10 @@ def _with_word(flags: Sequence[str]) -> list[str]:
 
 
 def runner_name(options: PipelineOptions) -> str:
-    """The runner that the options name, in lower case and without its module; "" for the one on this machine.
+    """Return the runner that the options name, in lower case and without its module; "" for the one on this machine.
 
-    Beam takes ``Dataflow`` for ``DataflowRunner``; its runner for tests sends the same job to the same service.
+    Beam accepts ``Dataflow`` as a name of ``DataflowRunner``; its runner for tests sends the same job to the same
+    service.
     """
     name = (options.view_as(StandardOptions).runner or "").rsplit(".", 1)[-1].lower()
     whole = name if not name or name.endswith("runner") else f"{name}runner"
@@ -88,7 +92,7 @@ def is_local(options: PipelineOptions) -> bool:
 
 
 def runner_line(options: PipelineOptions) -> str:
-    """The user's line on the runner and its workers: their number, or the place or server where they run."""
+    """Return the user's line on the runner and its workers: their number, or the place or server where they run."""
     named = options.view_as(StandardOptions).runner
     if is_local(options):
         direct = options.view_as(DirectOptions)
@@ -107,7 +111,7 @@ def see_no_disk(options: PipelineOptions) -> bool:
 
 
 def check_in_store(named: Iterable[tuple[str, str]]) -> None:
-    """Refuse folders of this machine for workers that see none; ``named`` are options with their values.
+    """Refuse folders of this machine, which the workers cannot see; ``named`` are options with their values.
 
     A name that is neither a local path nor a URL, such as the id of a data set of the Hub, passes. Raises
     :class:`OptionError`.
@@ -121,7 +125,7 @@ def check_in_store(named: Iterable[tuple[str, str]]) -> None:
 
 
 class _Tolerant:
-    """Adds arguments to a parser, and skips those that it has: Beam declares a few options twice."""
+    """Adds arguments to a parser, and skips those that it has already, because Beam declares a few options twice."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser

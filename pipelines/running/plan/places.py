@@ -18,10 +18,10 @@ OF_THE_RUN = (*STAGED, RUN_MARKER, FAILED_PAGE, LEDGER, MEDIA, PREVIOUS, LEASE, 
 
 
 def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
-    """The run folder that ``--output`` names, on a disk or in a store.
+    """Return the run folder that ``--output`` names, on a disk or in a store.
 
     Raises :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for an impossible path and for a URL
-    that holds something else than a run, and :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
+    that holds something other than a run, and :class:`groundtrace.storage.places.StorageError` for a URL that cannot be
     used.
     """
     target = place(name, storage)
@@ -29,7 +29,7 @@ def named_folder(name: str, storage: StorageSettings = STANDARD) -> LocalRun:
 
 
 def _root_on_disk(name: str) -> Path:
-    """The path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
+    """Return the path of a run folder on a disk. Raises :class:`RunFolderError` for an impossible name."""
     scheme, colon, rest = name.partition(":")
     if not name:
         raise RunFolderError("--output is empty: name a folder")
@@ -49,7 +49,7 @@ def _root_on_disk(name: str) -> Path:
 
 
 def cache_path(named: str | None, folder: LocalRun) -> str:
-    """The reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
+    """Return the reply cache's file: in the run folder, in the folder ``named``, or at a remote location.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError` for a place that a run would delete, and
     :class:`groundtrace.storage.places.StorageError` for an invalid URL.

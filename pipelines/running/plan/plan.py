@@ -1,4 +1,4 @@
-"""What a run is made of, before anything is written: the recipe, its settings, the input and the folder."""
+"""Makes the plan of a run, before anything is written: the recipe, its settings, the input and the folder."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -54,10 +54,10 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class Plan:
-    """A run made ready: what was asked for, and what was found for it.
+    """The plan of a run: the user's arguments, and all that was found for them.
 
     Attributes:
-        arguments: the command line's.
+        arguments: the arguments of the command line.
         options: the parsed Beam options. A runner changes its options, so each job gets a copy.
         recipe: the recipe.
         settings: the config, of the recipe's class.
@@ -65,7 +65,7 @@ class Plan:
         input: the input.
         folder: the run folder.
         models: the models of the roles that the stages ask.
-        context: what the recipe's ``build`` is given.
+        context: the context that is passed to the recipe's ``build``.
     """
 
     arguments: RunArguments
@@ -90,12 +90,12 @@ class Plan:
 
     @property
     def roles(self) -> dict[str, str]:
-        """The roles that the recipe asks and that have endpoints, with these endpoints' names."""
+        """The roles that the recipe asks and that have endpoints, with the names of the endpoints."""
         return {role: name for role, name in self.models.roles if role in self.stages.roles_asked}
 
     @property
     def extras(self) -> set[str]:
-        """The extras of ours that this run needs wherever it runs."""
+        """The extras of Groundtrace that this run needs on every machine."""
         places = (*(source.path for source in self.input.sources), self.models.run_root, self.models.cache_path)
         return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places)
 
@@ -129,7 +129,7 @@ class Plan:
 def make_plan(arguments: RunArguments) -> Plan:
     """Parse and check the Beam options, load the pipeline, the config and the input, and find the stages.
 
-    Raises their errors, touches nothing.
+    Raises the errors of these steps, and changes nothing.
     """
     options = pipeline_options(arguments.beam_options)
     check_job(options)

@@ -1,8 +1,8 @@
 """Copies the ledger of a run folder between a store and this machine, in both directions.
 
-The driver writes its sums here, and workers on this machine their notes; workers elsewhere write notes into the store
-(:mod:`groundtrace.inference.flow.note_files`). A file that is deleted on the side that wrote it is deleted on the
-other.
+The driver writes its sums on this machine, and so do local workers with their notes. Workers elsewhere write notes into
+the store (:mod:`groundtrace.inference.flow.note_files`). If a file is deleted on the side that wrote it, it is also
+deleted on the other side.
 """
 
 import contextlib

@@ -23,18 +23,20 @@ from groundtrace.vision.clips import VideoSettings
 from groundtrace.vision.media import MediaRoots, MediaStore
 
 MAX_RECORDS = 5000
-"""Only the first so many records of a larger input are read."""
+"""The maximum number of records that are read."""
 MIN_RECORDS = 50
-"""At least so many records are read, however long it takes."""
+"""The number of records that are read even if this takes longer than :data:`MAX_READ_S`."""
 MAX_READ_S = 60.0
 """After this time no further record is read: the media may be large or remote."""
 _OF_FILES = (MEDIA_MISSING, MEDIA_NOT_ALLOWED)
-"""Reasons whose details each name a file; all such files count as one problem."""
+"""Reasons whose detail names a file; all rejections with such a reason count as one problem."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why some of the records cannot be used: the reason, a detail, how many they are, and the first one's number."""
+    """A reason why records cannot be used, with a detail, the number of these records, and the position of the first
+    one.
+    """
 
     reason: str
     detail: str
@@ -44,7 +46,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class RecordSample:
-    """The sampled records: how many were read, the questions that they give, and why the others give none."""
+    """The sampled records: how many were read, the questions made of them, and why the others cannot be used."""
 
     read: int
     drafts: tuple[Draft, ...]

@@ -2,7 +2,7 @@
 
 If the runner's workers are on this machine too, a run's staging folder, drawn images and notes are on its disk. Workers
 elsewhere write all of them into the store: a job's files into ``jobs/<job>/``, from which the driver downloads those
-that it needs. What must outlast the machine is uploaded every few seconds: replies into ``cache/``
+that it needs. Data that must not be lost with the machine is uploaded every few seconds: replies into ``cache/``
 (:mod:`groundtrace.inference.cache.shared`), and payments into ``ledger/``. At the end the old outputs are copied to
 ``previous/`` if they are to be kept, the new ones are written under their names, and ``run.json`` is written last:
 without it, the folder holds no finished run.
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def _resumable() -> Iterator[None]:
-    """Turns an unreachable store into RunPaused: the same command resumes the run."""
+    """Raise RunPaused if the store is unreachable in the body, because the same command then resumes the run."""
     try:
         yield
     except StoreUnavailable as error:
@@ -43,10 +43,10 @@ def _resumable() -> Iterator[None]:
 
 
 class StoreRun(LocalRun):
-    """A run folder in a store, ``target``, and ``root``, its local working copy while a run lasts.
+    """A run folder in a store, ``target``; ``root`` is its local working copy during a run.
 
     ``root`` is a temporary folder, removed with this object. Raises
-    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a target that holds something else than a
+    :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` for a target that holds something other than a
     run, :class:`groundtrace.storage.places.StorageError`, and, whenever the store is unreachable,
     :class:`groundtrace.pipelines.running.endings.RunPaused`.
     """
@@ -125,7 +125,10 @@ class StoreRun(LocalRun):
         self._made.update(outputs)
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """As on a disk, and then in the store: a folder of another input stays that input's until the run succeeds."""
+        """Prepare the working copy as on a disk.
+
+        In the store, another input's folder stays that input's until the run succeeds.
+        """
         super().prepare(input_name, fingerprint, resume, fresh)
         self.begin()
 
@@ -140,7 +143,7 @@ class StoreRun(LocalRun):
         (self.target / FAILED_PAGE).unlink(missing_ok=True)
 
     def commit(self, keep_previous: bool = False) -> None:
-        """As on a disk, and then in the store."""
+        """Replace the outputs first in the working copy, as on a disk, and then in the store."""
         super().commit(keep_previous)
         self.deliver(keep_previous)
 
@@ -204,12 +207,12 @@ class StoreRun(LocalRun):
 
 
 def _versions(folder: RemotePath) -> dict[str, str]:
-    """The files in the folder, each with a version that changes with its content."""
+    """Return the files in the folder, each with a version that changes with its content."""
     return {str(path.relative_to(folder)): stat.version for path, stat in folder.walked().items()}
 
 
 def _own(found: Mapping[str, str]) -> dict[str, str]:
-    """The files that only the holder of the lease writes."""
+    """Return the files that only the holder of the lease writes."""
     return {name: found[name] for name in found if name.split("/")[0] not in _SHARED}
 
 

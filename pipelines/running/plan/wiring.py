@@ -1,6 +1,6 @@
-"""Wires a recipe's DAG on a Beam pipeline, and reads from it the stages, their rejections and the columns of each set.
+"""Wires a recipe's DAG on a Beam pipeline, and reads the stages, their rejections and each set's columns from the DAG.
 
-A recipe's file names a stage where it wires it and nowhere else.
+A recipe's file therefore names a stage only once, at the place where it wires the stage.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +147,9 @@ class _Outputs(dict[Any, PCollection]):
 
 
 class _StageVisitor(PipelineVisitor):
-    """Collects the nodes of a pipeline that are stages, those that do a stage's work, and the inputs of all nodes."""
+    """Collects three things: the nodes of a pipeline that are stages, the nodes that do a stage's work, and all nodes'
+    inputs.
+    """
 
     def __init__(self) -> None:
         self.stages: list[Any] = []
@@ -178,7 +180,9 @@ def _outermost(node: Any) -> Any:
 
 
 def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
-    """Refuse work of a stage that is missing from the list: funnel, card and validation would not know of it."""
+    """Refuse a DAG that does the work of a stage missing from the list, because funnel, card and validation would omit
+    it.
+    """
     for stage, node in seen.working:
         outer = _outermost(node)
         if outer is None:
@@ -194,7 +198,7 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
 
 
 def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
-    """Refuse to lose records: what leaves a stage goes to another transform or to an end."""
+    """Refuse a DAG that loses records: each output of a stage must go to another transform or to an end."""
     stage, outputs = node.transform.stage, node.outputs
     lost = {tag for tag, output in outputs.items() if not any(output is each for each in taken)}
     if REJECTED in lost or (REJECTED not in outputs and stage.meanings):
@@ -210,9 +214,9 @@ def _check_ended(recipe: Recipe, node: Any, taken: Sequence[Any]) -> None:
 
 
 def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tuple[Column[Any], ...]]:
-    """The columns by set, in the order of the stages.
+    """Return the columns of each set, in the order of the stages.
 
-    What a stage rejects has come through the stages before it, and not through itself.
+    Records that a stage rejects have come through the stages before it, but not through that stage.
     """
     passed = {name: _passed(end) for name, end in (("sft", ends.sft), ("rl", ends.rl)) if end is not None}
     passed["rejected"] = set[str]().union(
@@ -225,8 +229,9 @@ def _added(stages: StageList, ends: Ends, outer: Sequence[Any]) -> dict[str, tup
 
 
 def _passed(collection: Any) -> set[str]:
-    """The names of the stages that the elements of a collection have come through; what a transform takes as a side
-    input does not come through it.
+    """Return the names of the stages that the elements of a collection have come through.
+
+    The elements of a side input do not come through the transform that takes it.
     """
     names, done, waiting = set[str](), set[int](), [collection]
     while waiting:

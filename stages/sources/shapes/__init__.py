@@ -1,1 +1,1 @@
-"""The layouts of an input's rows that a column map alone cannot describe."""
+"""The layouts of input rows that a column map alone cannot describe."""

@@ -1,4 +1,7 @@
-"""The interface of a shape, which converts nested rows, or rows that need another file, for the column map."""
+"""The interface of a shape.
+
+A shape converts rows that are nested, or need another file, so that a column map can be applied.
+"""
 
 import abc
 import json
@@ -12,18 +15,20 @@ from groundtrace.storage.places import Place
 
 Row = Mapping[str, Any]
 Reader = Callable[[Row], Iterable[Row]]
-"""Converts a row of the input to the rows that it contains."""
+"""A function that converts a row of the input to the rows that it contains."""
 FIRST_ROWS = 20
-"""How many rows are read to detect an input's shape."""
+"""The number of rows that are read to detect an input's shape."""
 
 
 class BadRow(ValueError):
-    """A row that is not of the shape; the message, which says why, becomes the detail of its rejection."""
+    """Raised for a row that does not fit the shape; the message says why, and becomes the detail of the row's
+    rejection.
+    """
 
 
 @settings
 class ShapeSettings:
-    """The layout of a row."""
+    """The layout of the rows."""
 
     turns: Annotated[
         Literal["each", "first"],
@@ -50,24 +55,24 @@ class Shape(abc.ABC):
     """One layout of rows: a value of it in a file of its own, and one line in
     :data:`groundtrace.stages.sources.shapes.registry.SHAPES`.
 
-    A shape keeps no state. The column map reads the fields that a shape gives as if the input had them, beside the
-    row's columns.
+    A shape keeps no state. The column map reads the fields that a shape adds to a row as if they were columns of the
+    input.
     """
 
     name: ClassVar[str]
-    """Its value in ``input.shape``."""
+    """The name of the shape in ``input.shape``."""
 
     title: ClassVar[str]
-    """The words by which ``beam init`` reports it."""
+    """The name of the shape in the messages of ``beam init``."""
 
     gives: ClassVar[frozenset[str]] = frozenset()
     """The fields that the shape adds to a row."""
 
     is_expanding: ClassVar[bool] = False
-    """Whether a row may be several records."""
+    """Whether a row may contain several records."""
 
     list_columns: ClassVar[frozenset[str]] = frozenset()
-    """Columns whose cell in a CSV or TSV file may be a JSON list."""
+    """The columns whose cells in a CSV or TSV file may hold a JSON list."""
 
     @abc.abstractmethod
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
@@ -75,27 +80,32 @@ class Shape(abc.ABC):
 
     @abc.abstractmethod
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """The rows that a row contains. Raises :class:`BadRow`.
+        """Yield the rows that a row contains. Raises :class:`BadRow` for a row that does not fit the shape.
 
-        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column whose
-        id gets a made-up suffix if a row becomes several.
+        Media are paths, or mappings with ``bytes`` and ``path``, or with ``base64``; ``id_column`` is the column of the
+        ids; if a row becomes several rows, a suffix is added to its id.
         """
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """:meth:`read` with these settings; other files that it needs are searched for in ``folder``."""
+        """Return :meth:`read` with these settings; it searches for other files that it needs in ``folder``."""
         return lambda row: self.read(row, settings, id_column)
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """Other files with data of records, as paths from the input's folder; part of the input's fingerprint."""
+        """Return the other files with data of records, as paths from the input's folder; they are part of the input's
+        fingerprint.
+        """
         return ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Lines of ``[input]`` that ``beam init`` writes below the shape's name."""
+        """Return the lines of ``[input]`` that ``beam init`` writes below the shape's name."""
         return []
 
 
 def folder_line(root: Place, media_path: Any) -> str:
-    """The line that names the media's folder, found by one of their paths; a comment if none is needed or found."""
+    """Return the config line that names the folder of the media.
+
+    The folder is found by the path of one medium; the line is a comment if no folder is needed or found.
+    """
     unset = '# media_folder = "images"  # the folder that media paths start from, if not the input\'s'
     if not isinstance(media_path, str) or PurePosixPath(media_path).is_absolute() or ".." in media_path.split("/"):
         return unset
@@ -111,21 +121,21 @@ def _folders_of(folder: Place) -> list[Place]:
 
 
 def _below(path: Place, root: Place) -> str:
-    """The path from the root, with slashes."""
+    """Return the path relative to the root, with slashes."""
     return str(path)[len(str(root)) :].replace(os.sep, "/").strip("/")
 
 
 class OneRecordPerRow(Shape):
-    """One record a row, with its fields in columns."""
+    """The shape with one record in each row, whose columns hold the fields."""
 
     name, title = "rows", "one record a row"
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """False: this shape is used if no other shape fits."""
+        """Return False: this shape is used if no other shape fits."""
         return False
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """The row itself."""
+        """Yield the row itself."""
         yield row
 
 

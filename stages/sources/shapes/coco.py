@@ -1,9 +1,10 @@
-"""Questions about the images of a COCO file: a row's ``image_id`` gives the image and the boxes of what is in it.
+"""Reads questions about the images of a COCO file: a row's ``image_id`` identifies its image, and the boxes of things
+in it.
 
 The questions are an input of any format, with ``image_id``, ``question`` and ``answer``; ``input.coco_instances`` names
-the COCO file. A row's boxes are those of its ``annotation_ids``, else of the categories (names or ids) in its
-``categories``, else of every annotation of the image except crowds, which box many things at once. COCO writes ``[x, y,
-width, height]`` in pixels.
+the COCO file. If a row has ``annotation_ids``, its boxes are those of these annotations. Otherwise, if it has
+``categories`` (names or ids), they are those of these categories. Otherwise they are those of every annotation of the
+image except crowds, whose box holds many things at once. COCO writes ``[x, y, width, height]`` in pixels.
 
 The boxes and file names of the COCO file are held in memory, about 400 bytes an annotation (350 MB for the 860,000 of
 train2017); segmentations are skipped while it is read.
@@ -25,12 +26,12 @@ from groundtrace.stages.sources.shapes.base import BadRow, Reader, Row, Shape, S
 from groundtrace.storage.places import Place, StorageError, StoreUnavailable
 
 SLACK = 0.01
-"""The share of the image's side by which a box may leave the image, as everywhere."""
+"""The share of the image's side by which a box may leave the image, as in all other inputs."""
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """One box, ``xywh`` in pixels as the file has it."""
+    """One box; ``xywh`` is in pixels, as in the file."""
 
     id: int
     category: int
@@ -43,13 +44,13 @@ class CocoFile:
     """A COCO file without its segmentations."""
 
     images: dict[int, tuple[str, float, float]] = field(default_factory=dict)
-    """File name, width and height by image id."""
+    """Maps the id of an image to its file name, width and height."""
     names: dict[int, str] = field(default_factory=dict)
     by_image: dict[int, list[Annotation]] = field(default_factory=lambda: defaultdict(list))
 
     @cached_property
     def ids(self) -> dict[str, int]:
-        """Category ids by name."""
+        """Maps the name of a category to its id."""
         return {name: number for number, name in self.names.items()}
 
 
@@ -61,27 +62,29 @@ class Coco(Shape):
     list_columns = frozenset({"annotation_ids", "categories"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether rows name an image only by its number."""
+        """Whether the rows name their image only by its number."""
         named = {name.casefold() for name in columns}
         return {"image_id", "question"} <= columns and named.isdisjoint({"image", "images", "media", "image_path"})
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """As :meth:`reader` does with files from the working folder."""
+        """Read the row as :meth:`reader` does, with files from the working folder."""
         return iter(self.reader(settings, Path(), id_column)(row))
 
     def reader(self, settings: ShapeSettings, folder: Place, id_column: str) -> Reader:
-        """The rows with ``media`` and ``boxes`` of the COCO file, which is read at the first row."""
+        """Return a function that adds ``media`` and ``boxes`` from the COCO file to a row; the file is read at the
+        first row.
+        """
         if not settings.coco_instances:
             raise UserError('input.shape = "coco" needs the COCO file: set input.coco_instances to its path')
         path = folder / settings.coco_instances
         return lambda row: _read(row, _instances(path, _stamp(path)))
 
     def files(self, settings: ShapeSettings) -> tuple[str, ...]:
-        """The COCO file."""
+        """Return the COCO file."""
         return (settings.coco_instances,) if settings.coco_instances else ()
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """The COCO file, found by its name, and the folder of the images."""
+        """Return the lines with the COCO file, which is found by its name, and with the folder of the images."""
         below = (path for pattern in ("*instances*.json", "*/*instances*.json") for path in folder.glob(pattern))
         found = sorted(str(path)[len(str(folder)) :].lstrip("/") for path in below)
         if len(found) == 1:
@@ -95,7 +98,7 @@ COCO = Coco()
 
 
 def _first_file_name(path: Place) -> Any:
-    """The file name of the first image, None if the file has none."""
+    """Return the file name of the first image; None if the file has no image."""
     try:
         with path.open(encoding="utf-8-sig") as stream:
             return next((entry.get("file_name") for _, entry in named_entries(stream, ("images",))), None)
@@ -146,7 +149,7 @@ def _listed(value: Any) -> list[Any] | None:
 
 
 def _number(value: Any) -> int:
-    """The id as a number; -1, which is never an id, for other values."""
+    """Return the id as a number; -1, which is never an id, for other values."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -154,7 +157,7 @@ def _number(value: Any) -> int:
 
 
 def _stamp(path: Place) -> tuple[float, int]:
-    """A stamp that changes if a file is overwritten; zeros for a missing file."""
+    """Return a stamp that changes if the file is overwritten; zeros for a missing file."""
     try:
         found = path.stat()
     except OSError:
@@ -164,7 +167,7 @@ def _stamp(path: Place) -> tuple[float, int]:
 
 @lru_cache(maxsize=1)
 def _instances(path: Place, stamp: tuple[float, int]) -> CocoFile:
-    """The file's boxes. Raises UserError if it is not a COCO file."""
+    """Read the file's boxes. Raises UserError if it is not a COCO file."""
     held = CocoFile()
     remedy = "set input.coco_instances to the path of a COCO file, from the questions' folder"
     try:

@@ -1,8 +1,9 @@
-"""Conversations: LLaVA's ``conversations`` and the ``messages`` of ShareGPT, with the media beside them.
+"""Reads conversations: LLaVA's ``conversations`` and the ``messages`` of ShareGPT, with media in other columns.
 
-A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person,
-with the answer after it, is a record. Its media are those shown so far by the ``<image>`` and ``<video>`` marks in the
-texts, or all of them if no text has a mark. The text of earlier turns is not part of it, and system turns are not read.
+A turn is ``{"from", "value"}`` or ``{"role", "content"}``; a content may be a list of parts. Each question of a person
+becomes a record with the answer that follows. ``<image>`` and ``<video>`` marks in the texts show where media belong: a
+record has all media up to its question, or all media of the row if no text has a mark. The text of earlier turns is not
+part of the record, and system turns are not read.
 """
 
 import re
@@ -26,7 +27,7 @@ _PART_MEDIA = ("image", "video")
 
 @dataclass(frozen=True)
 class Turn:
-    """One speaker's turn, as one text with a mark in the place of each of its own media."""
+    """One speaker's turn, as one text, in which a mark takes the place of each medium that the turn itself contains."""
 
     role: str
     text: str
@@ -49,7 +50,7 @@ class Conversations(Shape):
         return not first or any(_is_turns(row.get(column)) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """One row for each question, in order; ids of several end in -1, -2, …"""
+        """Yield one row for each question, in order; if there are several, their ids end in -1, -2, …"""
         turns = read_turns(next((row[name] for name in TURNS_COLUMNS if row.get(name) is not None), None))
         asked = list(_questions(turns, _media(row, turns)))
         if not asked:
@@ -60,7 +61,7 @@ class Conversations(Shape):
             yield {**row, **fields, **({id_column: f"{own}-{number}"} if is_named else {})}
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """The setting for several questions, and that for options in texts if the first rows have some."""
+        """Return the lines for rows with several questions, and for options in texts if the first rows have some."""
         texts = [text for row in first for text in _user_texts(row)]
         lines = ['turns = "each"  # every question of a conversation is a record; "first": only the first one']
         if any(has_options(text) for text in texts):
@@ -73,7 +74,7 @@ CONVERSATIONS = Conversations()
 
 
 def read_turns(value: Any) -> list[Turn]:
-    """The turns of a conversation, without system turns. Raises :class:`BadRow` if it is not a conversation."""
+    """Return the turns of a conversation, without system turns. Raises :class:`BadRow` if it is not a conversation."""
     if not isinstance(value, list) or not value:
         raise BadRow(f"conversations: expected a list of turns, got {excerpt(value)}")
     turns = [_turn(number, each) for number, each in enumerate(value, 1)]
@@ -85,9 +86,9 @@ def read_turns(value: Any) -> list[Turn]:
 
 
 def placed(text: str, shown_before: int, media_count: int) -> str:
-    """The text without its marks: removed if they stand alone, replaced by words inside sentences.
+    """Return the text without marks: a mark inside a sentence is replaced by words, any other mark is removed.
 
-    ``shown_before`` media were shown before this text, of ``media_count`` in all.
+    ``shown_before`` is the number of media before this text, ``media_count`` the number of all media.
     """
     if media_count > 1:
         number = shown_before
@@ -128,7 +129,9 @@ def _turn(number: int, value: Any) -> Turn:
 
 
 def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
-    """The medium of a part, as molmo-utils writes it; the run's settings decide how many frames are read."""
+    """Return the medium of a part in the form that molmo-utils writes; the run's settings decide how many frames are
+    read.
+    """
     if kind == "video" and (isinstance(part.get(kind), list | tuple) or part.get("clip") is not None):
         what = "a span of a video (clip)" if part.get("clip") is not None else "a video given as frames"
         raise BadRow(f"conversations: turn {number} shows {what}, which is not read: cut it to a file of its own")
@@ -136,7 +139,7 @@ def _part_medium(number: int, part: Mapping[str, Any], kind: str) -> Any:
 
 
 def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
-    """The media of a conversation in the order in which they are shown."""
+    """Return the media of a conversation in the order in which they are shown."""
     parts = [medium for turn in turns for medium in turn.media]
     by_kind = {"image": _listed(row, "images", "image"), "video": _listed(row, "videos", "video")}
     if any(part is not None for part in parts):
@@ -155,7 +158,7 @@ def _media(row: Row, turns: Sequence[Turn]) -> list[Any]:
 
 
 def _listed(row: Row, *names: str) -> list[Any]:
-    """The media of the first of these columns that holds any."""
+    """Return the media in the first of these columns that holds any."""
     for name in names:
         value = row.get(name)
         if value is not None and value != [] and value != "":

@@ -1,4 +1,4 @@
-"""The registry of row shapes. A new shape is a file of its own beside this one, and one line here."""
+"""The registry of row shapes. A new shape needs its own file beside this one, and one line here."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -23,5 +23,5 @@ SHAPES: "Registry[Shape]" = Registry(
 
 
 def shape_of(columns: frozenset[str], first: "Sequence[Row]") -> "Shape":
-    """The shape of an input: the first that fits, else one record a row."""
+    """Return the first shape that fits the input, or the shape with one record in each row if none fits."""
     return next((each for each in SHAPES.values() if each.fits(columns, first)), SHAPES["rows"])

@@ -1,7 +1,8 @@
-"""The rows of verl: ``prompt`` is a list of role and content, ``reward_model.ground_truth`` the gold answer.
+"""Reads the rows of verl: ``prompt`` is a list of messages with role and content, ``reward_model.ground_truth`` the
+gold answer.
 
-The question is ``extra_info.question`` if the prompt's own text contains it (verl's examples add instructions on the
-answer's form), else the text of the prompt's one user turn. ``images`` are bytes or paths.
+The question is ``extra_info.question`` if the prompt contains this text (verl's examples add instructions on the
+answer's form to it), else the text of the prompt's only user turn. ``images`` are bytes or paths.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +22,13 @@ class Verl(Shape):
     list_columns = frozenset({"prompt", "images"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether there are prompt and reward columns, without the typed columns that our own runs add."""
+        """Whether there are columns for prompt and reward, but not the columns that runs of Groundtrace add to them."""
         if not {"prompt", "reward_model"} <= columns or {"question", "answer"} <= columns:
             return False
         return not first or any(isinstance(row.get("reward_model"), Mapping) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """The row with question, answer and media taken out of the columns they are nested in."""
+        """Yield the row with question, answer and media, which are taken from the columns in which they are nested."""
         turns = [turn for turn in read_turns(row.get("prompt")) if turn.role == "user"]
         if len(turns) != 1:
             raise BadRow(f"prompt: expected one user turn, got {len(turns)}")
@@ -40,7 +41,7 @@ class Verl(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """Empty: only the shape is needed."""
+        """Return no lines: only the shape is needed."""
         return []
 
 
@@ -57,7 +58,9 @@ def _images(row: Row, turn: Turn) -> list[Any]:
 
 
 def _medium(image: Any) -> Any:
-    """A mapping with ``image`` or ``video``, as verl's loaders also take it, is the file that it names."""
+    """Return the file that a mapping with ``image`` or ``video`` names, a form that verl's loaders also read; other
+    values unchanged.
+    """
     if isinstance(image, Mapping) and "bytes" not in image and "path" not in image:
         return image.get("image") or image.get("video") or image
     return image

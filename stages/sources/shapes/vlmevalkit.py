@@ -1,8 +1,9 @@
-"""The tables of VLMEvalKit: ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, …, ``answer``.
+"""Reads VLMEvalKit's tables: ``index``, ``image`` (base64) or ``image_path``, ``question``, ``A``, ``B``, …,
+``answer``.
 
-The options that are not empty are the choices, and an answer that is the letter of one of them is that choice. A
-``hint`` is put before the question. An image cell with the index of a row above it means that row's image, which keeps
-files small; lists of images are read as JSON or in Python's notation.
+The options that are not empty are the choices. If the answer is the letter of a choice, that choice becomes the answer.
+A ``hint`` is put before the question. If an image cell holds the index of an earlier row, it means that row's image,
+which keeps files small. Lists of images are read in the notation of JSON or of Python.
 """
 
 import ast
@@ -16,7 +17,7 @@ from groundtrace.stages.sources.shapes.base import BadRow, Row, Shape, ShapeSett
 from groundtrace.storage.places import Place
 
 MAX_INDEX_CHARS = 64
-"""An image cell up to this length is the index of another row, as in VLMEvalKit; images in base64 are longer."""
+"""An image cell up to this length holds the index of another row, as in VLMEvalKit; images in base64 are longer."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _NONE = ("", "nan")
 
@@ -28,13 +29,13 @@ class VlmEvalKit(Shape):
     gives = frozenset({"id", "question", "answer", "media"})
 
     def fits(self, columns: frozenset[str], first: Sequence[Row]) -> bool:
-        """Whether the input has its columns, with options or with images in base64."""
+        """Whether the input has the columns of VLMEvalKit, with options or with images in base64."""
         if not {"index", "question"} <= columns or columns.isdisjoint({"image", "image_path"}):
             return False
         return {"A", "B"} <= columns or any(_is_base64(row.get("image")) for row in first)
 
     def read(self, row: Row, settings: ShapeSettings, id_column: str) -> Iterator[Row]:
-        """The row with choices, the answer as one of them, and the image."""
+        """Yield the row with its choices, the answer as one of them, and the image."""
         index = _cell(row.get("index"))
         options = {letter: text for letter in string.ascii_uppercase if (text := _cell(row.get(letter)))}
         answer = _cell(row.get("answer"))
@@ -54,7 +55,7 @@ class VlmEvalKit(Shape):
         }
 
     def template(self, columns: frozenset[str], first: Sequence[Row], folder: Place) -> list[str]:
-        """The folder of images that are given by path."""
+        """Return the line with the folder of images that are given by path."""
         if "image_path" not in columns:
             return []
         cells = [_cell(row.get("image_path")) for row in first]
@@ -74,7 +75,7 @@ def _media(row: Row, index: str) -> Iterator[Any]:
 
 
 def _items(value: Any) -> list[str]:
-    """The texts of a cell: its own text, or those of a list in it."""
+    """Return the texts of a cell: those of the list in it, or else its own text."""
     if isinstance(value, list):
         return [str(item) for item in value]
     text = _cell(value)
@@ -91,7 +92,7 @@ def _items(value: Any) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    """The text of a cell; empty for pandas' "nan"."""
+    """Return the text of a cell; empty for pandas' "nan"."""
     text = "" if value is None else str(value).strip()
     return "" if text.casefold() in _NONE else text
 
