@@ -17,6 +17,7 @@ STATUSES: tuple[str, ...] = get_args(Status)
 MIN_SIDE_PX = 56
 """The short side of a smaller image becomes ENLARGED_SIDE_PX, as in CodeDance's released environment."""
 ENLARGED_SIDE_PX = 112
+_MAX_COUNT = 1 << 40
 MAX_ASPECT = 200
 """Images longer than this times their width, or the other way round, are left out: vision encoders refuse them."""
 
@@ -111,7 +112,7 @@ def _clean(text: str) -> str:
 
 
 def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise BadAnswer(f"{str(value)[:20]!r} is no count")
     return value
 

@@ -18,7 +18,7 @@ class SandboxSettings:
     call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
     trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0
     memory_mb: Annotated[int, "what the processes of a call may hold in memory"] = 2048
-    folder_mb: Annotated[int, "the size of a trajectory's folder"] = 64
+    folder_mb: Annotated[int, "the size of all files that a call leaves in the folder"] = 64
     max_processes: Annotated[int, "processes and threads of a trajectory"] = 64
     max_code_chars: Annotated[int, "a longer code is an error, and is not run"] = 100_000
     max_output_chars: Annotated[int, "of stdout and of stderr, each; what comes after is dropped"] = 10_000
@@ -52,4 +52,4 @@ class SandboxSettings:
     @property
     def group_memory_mb(self) -> int:
         """What the kernel lets all processes of a trajectory have, its supervisor and its files included."""
-        return self.memory_mb + 3 * self.folder_mb + _OVERHEAD_MB
+        return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

@@ -10,6 +10,8 @@ from typing import Any
 
 MAX_HEADER = 1 << 20
 """Bytes of a header: texts in it are capped far below."""
+MAX_ERROR_CHARS = 4000
+"""Of the text of an error in a header."""
 _LENGTH = struct.Struct("!I")
 
 
