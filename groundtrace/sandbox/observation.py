@@ -18,6 +18,7 @@ MIN_SIDE_PX = 56
 """An image with a shorter side is enlarged until that side is ENLARGED_SIDE_PX, as in CodeDance's released environment.
 """
 ENLARGED_SIDE_PX = 112
+_MAX_COUNT = 1 << 40
 MAX_ASPECT = 200
 """The largest ratio of an image's long side to its short side. Vision encoders refuse other images, so they are left
 out."""
@@ -113,7 +114,7 @@ def _clean(text: str) -> str:
 
 
 def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
         raise BadAnswer(f"{str(value)[:20]!r} is no count")
     return value
 

@@ -26,8 +26,8 @@ _ANSWER_S = 10.0
 _PART_S = 2.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _CLOSED_S = 0.2
-_ROUNDS = 300
-"""How many times the processes are listed and killed: each time misses only those that were forked meanwhile."""
+_END_S = 5.0
+"""For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
 
 
 class Lost(Exception):
@@ -40,9 +40,6 @@ class Holder:
 
     pid: int
     control: socket.socket
-
-    def __post_init__(self) -> None:
-        self.control.settimeout(_ANSWER_S)
 
     def resume(self) -> None:
         """Let the stopped process run again. Raises Lost if it has ended."""
@@ -59,6 +56,7 @@ class Holder:
     def send(self, header: dict[str, Any], fds: list[int]) -> None:
         """Send the process a request with file descriptors. Raises Lost if it does not accept it."""
         data = frames.pack(header)
+        self.control.settimeout(_ANSWER_S)
         try:
             sent = socket.send_fds(self.control, [data], fds)
             self.control.sendall(data[sent:])
@@ -98,7 +96,9 @@ class Supervisor:
             processes.limit(self.limits)
             holder.start(control, self.limits, program, readable)
         except BaseException as error:
-            control.sendall(frames.pack({"lost": f"{type(error).__name__}: {error}"[:500]}))
+            with contextlib.suppress(BaseException):  # a fork of it that runs code has closed this socket
+                control.sendall(frames.pack({"lost": f"{type(error).__name__}: {error}"[:500]}))
+        finally:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
@@ -111,7 +111,7 @@ class Supervisor:
         self.holder.send({"do": "images", "names": names}, [])
         _answer_of(self.holder.control)
         self.holder.stop()
-        self.copy = folder.copied(FOLDER)
+        self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
@@ -147,7 +147,8 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def _forked(self, request: dict[str, Any]) -> Call:
-        """Let the holder fork a process that runs the request; returns the record of the call."""
+        """Have the holder fork a process that runs the request."""
+        self.ended.clear()  # their numbers come again
         ours, theirs = pair()
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
         try:
@@ -157,7 +158,8 @@ class Supervisor:
             theirs.close()
             os.close(out_w)
             os.close(err_w)
-        return Call(ours, out_r, err_r, self.limits["max_output_bytes"], self.limits["max_answer_bytes"])
+        limits = self.limits
+        return Call(ours, out_r, err_r, limits["max_output_bytes"], limits["max_answer_bytes"], limits["max_images"])
 
     def _wait(self, call: Call, deadline: float) -> None:
         """Read the output and the answer of the call until it has answered, has ended, or exceeds a limit."""
@@ -193,7 +195,8 @@ class Supervisor:
         if call.pid in self.ended:
             call.end("killed", self._how_it_ended(call.pid))
             return
-        if sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) > self.limits["memory_mb"] * 1024:
+        held = sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) + processes.sockets_kib()
+        if held > self.limits["memory_mb"] * 1024:
             call.end("memory", "the call needs more memory than it may use")
         found = os.statvfs(FOLDER)
         if found.f_files - found.f_ffree > 4 * folder.MAX_ENTRIES:
@@ -221,7 +224,7 @@ class Supervisor:
             fresh = self._parted(survivor)
             fresh.stop()
             self._end_all_but(self.holder, fresh)
-            copy = folder.copied(FOLDER)
+            copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
         except Lost as error:
             header |= {"status": "killed", "error": str(error)}
         except (folder.FolderError, OSError) as error:
@@ -256,7 +259,9 @@ class Supervisor:
         Raises Lost if they do not end.
         """
         found: set[int] = set()
-        for attempt in range(_ROUNDS):
+        deadline, attempt = time.monotonic() + _END_S, 0
+        while time.monotonic() < deadline:
+            attempt += 1
             self._reap()
             pids = processes.others() - {each.pid for each in kept if each}
             running = {pid for pid in pids if processes.is_running(pid)}
@@ -281,14 +286,14 @@ class Supervisor:
 
 
 def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """Returns a holder's next message, which has no parts, and the id of its sender. Raises Lost if none arrives."""
-    control.settimeout(timeout_s)  # a pair's end blocks otherwise
-    sender = 0
+    """A short message of a holder, and the process that sent it. Raises Lost where none comes."""
+    deadline, sender = time.monotonic() + timeout_s, 0
 
     def exactly(size: int) -> bytes:
         nonlocal sender
         found = b""
         while len(found) < size:
+            control.settimeout(max(0.001, deadline - time.monotonic()))  # of all that it sends together
             data, sender = receive_credited(control, size - len(found))
             if not data:
                 raise EOFError
