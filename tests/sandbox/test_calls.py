@@ -1,6 +1,7 @@
 """Calls of code: how they end, what they show, and what of them the next call finds."""
 
 import asyncio
+import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
