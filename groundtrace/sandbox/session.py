@@ -15,9 +15,9 @@ from typing import Any
 from groundtrace.sandbox.bubblewrap import binds, command, packages
 from groundtrace.sandbox.errors import SandboxLost
 from groundtrace.sandbox.filter import filter_program
-from groundtrace.sandbox.groups import Group, make_group
+from groundtrace.sandbox.groups import ControlGroup, make_group
 from groundtrace.sandbox.inside import frames
-from groundtrace.sandbox.observation import BadAnswer, Observation, observation_of
+from groundtrace.sandbox.observation import BadObservation, Observation, observation_of
 from groundtrace.sandbox.settings import SandboxSettings
 
 _START_S = 60.0
@@ -36,7 +36,7 @@ class Process:
     """
 
     popen: subprocess.Popen[bytes]
-    group: Group
+    group: ControlGroup
     landlock: int = 0
 
     @classmethod
@@ -169,7 +169,7 @@ class Session:
                 limits["max_answer_bytes"] + 2 * limits["max_output_bytes"], timeout_s + _GRACE_S
             )
             found = observation_of(header, parts, self._settings.max_output_chars, self._settings.max_image_pixels)
-        except (SandboxLost, BadAnswer, KeyError, TypeError, ValueError) as error:
+        except (SandboxLost, BadObservation, KeyError, TypeError, ValueError) as error:
             self._lost = self._lost or f"the state of this trajectory is gone: {error}"
             self._process.end()
             raise SandboxLost(self._lost) from None

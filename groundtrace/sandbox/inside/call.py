@@ -34,7 +34,7 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 
 
 @dataclass
-class Call:
+class RunningCall:
     """A running call. ``streams`` maps the file descriptors from which stdout and stderr are read to their output, and
     ``dropped`` maps them to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
     message, 0 before the first byte.

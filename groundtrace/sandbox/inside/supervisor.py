@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from . import folder, frames, holder, kernel, processes
-from .call import Call, pair, receive_credited
+from .call import RunningCall, pair, receive_credited
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
@@ -30,7 +30,7 @@ _END_S = 5.0
 """For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
 
 
-class Lost(Exception):
+class TrajectoryLost(Exception):
     """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
 
 
@@ -42,11 +42,11 @@ class Holder:
     control: socket.socket
 
     def resume(self) -> None:
-        """Let the stopped process run again. Raises Lost if it has ended."""
+        """Let the stopped process run again. Raises TrajectoryLost if it has ended."""
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
-            raise Lost("the process that holds the state has ended") from None
+            raise TrajectoryLost("the process that holds the state has ended") from None
 
     def stop(self) -> None:
         """Stop the process (SIGSTOP), with its threads and timers."""
@@ -54,14 +54,14 @@ class Holder:
             os.kill(self.pid, signal.SIGSTOP)
 
     def send(self, header: dict[str, Any], fds: list[int]) -> None:
-        """Send the process a request with file descriptors. Raises Lost if it does not accept it."""
+        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it."""
         data = frames.pack(header)
         self.control.settimeout(_ANSWER_S)
         try:
             sent = socket.send_fds(self.control, [data], fds)
             self.control.sendall(data[sent:])
         except OSError as error:
-            raise Lost(f"the process that holds the state does not take requests: {error}") from None
+            raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
 
 
 class Supervisor:
@@ -116,8 +116,8 @@ class Supervisor:
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
 
-        After a failed call the holder and the folder are those before the call. Raises Lost if the trajectory cannot go
-        on.
+        After a failed call the holder and the folder are those before the call. Raises TrajectoryLost if the trajectory
+        cannot go on.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -146,7 +146,7 @@ class Supervisor:
         header |= {"duration_s": time.monotonic() - started, "dropped": list(call.dropped.values())}
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
-    def _forked(self, request: dict[str, Any]) -> Call:
+    def _forked(self, request: dict[str, Any]) -> RunningCall:
         """Have the holder fork a process that runs the request."""
         self.ended.clear()  # their numbers come again
         ours, theirs = pair()
@@ -159,9 +159,11 @@ class Supervisor:
             os.close(out_w)
             os.close(err_w)
         limits = self.limits
-        return Call(ours, out_r, err_r, limits["max_output_bytes"], limits["max_answer_bytes"], limits["max_images"])
+        return RunningCall(
+            ours, out_r, err_r, limits["max_output_bytes"], limits["max_answer_bytes"], limits["max_images"]
+        )
 
-    def _wait(self, call: Call, deadline: float) -> None:
+    def _wait(self, call: RunningCall, deadline: float) -> None:
         """Read the output and the answer of the call until it has answered, has ended, or exceeds a limit."""
         poll = select.poll()
         for fd in (0, call.control.fileno(), *call.streams):
@@ -175,7 +177,7 @@ class Supervisor:
                     was_started = call.pid
                     call.read_answer()
                     if call.pid == self.holder.pid:
-                        raise Lost("the process that holds the state runs the code itself")
+                        raise TrajectoryLost("the process that holds the state runs the code itself")
                     if not was_started and call.pid:
                         self.holder.stop()
                     if call.is_closed:
@@ -189,7 +191,7 @@ class Supervisor:
                 watch = now + _WATCH_S
                 self._watch(call)
 
-    def _watch(self, call: Call) -> None:
+    def _watch(self, call: RunningCall) -> None:
         """Mark the call as failed if its process has ended, or its processes exceed the limit on memory or files."""
         self._reap()
         if call.pid in self.ended:
@@ -225,7 +227,7 @@ class Supervisor:
             fresh.stop()
             self._end_all_but(self.holder, fresh)
             copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
-        except Lost as error:
+        except TrajectoryLost as error:
             header |= {"status": "killed", "error": str(error)}
         except (folder.FolderError, OSError) as error:
             header |= {"status": "error", "error": f"the folder cannot be kept: {error}"}
@@ -238,7 +240,7 @@ class Supervisor:
     def _parted(self, running: Holder) -> Holder:
         """Returns a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
 
-        Raises Lost if the process does not fork.
+        Raises TrajectoryLost if the process does not fork.
         """
         ours, theirs = pair()
         try:
@@ -249,14 +251,14 @@ class Supervisor:
         _, pid = _answer_of(ours, _PART_S)
         running.control.close()
         if pid == running.pid:
-            raise Lost("the process does not fork")
+            raise TrajectoryLost("the process does not fork")
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
         """Kill all processes except these holders; returns how many of those killed are the call's own process or were
         started by its code.
 
-        Raises Lost if they do not end.
+        Raises TrajectoryLost if they do not end.
         """
         found: set[int] = set()
         deadline, attempt = time.monotonic() + _END_S, 0
@@ -274,7 +276,7 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0 if attempt < 10 else 0.005)
-        raise Lost("the processes of the call do not end")
+        raise TrajectoryLost("the processes of the call do not end")
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -286,7 +288,7 @@ class Supervisor:
 
 
 def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """A short message of a holder, and the process that sent it. Raises Lost where none comes."""
+    """A short message of a holder, and the process that sent it. Raises TrajectoryLost where none comes."""
     deadline, sender = time.monotonic() + timeout_s, 0
 
     def exactly(size: int) -> bytes:
@@ -303,9 +305,9 @@ def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[di
     try:
         header, _ = frames.read(exactly, 0)
     except (OSError, EOFError, frames.BadFrame) as error:
-        raise Lost(f"the process that holds the state does not answer: {error!r}") from None
+        raise TrajectoryLost(f"the process that holds the state does not answer: {error!r}") from None
     if "lost" in header:
-        raise Lost(str(header["lost"]))
+        raise TrajectoryLost(str(header["lost"]))
     return header, sender
 
 
