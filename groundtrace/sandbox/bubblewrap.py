@@ -76,7 +76,10 @@ def packages() -> list[str]:
 
 
 def command(folder_mb: int) -> list[str]:
-    """Returns the command line that starts the supervisor of a trajectory, with a folder of ``folder_mb`` MiB."""
+    """The command line that starts the supervisor of a trajectory.
+
+    Its folder has room for all files twice: those that a call removes while the state holds them open, and their copy.
+    """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0
     isolated = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
@@ -95,7 +98,7 @@ def command(folder_mb: int) -> list[str]:
     return [
         *(bwrap, *isolated, *user, "--hostname", "sandbox", "--die-with-parent", "--new-session", "--clearenv"),
         *(*variables, *folders, *bind, "--proc", "/proc"),
-        *("--perms", "0700", "--size", str(folder_mb << 20), "--tmpfs", FOLDER),
+        *("--perms", "0700", "--size", str(2 * folder_mb << 20), "--tmpfs", FOLDER),
         *("--remount-ro", "/", "--chdir", "/", "--", python, "-s", "-S", "-P", "-B", "-c", _MAIN),
     ]
 

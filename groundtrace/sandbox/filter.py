@@ -21,7 +21,7 @@ ALLOWED = (
     "fdatasync", "flock", "utime", "utimes", "utimensat", "futimesat", "umask", "statfs", "fstatfs",
     "copy_file_range", "sendfile", "splice", "tee", "fadvise64", "sync_file_range", "readahead", "dup", "dup2",
     "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "eventfd", "eventfd2", "epoll_create",
-    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "mmap", "munmap", "mprotect",
+    "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "munmap", "mprotect",
     "mremap", "madvise", "brk", "msync", "mincore", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
     "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend", "sigaltstack", "restart_syscall", "alarm", "pause",
     "setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete",
@@ -47,6 +47,8 @@ _PRCTL = (15, 16, 3, 23, 39)
 _NAMESPACES = 0x7E020080
 """The flags CLONE_NEW* of all kinds of namespaces, which ``clone`` may not have."""
 _AF_UNIX = 1
+_MAP_SHARED_ANONYMOUS = 0x21
+"""Memory that forks share: a call that fails would change the state. A file that is mapped is brought back."""
 
 
 def can_filter() -> str:
@@ -85,6 +87,8 @@ def filter_program() -> bytes:
         rules.add_rule(seccomp.ALLOW, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, value))
     rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES, 0))
     rules.add_rule(seccomp.ALLOW, "socketpair", seccomp.Arg(0, seccomp.EQ, _AF_UNIX))
+    for value in (0, 0x01, 0x20):
+        rules.add_rule(seccomp.ALLOW, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, _MAP_SHARED_ANONYMOUS, value))
     # Limits may be read, of the process itself: its new limit is a null pointer.
     rules.add_rule(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0), seccomp.Arg(2, seccomp.EQ, 0))
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:

@@ -19,7 +19,7 @@ _SWAP = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 
 @dataclass(frozen=True)
-class Group:
+class ControlGroup:
     """The control group folders of a trajectory: one in version 2, one for each controller in version 1."""
 
     folders: tuple[Path, ...] = ()
@@ -88,7 +88,7 @@ def _passes_on(folder: Path, controller: str) -> bool:
     return False
 
 
-def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
+def make_group(name: str, memory_mb: int, max_processes: int) -> ControlGroup:
     """Create a trajectory's group and set its limits; returns an empty group if none can be created."""
     folders: list[Path] = []
     held = set()
@@ -109,7 +109,7 @@ def make_group(name: str, memory_mb: int, max_processes: int) -> Group:
             else:
                 (folder / "pids.max").write_text(str(max_processes), "ascii")
             held.add(controller)
-    return Group(tuple(folders), frozenset(held))
+    return ControlGroup(tuple(folders), frozenset(held))
 
 
 def remove_left_over() -> None:

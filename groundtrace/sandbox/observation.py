@@ -18,12 +18,13 @@ MIN_SIDE_PX = 56
 """An image with a shorter side is enlarged until that side is ENLARGED_SIDE_PX, as in CodeDance's released environment.
 """
 ENLARGED_SIDE_PX = 112
+_MAX_COUNT = 1 << 40
 MAX_ASPECT = 200
 """The largest ratio of an image's long side to its short side. Vision encoders refuse other images, so they are left
 out."""
 
 
-class BadAnswer(Exception):
+class BadObservation(Exception):
     """The sandbox's answer does not have the form of an observation."""
 
 
@@ -78,10 +79,10 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Returns the observation in the sandbox's answer, which is untrusted. Raises BadAnswer if its form is wrong."""
+    """Returns the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:
-        raise BadAnswer(f"status {str(status)[:20]!r} with {len(parts)} parts")
+        raise BadObservation(f"status {str(status)[:20]!r} with {len(parts)} parts")
     stdout, stderr = (_text_of(part, max_output_chars) for part in parts[:2])
     images = [_image_of(size, data, max_pixels) for size, data in zip(sizes, parts[2:], strict=True)]
     shown = tuple(_large_enough(image) for image in images if max(image.shape[:2]) <= MAX_ASPECT * min(image.shape[:2]))
@@ -113,25 +114,25 @@ def _clean(text: str) -> str:
 
 
 def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise BadAnswer(f"{str(value)[:20]!r} is no count")
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
+        raise BadObservation(f"{str(value)[:20]!r} is no count")
     return value
 
 
 def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
     values = header.get(name)
     if not isinstance(values, list) or len(values) != number:
-        raise BadAnswer(f"{name} is no list of {number} counts")
+        raise BadObservation(f"{name} is no list of {number} counts")
     return [_count(value) for value in values]
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
     """Returns the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
     if not isinstance(size, list) or len(size) != 2:
-        raise BadAnswer("the size of an image is no height and width")
+        raise BadObservation("the size of an image is no height and width")
     height, width = map(_count, size)
     if not 0 < height * width <= max_pixels or len(data) != 3 * height * width:
-        raise BadAnswer(f"an image of {height} × {width} pixels in {len(data)} bytes")
+        raise BadObservation(f"an image of {height} × {width} pixels in {len(data)} bytes")
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 

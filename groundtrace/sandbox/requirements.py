@@ -21,7 +21,7 @@ installed."""
 
 
 @dataclass(frozen=True)
-class Part:
+class Layer:
     """A layer of isolation. ``missing`` is the reason why this machine lacks it, "" if it does not; ``remedy`` says how
     to get it. Without a layer that ``is_needed`` no code runs.
     """
@@ -126,14 +126,14 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 )
 
 
-def parts() -> list[Part]:
+def layers() -> list[Layer]:
     """Returns all layers, each with the reason if this machine lacks it."""
-    return [Part(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
+    return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
-def check() -> list[Part]:
+def check() -> list[Layer]:
     """Returns all layers of isolation. Raises SandboxRefused if a required layer is missing."""
-    found = parts()
+    found = layers()
     for part in found:
         if part.is_needed and part.missing:
             raise SandboxRefused(f"no sandbox on this machine: {part.name}: {part.missing}; {part.remedy}")

@@ -64,6 +64,10 @@ class Sandbox:
             raise
         with self._lock:
             self._open = {each for each in self._open if each.is_open} | {session}
+            is_closed = self._is_closed
+        if is_closed:  # meanwhile, by another thread
+            session.close()
+            raise SandboxLost("the sandbox is closed")
         return session
 
     def _next(self) -> Future[Process]:

@@ -6,6 +6,7 @@ import os
 import secrets
 import select
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from typing import Any
 from groundtrace.sandbox.bubblewrap import binds, command, packages
 from groundtrace.sandbox.errors import SandboxLost
 from groundtrace.sandbox.filter import filter_program
-from groundtrace.sandbox.groups import Group, make_group
+from groundtrace.sandbox.groups import ControlGroup, make_group
 from groundtrace.sandbox.inside import frames
-from groundtrace.sandbox.observation import BadAnswer, Observation, observation_of
+from groundtrace.sandbox.observation import BadObservation, Observation, observation_of
 from groundtrace.sandbox.settings import SandboxSettings
 
 _START_S = 60.0
@@ -35,7 +36,7 @@ class Process:
     """
 
     popen: subprocess.Popen[bytes]
-    group: Group
+    group: ControlGroup
     landlock: int = 0
 
     @classmethod
@@ -46,14 +47,18 @@ class Process:
         # A shell joins the groups before bubblewrap starts, so that no process of the trajectory is ever outside.
         join = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1"; shift; n=$((n - 1)); done; exec "$@"'
         words = ["/bin/sh", "-c", join, "sh", str(len(group.joining)), *group.joining, *command(settings.folder_mb)]
-        popen = subprocess.Popen(
-            words,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
-        )
+        try:
+            popen = subprocess.Popen(
+                words,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
+            )
+        except OSError as error:  # no process or file descriptor is left
+            group.remove()
+            raise SandboxLost(f"a trajectory did not start: {error}") from None
         process = cls(popen, group)
         uid = secrets.choice(_USERS) if os.geteuid() == 0 else 0
         hello = {"uid": uid, "paths": packages(), "readable": list(binds())}
@@ -135,33 +140,43 @@ class Session:
         self._process, self._settings, self._closed = process, settings, closed
         self._left_s = settings.trajectory_timeout_s
         self._lost = ""
+        self._turn = threading.Lock()
         self._process.send({"do": "open"}, images)
         self._process.receive(0, _START_S)
 
     def run(self, code: str) -> Observation:
-        """Run a call's code, starting from the state after the last good call.
+        """Run a call's code on the state that the last good call left. Calls from several threads take turns.
 
-        Raises SandboxLost if the trajectory cannot go on, for example after ``close``.
+        Raises SandboxLost where the trajectory cannot go on, as after ``close``, which ends a call that runs.
         """
+        with self._turn:
+            return self._run(code)
+
+    def _run(self, code: str) -> Observation:
         if self._lost:
             raise SandboxLost(self._lost)
         if len(code) > self._settings.max_code_chars:
             return Observation("error", error=f"the code is longer than {self._settings.max_code_chars} characters")
         if self._left_s <= 0:
             return Observation("timeout", error="the calls of this trajectory have used up their time")
+        data = code.encode("utf-8", "surrogatepass")
         timeout_s = min(self._settings.call_timeout_s, self._left_s)
         limits = self._settings.limits
         kills = self._process.group.out_of_memory_kills()
         try:
-            self._process.send({"do": "run", "timeout_s": timeout_s}, [code.encode("utf-8", "surrogatepass")])
+            self._process.send({"do": "run", "timeout_s": timeout_s}, [data])
             header, parts = self._process.receive(
                 limits["max_answer_bytes"] + 2 * limits["max_output_bytes"], timeout_s + _GRACE_S
             )
             found = observation_of(header, parts, self._settings.max_output_chars, self._settings.max_image_pixels)
-        except (SandboxLost, BadAnswer, KeyError, TypeError, ValueError) as error:
-            self._lost = f"the state of this trajectory is gone: {error}"
+        except (SandboxLost, BadObservation, KeyError, TypeError, ValueError) as error:
+            self._lost = self._lost or f"the state of this trajectory is gone: {error}"
             self._process.end()
             raise SandboxLost(self._lost) from None
+        except BaseException as error:  # KeyboardInterrupt: the next call would read this one's answer
+            self._lost = f"a call was broken off by {type(error).__name__}"
+            self._process.end()
+            raise
         self._left_s -= found.duration_s
         if found.status == "killed" and self._process.group.out_of_memory_kills() > kills:
             return Observation("memory", found.stdout, found.stderr, "the call needs more memory than it may use")
@@ -182,12 +197,15 @@ class Session:
         return self._process.landlock
 
     def close(self) -> None:
-        """End the trajectory and all its processes."""
-        if self._closed is not None:
-            self._lost = self._lost or "the trajectory was closed"
-            self._process.end()
-            closed, self._closed = self._closed, None
-            closed()
+        """End the trajectory with all its processes, and a call of another thread that runs on it."""
+        self._lost = self._lost or "the trajectory was closed"
+        if self._turn.locked():
+            self._process.popen.kill()  # with all that is in the sandbox, so that the call ends
+        with self._turn:
+            if self._closed is not None:
+                self._process.end()
+                closed, self._closed = self._closed, None
+                closed()
 
     def __enter__(self) -> "Session":
         return self

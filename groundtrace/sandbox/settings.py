@@ -17,16 +17,16 @@ class SandboxSettings:
 
     call_timeout_s: Annotated[float, "the wall-clock limit of a call"] = 15.0
     trajectory_timeout_s: Annotated[float, "the limit of all calls of a trajectory together"] = 120.0
-    memory_mb: Annotated[int, "the memory limit of all processes of a call"] = 2048
-    folder_mb: Annotated[int, "the size of a trajectory's folder"] = 64
-    max_processes: Annotated[int, "the limit on processes and threads of a trajectory"] = 64
-    max_code_chars: Annotated[int, "the limit on a call's code; longer code is an error and is not run"] = 100_000
-    max_output_chars: Annotated[int, "the limit on stdout and on stderr, each; the rest is dropped"] = 10_000
-    max_images: Annotated[int, "the limit on images that a call shows; the rest is left out"] = 10
-    max_image_pixels: Annotated[int, "a call's image with more pixels is scaled down"] = 4_194_304
-    max_input_pixels: Annotated[int, "the size limit of an input image of a trajectory"] = 89_478_485
-    sessions: Annotated[int, "the limit on open trajectories; a further one waits"] = 8
-    warm: Annotated[int, "the number of trajectories that are started in advance"] = 2
+    memory_mb: Annotated[int, "what the processes of a call may hold in memory"] = 2048
+    folder_mb: Annotated[int, "the size of all files that a call leaves in the folder"] = 64
+    max_processes: Annotated[int, "processes and threads of a trajectory"] = 64
+    max_code_chars: Annotated[int, "a longer code is an error, and is not run"] = 100_000
+    max_output_chars: Annotated[int, "of stdout and of stderr, each; what comes after is dropped"] = 10_000
+    max_images: Annotated[int, "that a call may show; what comes after is left out"] = 10
+    max_image_pixels: Annotated[int, "of an image that a call shows; a larger one is reduced"] = 4_194_304
+    max_input_pixels: Annotated[int, "of an image that a trajectory is about"] = 89_478_485
+    sessions: Annotated[int, "trajectories at once; a further one waits"] = 8
+    warm: Annotated[int, "trajectories that are started before they are asked for"] = 2
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -51,5 +51,5 @@ class SandboxSettings:
 
     @property
     def group_memory_mb(self) -> int:
-        """The kernel's memory limit for all processes of a trajectory, including its supervisor and its files."""
-        return self.memory_mb + 3 * self.folder_mb + _OVERHEAD_MB
+        """What the kernel lets all processes of a trajectory have, its supervisor and its files included."""
+        return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

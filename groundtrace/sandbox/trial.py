@@ -32,7 +32,7 @@ PROGRAMS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """The result of one program. ``escaped`` says how it escaped, "" if it was contained."""
 
     name: str
@@ -41,7 +41,7 @@ class Outcome:
     escaped: str
 
 
-def trial() -> Iterator[Outcome]:
+def trial() -> Iterator[TrialOutcome]:
     """Run the programs one after the other; yields their outcomes. Raises SandboxRefused if no sandbox is possible."""
     with tempfile.NamedTemporaryFile("w+") as file, socket.create_server(("127.0.0.1", 0)) as server:
         file.write(_SECRET)
@@ -53,7 +53,7 @@ def trial() -> Iterator[Outcome]:
                 yield _outcome(sandbox, name, code, Path(file.name))
 
 
-def _outcome(sandbox: Sandbox, name: str, code: str, file: Path) -> Outcome:
+def _outcome(sandbox: Sandbox, name: str, code: str, file: Path) -> TrialOutcome:
     began, status, escaped = time.monotonic(), "lost", ""
     with sandbox.open() as session:
         session.run("kept = 41")
@@ -69,4 +69,4 @@ def _outcome(sandbox: Sandbox, name: str, code: str, file: Path) -> Outcome:
         escaped = escaped or "it ran on after its time"
     if file.read_text("utf-8") != _SECRET:
         escaped = "it wrote to a file of this machine"
-    return Outcome(name, status, duration_s, escaped)
+    return TrialOutcome(name, status, duration_s, escaped)

@@ -20,10 +20,10 @@ def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
     Returns 2 if a layer is missing, 1 if a program could leave the sandbox.
     """
-    from groundtrace.sandbox.requirements import parts
+    from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial
 
-    found = parts()
+    found = layers()
     for part in found:
         state = f"missing: {part.missing}; {part.remedy}" if part.missing else part.does
         say(f"{part.name:<16}{state}")

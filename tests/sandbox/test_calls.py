@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -207,3 +208,15 @@ def test_many_at_once_from_threads_and_from_a_loop(sandbox: Sandbox) -> None:
             return await asyncio.gather(first.run_async("print(1)"), second.run_async("print(2)"))
 
     assert [seen.stdout for seen in asyncio.run(together())] == ["1\n", "2\n"]
+
+
+def test_a_session_takes_one_call_at_a_time_and_may_be_closed_in_the_middle(sandbox: Sandbox) -> None:
+    with sandbox.open() as session, ThreadPoolExecutor(4) as threads:
+        session.run("import time; n = 0")
+        list(threads.map(lambda _: session.run("time.sleep(0.1); n += 1"), range(4)))
+        assert session.run("print(n)").stdout == "4\n"
+        running = threads.submit(session.run, "time.sleep(3)")
+        time.sleep(0.5)
+        session.close()
+        with pytest.raises(SandboxLost, match="closed"):
+            running.result()

@@ -38,7 +38,7 @@ def test_it_is_brought_back_whatever_happened_to_it(tmp_path: Path) -> None:
     (root / "loop").symlink_to("loop")
     Path(os.fsdecode(os.fsencode(root) + b"/\xff\n")).write_text("z", "utf-8")
     before = listing(root)
-    copy = folder.copied(os.fsencode(root))
+    copy = folder.copied(os.fsencode(root), 1 << 20)
     assert listing(root) == before
     (root / "shut").chmod(0o700)
     (root / "shut/in").unlink()
@@ -58,14 +58,14 @@ def test_what_is_too_much_is_refused(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*(["d"] * (folder.MAX_DEPTH + 2)))
     deep.mkdir(parents=True)
     with pytest.raises(folder.FolderError, match="nested more than 64 deep"):
-        folder.copied(os.fsencode(tmp_path))
+        folder.copied(os.fsencode(tmp_path), 1 << 20)
     folder.clear(os.fsencode(tmp_path))
     assert not list(tmp_path.iterdir())
     for number in range(folder.MAX_ENTRIES + 1):
         (tmp_path / str(number)).touch()
     with pytest.raises(folder.FolderError, match="more than 4096 files"):
-        folder.copied(os.fsencode(tmp_path))
+        folder.copied(os.fsencode(tmp_path), 1 << 20)
     folder.clear(os.fsencode(tmp_path))
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(folder.FolderError, match="pipe is no file, folder or link"):
-        folder.copied(os.fsencode(tmp_path))
+        folder.copied(os.fsencode(tmp_path), 1 << 20)

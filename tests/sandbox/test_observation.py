@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from groundtrace.sandbox.observation import BadAnswer, Observation, observation_of
+from groundtrace.sandbox.observation import BadObservation, Observation, observation_of
 
 GOOD: dict[str, Any] = {
     "status": "ok",
@@ -65,7 +65,7 @@ def test_images_are_raw_pixels_of_the_size_that_they_have() -> None:
     ],
 )
 def test_what_is_no_observation_is_refused(pixels: tuple[bytes, ...], changed: dict[str, Any]) -> None:
-    with pytest.raises(BadAnswer):
+    with pytest.raises(BadObservation):
         seen(*pixels, **changed)
 
 

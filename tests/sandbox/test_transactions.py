@@ -107,3 +107,13 @@ def test_native_code_that_fails_half_way_leaves_nothing(quick: Sandbox) -> None:
         )
         assert session.run("a.sort(); a[:] = 5\nwhile True: np.sin(a)").status == "timeout"
         assert session.run("print(a.sum(), a.size)").stdout == "0.0 1000\n"
+
+
+def test_files_that_the_state_holds_open_are_as_before_a_call_that_fails(quick: Sandbox) -> None:
+    with quick.open() as session:
+        session.run("import mmap, os; f = open('f', 'w+'); f.write('abcd'); f.flush(); m = mmap.mmap(f.fileno(), 4)")
+        session.run("os.link('f', 'g')")
+        for code in ("f.write('BAD'); f.flush()", "m[:] = b'BAD!'", "f.truncate(0); os.rename('f', 'h')"):
+            assert session.run(f"{code}\n1 / 0").status == "error"
+        seen = session.run("f.write('e'); f.flush(); print(open('g').read(), m[:], os.stat('f').st_nlink)")
+        assert seen.stdout == "abcde b'abcd' 2\n"

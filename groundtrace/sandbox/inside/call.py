@@ -11,6 +11,7 @@ from . import frames
 _CREDENTIALS = struct.Struct("3i")
 _CHUNK = 1 << 20
 NOT_AN_ANSWER = "the process sent what is no answer"
+_MAX_COUNT = 1 << 31
 ENDINGS = ("ok", "error", "memory")
 """The statuses that a process may answer with; the supervisor sets all others."""
 
@@ -33,7 +34,7 @@ def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes,
 
 
 @dataclass
-class Call:
+class RunningCall:
     """A running call. ``streams`` maps the file descriptors from which stdout and stderr are read to their output, and
     ``dropped`` maps them to the number of bytes beyond ``max_output``. ``pid`` is the process that sent the last
     message, 0 before the first byte.
@@ -44,6 +45,7 @@ class Call:
     err: int
     max_output: int
     max_answer: int
+    max_images: int
     pid: int = 0
     status: str = ""
     error: str = ""
@@ -116,19 +118,20 @@ class Call:
         except frames.BadFrame as error:
             self.end("killed", f"{NOT_AN_ANSWER}: {error}")
             return
-        if not _is_answer(header, self.pixels):
+        if len(self.pixels) > self.max_images or not _is_answer(header, self.pixels):
             self.end("killed", NOT_AN_ANSWER)
             return
         self.answered, self.header = True, {name: header[name] for name in ("status", "error", "sizes", "left_out")}
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes]) -> bool:
-    """Whether the message has the form of an answer of :mod:`inside.holder`: model-written code may have sent another
-    message instead."""
-    sizes, left_out = header.get("sizes"), header.get("left_out")
-    if not isinstance(sizes, list) or len(sizes) != len(pixels) or type(left_out) is not int or left_out < 0:
+    """Whether it is what :mod:`inside.holder` answers: model-written code may have sent anything else in its place."""
+    sizes, left_out, error = header.get("sizes"), header.get("left_out"), header.get("error")
+    if not isinstance(sizes, list) or len(sizes) != len(pixels):
         return False
-    if header.get("status") not in ENDINGS or not isinstance(header.get("error"), str):
+    if type(left_out) is not int or not 0 <= left_out <= _MAX_COUNT:
+        return False
+    if header.get("status") not in ENDINGS or not isinstance(error, str) or len(error) > frames.MAX_ERROR_CHARS:
         return False
     areas = [size[0] * size[1] for size in sizes if isinstance(size, list) and [type(n) for n in size] == [int, int]]
     return areas == [len(part) // 3 for part in pixels] and all(len(part) % 3 == 0 and part for part in pixels)

@@ -8,7 +8,8 @@ import contextlib
 import itertools
 import os
 import stat
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 MAX_ENTRIES = 4096
 MAX_DEPTH = 64
@@ -20,13 +21,14 @@ class FolderError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link. ``path`` is relative to the root, ``mode`` holds the type and the permissions, and
-    ``content`` is a file's content or a link's target.
+    """A file, folder or link: its path below the root, its kind and rights, its time, its number (the same for further
+    names of a file), and its content or target, which further names are without.
     """
 
     path: bytes
     mode: int
     mtime_ns: int
+    inode: int
     content: bytes = b""
 
 
@@ -34,33 +36,37 @@ Copy = tuple[Entry, ...]
 """The entries of a folder and its subfolders; a folder comes before its own content."""
 
 
-def copied(root: bytes) -> Copy:
-    """Returns a copy of the folder's content.
+def copied(root: bytes, max_bytes: int) -> Copy:
+    """The folder's content.
 
-    Raises FolderError for too many files, too deeply nested folders, and an entry that is not a file, folder or link.
+    Raises FolderError for too many files, too deep folders, what is no file or link, and files of more than
+    ``max_bytes`` in all: sparse ones count in full, since they are so large when they are read and written again.
     """
     entries: list[Entry] = []
-    waiting = [b""]
+    inodes: set[int] = set()
     with contextlib.ExitStack() as closing:
-        while waiting:
-            below = waiting.pop()
-            if below.count(b"/") >= MAX_DEPTH:
-                raise FolderError(f"folders are nested more than {MAX_DEPTH} deep")
-            waiting += _look_into(root, below, entries, closing)
+        for path in _paths(root, closing):
+            entry = _entry(root, path, inodes, max_bytes)
+            max_bytes -= len(entry.content)
+            inodes.add(entry.inode)
+            entries.append(entry)
+            if len(entries) > MAX_ENTRIES:
+                raise FolderError(f"there are more than {MAX_ENTRIES} files")
     return tuple(entries)
 
 
-def _look_into(root: bytes, below: bytes, entries: list[Entry], closing: contextlib.ExitStack) -> list[bytes]:
-    """Append the entries of the folder ``below`` to ``entries``; returns the paths of the folders in it."""
-    folders = []
-    for name in sorted(_names(os.path.join(root, below), closing)):
-        entry = _entry(root, os.path.join(below, name))
-        entries.append(entry)
-        if len(entries) > MAX_ENTRIES:
-            raise FolderError(f"there are more than {MAX_ENTRIES} files")
-        if stat.S_ISDIR(entry.mode):
-            folders.append(entry.path)
-    return folders
+def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
+    """The paths below the root, a folder's before those in it."""
+    waiting = [b""]
+    while waiting:
+        below = waiting.pop()
+        if below.count(b"/") >= MAX_DEPTH:
+            raise FolderError(f"folders are nested more than {MAX_DEPTH} deep")
+        for name in sorted(_names(os.path.join(root, below), closing)):
+            path = os.path.join(below, name)
+            yield path
+            if _is_folder(os.path.join(root, path)):
+                waiting.append(path)
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
@@ -72,17 +78,21 @@ def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
     return os.listdir(folder)
 
 
-def _entry(root: bytes, path: bytes) -> Entry:
+def _entry(root: bytes, path: bytes, inodes: set[int], max_bytes: int) -> Entry:
     full = os.path.join(root, path)
     found = os.lstat(full)
-    kept = Entry(path, found.st_mode, found.st_mtime_ns)
+    kept = Entry(path, found.st_mode, found.st_mtime_ns, found.st_ino)
     if stat.S_ISDIR(found.st_mode):
         return kept
     if stat.S_ISLNK(found.st_mode):
-        return Entry(path, found.st_mode, found.st_mtime_ns, os.readlink(full))
+        return replace(kept, content=os.readlink(full))
     if not stat.S_ISREG(found.st_mode):
         raise FolderError(f"{path.decode('utf-8', 'replace')} is no file, folder or link")
-    return Entry(path, found.st_mode, found.st_mtime_ns, _content(full))
+    if found.st_ino in inodes:
+        return kept
+    if found.st_size > max_bytes:
+        raise FolderError("its files are larger than they may be in all")
+    return replace(kept, content=_content(full))
 
 
 def _content(full: bytes) -> bytes:
@@ -100,18 +110,25 @@ def _content(full: bytes) -> bytes:
 
 
 def restore(root: bytes, copy: Copy) -> None:
-    """Replace the folder's content by that of the copy."""
-    clear(root)
+    """Make the folder's content that of the copy.
+
+    A file that is still there stays the same file, so that one that the state holds open is that of its path.
+    """
+    kept = clear(root, copy)
+    placed: dict[int, bytes] = {}
     for entry in copy:
         full = os.path.join(root, entry.path)
         if stat.S_ISDIR(entry.mode):
             os.mkdir(full, 0o700)
         elif stat.S_ISLNK(entry.mode):
             os.symlink(entry.content, full)
+        elif entry.inode in placed:
+            os.link(placed[entry.inode], full)
         else:
-            handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(entry.content)
+            if entry.inode in kept:
+                os.rename(kept[entry.inode], full)
+            _write(full, entry.content)
+            placed[entry.inode] = full
     for entry in reversed(copy):  # what is in a folder before the folder, which it changes
         full = os.path.join(root, entry.path)
         if not stat.S_ISLNK(entry.mode):
@@ -119,25 +136,57 @@ def restore(root: bytes, copy: Copy) -> None:
         os.utime(full, ns=(entry.mtime_ns, entry.mtime_ns), follow_symlinks=False)
 
 
-def clear(root: bytes) -> None:
-    """Remove the folder's whole content. Nested folders are first moved to the root, so that paths stay short."""
+def _write(full: bytes, content: bytes) -> None:
+    """Write a file that is new or empty, or has the content already."""
+    handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        if os.fstat(handle).st_size != len(content):
+            file.write(content)
+
+
+def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
+    """Remove all that is in the folder but the copy's files, whose paths it returns by their numbers: emptied where
+    their content is another. What is in folders moves up first, so that paths stay short.
+    """
     os.chmod(root, 0o700)
-    fresh = (os.path.join(root, b"~%d" % number) for number in itertools.count())
-    while names := os.listdir(root):
-        for name in names:
-            full = os.path.join(root, name)
-            if not _is_folder(full):
-                os.unlink(full)
-                continue
-            os.chmod(full, 0o700)
-            for inner in os.listdir(full):
-                path = os.path.join(full, inner)
-                if _is_folder(path):
-                    os.chmod(path, 0o700)
-                    os.rename(path, next(new for new in fresh if not os.path.lexists(new)))
-                else:
+    taken = {entry.path for entry in copy}
+    names_left = (b"~%d" % number for number in itertools.count())
+    fresh = (os.path.join(root, name) for name in names_left if name not in taken)
+    contents: dict[int, bytes] = {}
+    for entry in copy:
+        if stat.S_ISREG(entry.mode):
+            contents.setdefault(entry.inode, entry.content)
+    kept: dict[int, bytes] = {}
+    while left := {os.path.join(root, name) for name in os.listdir(root)}.difference(kept.values()):
+        for full in left:
+            is_folder = _is_folder(full)
+            for path in [os.path.join(full, inner) for inner in _opened(full)] if is_folder else [full]:
+                found = os.lstat(path)
+                is_kept = stat.S_ISREG(found.st_mode) and found.st_ino in contents and found.st_ino not in kept
+                if not is_kept and not stat.S_ISDIR(found.st_mode):
                     os.unlink(path)
-            os.rmdir(full)
+                    continue
+                new = next(new for new in fresh if not os.path.lexists(new))
+                if stat.S_ISDIR(found.st_mode):
+                    os.chmod(path, 0o700)
+                os.rename(path, new)
+                if is_kept:
+                    kept[found.st_ino] = new
+                    _empty_unless(new, contents[found.st_ino])
+            if is_folder:
+                os.rmdir(full)
+    return kept
+
+
+def _opened(folder: bytes) -> list[bytes]:
+    os.chmod(folder, 0o700)
+    return os.listdir(folder)
+
+
+def _empty_unless(full: bytes, content: bytes) -> None:
+    os.chmod(full, 0o600)
+    if os.lstat(full).st_size != len(content) or _content(full) != content:
+        os.truncate(full, 0)
 
 
 def _is_folder(full: bytes) -> bool:

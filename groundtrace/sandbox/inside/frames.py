@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_HEADER = 1 << 20
-"""The largest header in bytes. The texts in a header have limits far below it."""
+"""Bytes of a header: texts in it are capped far below."""
+MAX_ERROR_CHARS = 4000
+"""Of the text of an error in a header."""
 _LENGTH = struct.Struct("!I")
 
 

@@ -15,6 +15,7 @@ import linecache
 import os
 import signal
 import socket
+import stat
 import sys
 import time
 import traceback
@@ -24,10 +25,10 @@ from os import _exit  # which model-written code may replace in os
 from typing import Any, NoReturn
 
 from . import figures, frames, kernel
+from .processes import MAX_OPEN_FILES
 
 FOLDER = "/tmp"
-"""The folder that a trajectory's code may read and write: a file system in memory."""
-MAX_ERROR_CHARS = 4000
+"""The folder of a trajectory, a file system in memory, where its code reads and writes."""
 MAX_FDS = 3
 """The most file descriptors that a message brings: the next control socket, and the pipes for stdout and stderr."""
 _THREADS_END_S = 0.05
@@ -76,10 +77,8 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Answer the supervisor's requests until the supervisor ends.
-
-    A fork that has run a call stays in this loop, and gets further requests on its own socket.
-    """
+    """Wait for what the supervisor asks, until it ends. A fork that has run a call goes on here with its own socket."""
+    positions: dict[int, int] = {}
     while True:
         try:
             header, _, fds = receive(control, frames.MAX_HEADER * 64)
@@ -89,6 +88,8 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
             _open_images(header["names"], limits)
             control.sendall(frames.pack({"done": True}))
             continue
+        if header["do"] == "run":
+            _seek(positions)
         if not _is_fork():
             for fd in fds:
                 os.close(fd)
@@ -103,7 +104,24 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
             control.sendall(b".")
             control.sendall(_run(header["code"], limits))
         else:
+            positions = _positions()
             control.sendall(frames.pack({"done": True}))
+
+
+def _positions() -> dict[int, int]:
+    """Where the files that are open are read and written next: a fork moves it for this process too."""
+    found = {}
+    for fd in range(MAX_OPEN_FILES):
+        with contextlib.suppress(OSError):
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                found[fd] = os.lseek(fd, 0, os.SEEK_CUR)
+    return found
+
+
+def _seek(positions: dict[int, int]) -> None:
+    for fd, position in positions.items():
+        with contextlib.suppress(OSError):
+            os.lseek(fd, position, os.SEEK_SET)
 
 
 def _is_fork() -> bool:
@@ -230,11 +248,11 @@ def _ended(act: Callable[[], None]) -> tuple[str, str]:
         act()
     except SystemExit as ending:
         good = ending.code in (None, 0)
-        return ("ok", "") if good else ("error", f"SystemExit: {ending.code}"[:MAX_ERROR_CHARS])
+        return ("ok", "") if good else ("error", _cut(f"SystemExit: {_str(ending.code)}"))
     except MemoryError:
         return "memory", "MemoryError: the call needs more memory than it may use"
     except BaseException as error:
-        status = "memory" if _CV2_OUT_OF_MEMORY in str(error) else "error"
+        status = "memory" if _CV2_OUT_OF_MEMORY in _str(error) else "error"
         return status, _text_of(error)
     return "ok", ""
 
@@ -246,10 +264,21 @@ def _text_of(error: BaseException) -> str:
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
         text = "".join(lines.format(chain=False)).strip()
     except BaseException:
-        text = type(error).__name__
-    return (
-        text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS // 2]}\n…\n{text[-MAX_ERROR_CHARS // 2 :]}"
-    )
+        text = type.__getattribute__(type(error), "__name__")  # a metaclass may hide it
+    return _cut(text)
+
+
+def _str(thing: object) -> str:
+    """As ``str``, which is code of the thing's class and may fail."""
+    try:
+        return str(thing)
+    except BaseException:
+        return "a value that cannot be printed"
+
+
+def _cut(text: str) -> str:
+    half = frames.MAX_ERROR_CHARS // 2 - 2
+    return text if len(text) <= frames.MAX_ERROR_CHARS else f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:

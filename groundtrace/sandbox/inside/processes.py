@@ -7,6 +7,8 @@ import signal
 from typing import Any
 
 MAX_OPEN_FILES = 256
+_SOCKET_KIB = 208
+"""What waits in a socket to be read, at most, which the kernel counts as no process's memory."""
 
 
 def others() -> set[int]:
@@ -14,16 +16,17 @@ def others() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
-def _status_of(pid: int) -> dict[str, str]:
-    """Returns the fields of ``/proc/PID/status`` by name; empty if the process has ended."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+def _status_of(pid: int, of: str = "status") -> dict[str, str]:
+    """The lines of a process's status, or of that of one of its threads; empty if it has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/{of}", encoding="utf-8", errors="replace") as file:
         return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
     return {}
 
 
 def is_running(pid: int) -> bool:
-    """Whether the process runs or is stopped; False for a zombie, too."""
-    return not _status_of(pid).get("State", "Z").startswith(("Z", "X"))
+    """Whether it runs or is stopped; a zombie is neither, unless only its first thread has ended."""
+    lines = _status_of(pid)
+    return int(lines.get("Threads", "0")) > 1 or not lines.get("State", "Z").startswith(("Z", "X"))
 
 
 def parent_of(pid: int) -> int:
@@ -39,7 +42,18 @@ def threads_of(pid: int) -> int:
 def memory_kib(pid: int) -> int:
     """Returns the process's resident memory in KiB, without the files that it maps."""
     lines = _status_of(pid)
+    if "RssAnon" not in lines:  # its first thread has ended, the others have not
+        with contextlib.suppress(OSError):
+            found = (_status_of(pid, f"task/{thread}/status") for thread in os.listdir(f"/proc/{pid}/task"))
+            lines = next((each for each in found if "RssAnon" in each), {})
     return sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssShmem") if name in lines)
+
+
+def sockets_kib() -> int:
+    """What all sockets of the sandbox may hold in memory."""
+    with contextlib.suppress(OSError), open("/proc/net/protocols", encoding="ascii") as file:
+        return sum(int(line.split()[2]) for line in file if line.startswith("UNIX")) * _SOCKET_KIB
+    return 0
 
 
 def limit(limits: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from . import folder, frames, holder, kernel, processes
-from .call import Call, pair, receive_credited
+from .call import RunningCall, pair, receive_credited
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
@@ -26,11 +26,11 @@ _ANSWER_S = 10.0
 _PART_S = 2.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _CLOSED_S = 0.2
-_ROUNDS = 300
-"""How many times the processes are listed and killed: each time misses only those that were forked meanwhile."""
+_END_S = 5.0
+"""For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
 
 
-class Lost(Exception):
+class TrajectoryLost(Exception):
     """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
 
 
@@ -41,15 +41,12 @@ class Holder:
     pid: int
     control: socket.socket
 
-    def __post_init__(self) -> None:
-        self.control.settimeout(_ANSWER_S)
-
     def resume(self) -> None:
-        """Let the stopped process run again. Raises Lost if it has ended."""
+        """Let the stopped process run again. Raises TrajectoryLost if it has ended."""
         try:
             os.kill(self.pid, signal.SIGCONT)
         except ProcessLookupError:
-            raise Lost("the process that holds the state has ended") from None
+            raise TrajectoryLost("the process that holds the state has ended") from None
 
     def stop(self) -> None:
         """Stop the process (SIGSTOP), with its threads and timers."""
@@ -57,13 +54,14 @@ class Holder:
             os.kill(self.pid, signal.SIGSTOP)
 
     def send(self, header: dict[str, Any], fds: list[int]) -> None:
-        """Send the process a request with file descriptors. Raises Lost if it does not accept it."""
+        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it."""
         data = frames.pack(header)
+        self.control.settimeout(_ANSWER_S)
         try:
             sent = socket.send_fds(self.control, [data], fds)
             self.control.sendall(data[sent:])
         except OSError as error:
-            raise Lost(f"the process that holds the state does not take requests: {error}") from None
+            raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
 
 
 class Supervisor:
@@ -98,7 +96,9 @@ class Supervisor:
             processes.limit(self.limits)
             holder.start(control, self.limits, program, readable)
         except BaseException as error:
-            control.sendall(frames.pack({"lost": f"{type(error).__name__}: {error}"[:500]}))
+            with contextlib.suppress(BaseException):  # a fork of it that runs code has closed this socket
+                control.sendall(frames.pack({"lost": f"{type(error).__name__}: {error}"[:500]}))
+        finally:
             os._exit(1)
 
     def open(self, images: list[bytes]) -> None:
@@ -111,13 +111,13 @@ class Supervisor:
         self.holder.send({"do": "images", "names": names}, [])
         _answer_of(self.holder.control)
         self.holder.stop()
-        self.copy = folder.copied(FOLDER)
+        self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
     def run(self, code: str, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         """Run a call; returns its header and parts: stdout, stderr, and the pixels of each image.
 
-        After a failed call the holder and the folder are those before the call. Raises Lost if the trajectory cannot go
-        on.
+        After a failed call the holder and the folder are those before the call. Raises TrajectoryLost if the trajectory
+        cannot go on.
         """
         started = time.monotonic()
         call = self._forked({"do": "run", "code": code})
@@ -146,8 +146,9 @@ class Supervisor:
         header |= {"duration_s": time.monotonic() - started, "dropped": list(call.dropped.values())}
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
-    def _forked(self, request: dict[str, Any]) -> Call:
-        """Let the holder fork a process that runs the request; returns the record of the call."""
+    def _forked(self, request: dict[str, Any]) -> RunningCall:
+        """Have the holder fork a process that runs the request."""
+        self.ended.clear()  # their numbers come again
         ours, theirs = pair()
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
         try:
@@ -157,9 +158,12 @@ class Supervisor:
             theirs.close()
             os.close(out_w)
             os.close(err_w)
-        return Call(ours, out_r, err_r, self.limits["max_output_bytes"], self.limits["max_answer_bytes"])
+        limits = self.limits
+        return RunningCall(
+            ours, out_r, err_r, limits["max_output_bytes"], limits["max_answer_bytes"], limits["max_images"]
+        )
 
-    def _wait(self, call: Call, deadline: float) -> None:
+    def _wait(self, call: RunningCall, deadline: float) -> None:
         """Read the output and the answer of the call until it has answered, has ended, or exceeds a limit."""
         poll = select.poll()
         for fd in (0, call.control.fileno(), *call.streams):
@@ -173,7 +177,7 @@ class Supervisor:
                     was_started = call.pid
                     call.read_answer()
                     if call.pid == self.holder.pid:
-                        raise Lost("the process that holds the state runs the code itself")
+                        raise TrajectoryLost("the process that holds the state runs the code itself")
                     if not was_started and call.pid:
                         self.holder.stop()
                     if call.is_closed:
@@ -187,13 +191,14 @@ class Supervisor:
                 watch = now + _WATCH_S
                 self._watch(call)
 
-    def _watch(self, call: Call) -> None:
+    def _watch(self, call: RunningCall) -> None:
         """Mark the call as failed if its process has ended, or its processes exceed the limit on memory or files."""
         self._reap()
         if call.pid in self.ended:
             call.end("killed", self._how_it_ended(call.pid))
             return
-        if sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) > self.limits["memory_mb"] * 1024:
+        held = sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) + processes.sockets_kib()
+        if held > self.limits["memory_mb"] * 1024:
             call.end("memory", "the call needs more memory than it may use")
         found = os.statvfs(FOLDER)
         if found.f_files - found.f_ffree > 4 * folder.MAX_ENTRIES:
@@ -221,8 +226,8 @@ class Supervisor:
             fresh = self._parted(survivor)
             fresh.stop()
             self._end_all_but(self.holder, fresh)
-            copy = folder.copied(FOLDER)
-        except Lost as error:
+            copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
+        except TrajectoryLost as error:
             header |= {"status": "killed", "error": str(error)}
         except (folder.FolderError, OSError) as error:
             header |= {"status": "error", "error": f"the folder cannot be kept: {error}"}
@@ -235,7 +240,7 @@ class Supervisor:
     def _parted(self, running: Holder) -> Holder:
         """Returns a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
 
-        Raises Lost if the process does not fork.
+        Raises TrajectoryLost if the process does not fork.
         """
         ours, theirs = pair()
         try:
@@ -246,17 +251,19 @@ class Supervisor:
         _, pid = _answer_of(ours, _PART_S)
         running.control.close()
         if pid == running.pid:
-            raise Lost("the process does not fork")
+            raise TrajectoryLost("the process does not fork")
         return Holder(pid, ours)
 
     def _end_all_but(self, *kept: Holder | None) -> int:
         """Kill all processes except these holders; returns how many of those killed are the call's own process or were
         started by its code.
 
-        Raises Lost if they do not end.
+        Raises TrajectoryLost if they do not end.
         """
         found: set[int] = set()
-        for attempt in range(_ROUNDS):
+        deadline, attempt = time.monotonic() + _END_S, 0
+        while time.monotonic() < deadline:
+            attempt += 1
             self._reap()
             pids = processes.others() - {each.pid for each in kept if each}
             running = {pid for pid in pids if processes.is_running(pid)}
@@ -269,7 +276,7 @@ class Supervisor:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0 if attempt < 10 else 0.005)
-        raise Lost("the processes of the call do not end")
+        raise TrajectoryLost("the processes of the call do not end")
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -281,14 +288,14 @@ class Supervisor:
 
 
 def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """Returns a holder's next message, which has no parts, and the id of its sender. Raises Lost if none arrives."""
-    control.settimeout(timeout_s)  # a pair's end blocks otherwise
-    sender = 0
+    """A short message of a holder, and the process that sent it. Raises TrajectoryLost where none comes."""
+    deadline, sender = time.monotonic() + timeout_s, 0
 
     def exactly(size: int) -> bytes:
         nonlocal sender
         found = b""
         while len(found) < size:
+            control.settimeout(max(0.001, deadline - time.monotonic()))  # of all that it sends together
             data, sender = receive_credited(control, size - len(found))
             if not data:
                 raise EOFError
@@ -298,9 +305,9 @@ def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[di
     try:
         header, _ = frames.read(exactly, 0)
     except (OSError, EOFError, frames.BadFrame) as error:
-        raise Lost(f"the process that holds the state does not answer: {error!r}") from None
+        raise TrajectoryLost(f"the process that holds the state does not answer: {error!r}") from None
     if "lost" in header:
-        raise Lost(str(header["lost"]))
+        raise TrajectoryLost(str(header["lost"]))
     return header, sender
 
 
