@@ -82,7 +82,7 @@ def quick() -> Any:
 
 
 @given(SEQUENCES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_after_any_sequence_the_state_is_that_of_the_good_calls(quick: Sandbox, calls: list[Any]) -> None:
     """The model: the same calls without those that fail, in a trajectory where nothing fails."""
     with quick.open() as tried, quick.open() as model:
