@@ -29,7 +29,7 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "OPENCV_FOR_THREADS_NUM": "1",
 }
-_MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.supervisor import main; main()"
+_MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.main import main; main()"
 
 
 @cache

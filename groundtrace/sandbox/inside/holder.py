@@ -18,13 +18,11 @@ import socket
 import stat
 import sys
 import time
-import traceback
 import types
-from collections.abc import Callable
 from os import _exit  # which model-written code may replace in os
 from typing import Any, NoReturn
 
-from . import figures, frames, kernel
+from . import figures, frames, kernel, outcome
 from .processes import MAX_OPEN_FILES
 
 FOLDER = "/tmp"
@@ -32,7 +30,6 @@ FOLDER = "/tmp"
 MAX_FDS = 3
 """The most file descriptors that a message brings: the next control socket, and the pipes for stdout and stderr."""
 _THREADS_END_S = 0.05
-_CV2_OUT_OF_MEMORY = "Insufficient memory"
 
 
 class _State:
@@ -198,9 +195,9 @@ def _run(code: str, limits: dict[str, Any]) -> bytes:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     before = figures.files_at(FOLDER)
     _open_streams()
-    status, error = _ended(lambda: _execute(code, f"<call {state.calls}>", shown))
+    status, error = outcome.ended(lambda: _execute(code, f"<call {state.calls}>", shown))
     if status == "ok":
-        status, error = _ended(lambda: _show_rest(shown, before))
+        status, error = outcome.ended(lambda: _show_rest(shown, before))
     _await_threads()
     with contextlib.suppress(Exception):  # the code may have closed them
         sys.stdout.flush()
@@ -240,45 +237,6 @@ def _open_streams() -> None:
         stream = io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", write_through=False)
         setattr(sys, name, stream)
     sys.stdin = io.TextIOWrapper(io.BytesIO(), "utf-8")
-
-
-def _ended(act: Callable[[], None]) -> tuple[str, str]:
-    """Call ``act``; returns the status with which it ended, and its error with the traceback ("" if it succeeded)."""
-    try:
-        act()
-    except SystemExit as ending:
-        good = ending.code in (None, 0)
-        return ("ok", "") if good else ("error", _cut(f"SystemExit: {_str(ending.code)}"))
-    except MemoryError:
-        return "memory", "MemoryError: the call needs more memory than it may use"
-    except BaseException as error:
-        status = "memory" if _CV2_OUT_OF_MEMORY in _str(error) else "error"
-        return status, _text_of(error)
-    return "ok", ""
-
-
-def _text_of(error: BaseException) -> str:
-    """Returns the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
-    try:
-        lines = traceback.TracebackException.from_exception(error, limit=-20)
-        lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
-        text = "".join(lines.format(chain=False)).strip()
-    except BaseException:
-        text = type.__getattribute__(type(error), "__name__")  # a metaclass may hide it
-    return _cut(text)
-
-
-def _str(thing: object) -> str:
-    """As ``str``, which is code of the thing's class and may fail."""
-    try:
-        return str(thing)
-    except BaseException:
-        return "a value that cannot be printed"
-
-
-def _cut(text: str) -> str:
-    half = frames.MAX_ERROR_CHARS // 2 - 2
-    return text if len(text) <= frames.MAX_ERROR_CHARS else f"{text[:half]}\n…\n{text[-half:]}"
 
 
 def _execute(code: str, name: str, shown: figures.Shown) -> None:

@@ -12,56 +12,20 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from . import folder, frames, holder, kernel, processes
-from .call import RunningCall, pair, receive_credited
+from . import folder, frames, holder, processes
+from .call import RunningCall, pair
+from .holder_process import Holder, TrajectoryLost, answer_of
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
 """The interval at which memory and files are measured while code runs."""
-_ANSWER_S = 10.0
-"""Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
 _PART_S = 2.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _CLOSED_S = 0.2
 _END_S = 5.0
 """For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
-
-
-class TrajectoryLost(Exception):
-    """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
-
-
-@dataclass
-class Holder:
-    """A process that holds the state, and the socket to it."""
-
-    pid: int
-    control: socket.socket
-
-    def resume(self) -> None:
-        """Let the stopped process run again. Raises TrajectoryLost if it has ended."""
-        try:
-            os.kill(self.pid, signal.SIGCONT)
-        except ProcessLookupError:
-            raise TrajectoryLost("the process that holds the state has ended") from None
-
-    def stop(self) -> None:
-        """Stop the process (SIGSTOP), with its threads and timers."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGSTOP)
-
-    def send(self, header: dict[str, Any], fds: list[int]) -> None:
-        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it."""
-        data = frames.pack(header)
-        self.control.settimeout(_ANSWER_S)
-        try:
-            sent = socket.send_fds(self.control, [data], fds)
-            self.control.sendall(data[sent:])
-        except OSError as error:
-            raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
 
 
 class Supervisor:
@@ -81,7 +45,7 @@ class Supervisor:
             self._hold(theirs, program, readable)
         theirs.close()
         self.holder = Holder(pid, ours)
-        header, _ = _answer_of(ours)
+        header, _ = answer_of(ours)
         self.holder.stop()
         return int(header["landlock"])
 
@@ -109,7 +73,7 @@ class Supervisor:
                 file.write(image)
         self.holder.resume()
         self.holder.send({"do": "images", "names": names}, [])
-        _answer_of(self.holder.control)
+        answer_of(self.holder.control)
         self.holder.stop()
         self.copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
 
@@ -248,7 +212,7 @@ class Supervisor:
             running.send({"do": "part"}, [theirs.fileno()])
         finally:
             theirs.close()
-        _, pid = _answer_of(ours, _PART_S)
+        _, pid = answer_of(ours, _PART_S)
         running.control.close()
         if pid == running.pid:
             raise TrajectoryLost("the process does not fork")
@@ -285,70 +249,3 @@ class Supervisor:
                 if not pid:
                     return
                 self.ended[pid] = ending
-
-
-def _answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """A short message of a holder, and the process that sent it. Raises TrajectoryLost where none comes."""
-    deadline, sender = time.monotonic() + timeout_s, 0
-
-    def exactly(size: int) -> bytes:
-        nonlocal sender
-        found = b""
-        while len(found) < size:
-            control.settimeout(max(0.001, deadline - time.monotonic()))  # of all that it sends together
-            data, sender = receive_credited(control, size - len(found))
-            if not data:
-                raise EOFError
-            found += data
-        return found
-
-    try:
-        header, _ = frames.read(exactly, 0)
-    except (OSError, EOFError, frames.BadFrame) as error:
-        raise TrajectoryLost(f"the process that holds the state does not answer: {error!r}") from None
-    if "lost" in header:
-        raise TrajectoryLost(str(header["lost"]))
-    return header, sender
-
-
-def _exactly(size: int) -> bytes:
-    """Returns exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
-    found = bytearray()
-    while len(found) < size:
-        data = os.read(0, size - len(found))
-        if not data:
-            raise EOFError
-        found += data
-    return bytes(found)
-
-
-def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
-    data = memoryview(frames.pack(header, parts))
-    while data:
-        data = data[os.write(1, data) :]
-
-
-def main() -> None:
-    """Answer the host's requests, which come on stdin, on stdout, until the host closes one of the pipes."""
-    try:
-        header, parts = frames.read(_exactly, frames.MAX_HEADER)
-        if header["uid"]:
-            processes.become(header["uid"], holder.FOLDER)
-        kernel.hide_memory()
-        kernel.adopt_orphans()
-        sys.path += header["paths"]
-        max_bytes = header["max_bytes"]
-        supervisor = Supervisor(header["limits"])
-        _reply({"landlock": supervisor.start(parts[0], header["readable"])}, [])
-        while True:
-            header, parts = frames.read(_exactly, max_bytes)
-            if header["do"] == "open":
-                supervisor.open(parts)
-                _reply({"opened": True}, [])
-            else:
-                _reply(*supervisor.run(parts[0].decode("utf-8", "surrogatepass"), header["timeout_s"]))
-    except (EOFError, BrokenPipeError):
-        return
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            _reply({"lost": f"{type(error).__name__}: {error}"[:500]}, [])

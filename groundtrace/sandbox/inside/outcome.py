@@ -1,0 +1,47 @@
+"""How the code of a call ended: its status, and its error as Python prints it."""
+
+import traceback
+from collections.abc import Callable
+
+from . import frames
+
+_CV2_OUT_OF_MEMORY = "Insufficient memory"
+
+
+def ended(act: Callable[[], None]) -> tuple[str, str]:
+    """Call ``act``; returns the status with which it ended, and its error with the traceback ("" if it succeeded)."""
+    try:
+        act()
+    except SystemExit as ending:
+        good = ending.code in (None, 0)
+        return ("ok", "") if good else ("error", _cut(f"SystemExit: {_str(ending.code)}"))
+    except MemoryError:
+        return "memory", "MemoryError: the call needs more memory than it may use"
+    except BaseException as error:
+        status = "memory" if _CV2_OUT_OF_MEMORY in _str(error) else "error"
+        return status, _text_of(error)
+    return "ok", ""
+
+
+def _text_of(error: BaseException) -> str:
+    """Returns the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
+    try:
+        lines = traceback.TracebackException.from_exception(error, limit=-20)
+        lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
+        text = "".join(lines.format(chain=False)).strip()
+    except BaseException:
+        text = type.__getattribute__(type(error), "__name__")  # a metaclass may hide it
+    return _cut(text)
+
+
+def _str(thing: object) -> str:
+    """As ``str``, which is code of the thing's class and may fail."""
+    try:
+        return str(thing)
+    except BaseException:
+        return "a value that cannot be printed"
+
+
+def _cut(text: str) -> str:
+    half = frames.MAX_ERROR_CHARS // 2 - 2
+    return text if len(text) <= frames.MAX_ERROR_CHARS else f"{text[:half]}\n…\n{text[-half:]}"
