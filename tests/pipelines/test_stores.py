@@ -369,7 +369,7 @@ def test_a_second_submitter_is_refused(
         assert run(data, target) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"beam: another process (process {os.getpid()} on ")
-    assert f"is writing {target}: wait until it has ended" in line
+    assert f"is writing {target}: wait for its end" in line
     assert not (target / "run.json").exists()
 
 
