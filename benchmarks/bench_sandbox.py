@@ -85,7 +85,7 @@ def starts(image: bytes, turns: int) -> dict[str, float]:
 
 
 def cpu_s() -> float:
-    """CPU seconds of the whole machine: nobody waits for the processes of a sandbox in a way that would sum theirs."""
+    """CPU seconds of the whole machine: the kernel does not add up those of a sandbox's processes for this one."""
     used = psutil.cpu_times()
     return used.user + used.nice + used.system
 

@@ -15,9 +15,6 @@ from groundtrace.sandbox.inside.kernel import landlock_version
 _TRIAL_S = 20
 _MIN_VERSION = (0, 8)
 """The first version of bubblewrap that has the options ``--disable-userns`` and ``--size``."""
-MODULES = ("numpy", "PIL")
-"""Packages that model-written code can always import. It can import cv2, matplotlib, scipy and sympy if they are
-installed."""
 
 
 @dataclass(frozen=True)
