@@ -182,9 +182,9 @@ def test_an_interrupted_run_says_so_and_completes(done: Path, tmp_path: Path) ->
     process = started(tmp_path / "run", random.randrange(20_000, 200_000))
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    [line] = [line for line in said.splitlines() if line.startswith("beam: ")]
+    lines = [line for line in said.splitlines() if line.startswith("beam: ")]
     page = tmp_path / "run/failed.html"
-    assert (process.returncode, page.is_file()) == (130, True)
-    assert line == f"beam: interrupted; run the same command again to resume (report: {page})"
+    expected = f"beam: interrupted; run the same command again to resume (report: {page})"
+    assert (process.returncode, page.is_file(), lines) == (130, True, [expected]), said
     assert not (tmp_path / "run/run.json").exists()
     check_completes(done, tmp_path)

@@ -1,7 +1,10 @@
 """Lets SIGTERM and SIGHUP end a command as Ctrl-C does."""
 
+import _thread
 import contextlib
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -9,6 +12,8 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
 """A closed terminal and `timeout` send their signal twice. Two signals within this time count as one."""
+RAISE_AGAIN_S = 0.02
+"""After this time an interrupt that Python ignored is raised again."""
 
 
 @contextlib.contextmanager
@@ -16,6 +21,7 @@ def stopped_like_an_interrupt() -> Iterator[None]:
     """Make SIGTERM and SIGHUP raise KeyboardInterrupt in the body, so that temporary folders are removed.
 
     This holds only in the main thread, and only for a signal that has its default handler: nohup ignores SIGHUP.
+    A KeyboardInterrupt that Python ignores (see :func:`_not_ignored`) is raised again.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     stop = _interrupting()
@@ -25,10 +31,35 @@ def stopped_like_an_interrupt() -> Iterator[None]:
         yield
         return
     try:
-        yield
+        with _not_ignored():
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _not_ignored() -> Iterator[None]:
+    """Raise a KeyboardInterrupt again, a moment later, if Python ignored it.
+
+    Python ignores each exception in a destructor and in the callback of a weak reference: one signal in some 1,500 is
+    handled there, and the run would go on as if there were no Ctrl-C.
+    """
+    before = sys.unraisablehook
+
+    def come(ignored: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            before(ignored)
+            return
+        again = threading.Timer(RAISE_AGAIN_S, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = come
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _interrupting() -> Callable[[int, FrameType | None], None]:

@@ -2,6 +2,10 @@
 
 import os
 import signal
+import sys
+import time
+import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -75,3 +79,59 @@ def test_a_signal_that_is_sent_twice_stops_once(monkeypatch: pytest.MonkeyPatch)
     now_s[0] += interrupts.SAME_STOP_S
     with pytest.raises(KeyboardInterrupt):
         stop(signal.SIGTERM, None)
+
+
+class Owner:
+    """An object whose end is told to a callback."""
+
+
+class Doomed:
+    """An object with a destructor."""
+
+    def __init__(self, at_end: Callable[[], object]) -> None:
+        self.at_end = at_end
+
+    def __del__(self) -> None:
+        self.at_end()
+
+
+def in_a_destructor(act: Callable[[], object]) -> None:
+    Doomed(act)
+
+
+def in_a_weak_references_callback(act: Callable[[], object]) -> None:
+    owner = Owner()
+    watched = weakref.ref(owner, lambda _: act())
+    del owner
+    assert watched() is None
+
+
+@pytest.mark.parametrize("where", [in_a_destructor, in_a_weak_references_callback])
+@pytest.mark.parametrize("number", [signal.SIGINT, *STOP_SIGNALS])
+def test_a_signal_stops_where_python_ignores_exceptions(
+    where: Callable[[Callable[[], object]], None], number: int
+) -> None:
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, *STOP_SIGNALS)}
+    hook = sys.unraisablehook
+    for each in STOP_SIGNALS:
+        signal.signal(each, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    passed = []
+    try:
+        with pytest.raises(KeyboardInterrupt), stopped_like_an_interrupt():
+            where(lambda: os.kill(os.getpid(), number))
+            passed.append("Python ignored the first")
+            time.sleep(10)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert passed
+    assert sys.unraisablehook is hook
+
+
+def test_another_error_in_a_destructor_is_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with stopped_like_an_interrupt():
+        in_a_destructor(lambda: 1 / 0)
+    assert [ignored.exc_type for ignored in told] == [ZeroDivisionError]
