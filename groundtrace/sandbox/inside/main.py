@@ -45,6 +45,7 @@ def main() -> None:
                 _reply({"opened": True}, [])
             else:
                 _reply(*supervisor.run(parts[0].decode("utf-8", "surrogatepass"), header["timeout_s"]))
+                supervisor.settle()
     except (EOFError, BrokenPipeError):
         return
     except Exception as error:

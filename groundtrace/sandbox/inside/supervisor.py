@@ -110,6 +110,14 @@ class Supervisor:
         header |= {"duration_s": time.monotonic() - started, "dropped": list(call.dropped.values())}
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
+    def settle(self) -> None:
+        """Wait until the holder before the last call has ended. It is stopped and killed when the call is answered, and
+        takes some milliseconds to give back its memory; they pass while the host reads the answer.
+
+        Raises TrajectoryLost if it does not end.
+        """
+        self._end_all_but(self.holder)
+
     def _forked(self, request: dict[str, Any]) -> RunningCall:
         """Have the holder fork a process that runs the request."""
         self.ended.clear()  # their numbers come again
@@ -197,7 +205,7 @@ class Supervisor:
             header |= {"status": "error", "error": f"the folder cannot be kept: {error}"}
         else:
             before, self.holder, self.copy = self.holder, fresh, copy
-            self._end_all_but(fresh)
+            before.kill()
             before.control.close()
             header["ended"] = [max(0, threads), header["ended"][1]]
 
