@@ -6,7 +6,9 @@ with Sandbox() as sandbox, sandbox.open([image]) as session:
     session.run("display(crop); print(crop.size)").images
 """
 
+import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +20,7 @@ from groundtrace.sandbox.session import Process, Session
 from groundtrace.sandbox.settings import SandboxSettings
 
 _STARTERS = 2
+_POLL_S = 0.01
 
 
 class Sandbox:
@@ -35,6 +38,7 @@ class Sandbox:
         self._lock = threading.Lock()
         # bubblewrap ends with the thread that started it, so that threads of the pool start all of them.
         self._starters = ThreadPoolExecutor(_STARTERS, thread_name_prefix="sandbox")
+        self._callers = ThreadPoolExecutor(self.settings.sessions, thread_name_prefix="sandbox-call")
         self._warm: deque[Future[Process]] = deque()
         self._open: set[Session] = set()
         self._is_closed = False
@@ -52,11 +56,43 @@ class Sandbox:
         started or an image cannot be opened.
         """
         if not self._places.acquire(timeout=timeout_s):
-            raise TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
+            raise self._none_closed(timeout_s)
+        return self._start(images)
+
+    async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
+        """Like :meth:`open`, but awaitable: it takes no thread while it waits for a trajectory to be closed."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._places.acquire(blocking=False):
+            if deadline is not None and time.monotonic() > deadline:
+                raise self._none_closed(timeout_s)
+            await asyncio.sleep(_POLL_S)
+        try:
+            starting = self._callers.submit(self._start, images)
+        except RuntimeError:  # closed meanwhile
+            self._places.release()
+            raise SandboxLost("the sandbox is closed") from None
+        try:
+            return await asyncio.wrap_future(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(self._drop)
+            raise
+
+    def _none_closed(self, timeout_s: float | None) -> TimeoutError:
+        return TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
+
+    def _drop(self, starting: "Future[Session]") -> None:
+        """Close a session whose opener was cancelled, and release the place of one that did not start."""
+        if starting.cancelled():
+            self._places.release()
+        elif starting.exception() is None:
+            starting.result().close()
+
+    def _start(self, images: Sequence[bytes]) -> Session:
+        """Open a trajectory in a place that was acquired; releases the place if that fails."""
         process = None
         try:
             process = self._next().result()
-            session = Session(process, self.settings, images, self._release)
+            session = Session(process, self.settings, images, self._release, self._callers)
         except BaseException:
             if process is not None:
                 process.end()
@@ -98,6 +134,7 @@ class Sandbox:
             if not started.cancel() and started.exception() is None:
                 started.result().end()
         self._starters.shutdown()
+        self._callers.shutdown(wait=False)
 
     def __enter__(self) -> "Sandbox":
         return self

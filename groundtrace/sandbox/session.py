@@ -8,7 +8,8 @@ import select
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,8 +137,16 @@ class Process:
 class Session:
     """One trajectory: its images, and the state after its last good call. Close it, or use it in ``with``."""
 
-    def __init__(self, process: Process, settings: SandboxSettings, images: Sequence[bytes], closed: Any) -> None:
-        self._process, self._settings, self._closed = process, settings, closed
+    def __init__(
+        self,
+        process: Process,
+        settings: SandboxSettings,
+        images: Sequence[bytes],
+        closed: Callable[[], None],
+        callers: Executor,
+    ) -> None:
+        self._process, self._settings, self._callers = process, settings, callers
+        self._closed: Callable[[], None] | None = closed
         self._left_s = settings.trajectory_timeout_s
         self._lost = ""
         self._turn = threading.Lock()
@@ -183,8 +192,8 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """Like :meth:`run`, but awaitable: runs in another thread."""
-        return await asyncio.to_thread(self.run, code)
+        """Like :meth:`run`, but awaitable: it runs in a thread of the sandbox."""
+        return await asyncio.get_running_loop().run_in_executor(self._callers, self.run, code)
 
     @property
     def is_open(self) -> bool:

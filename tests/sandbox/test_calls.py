@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from groundtrace.sandbox import Sandbox, SandboxLost, Session
+from groundtrace.sandbox.shared import shared_sandbox
 
 from .conftest import LIMITS, encoded
 
@@ -220,3 +221,43 @@ def test_a_session_takes_one_call_at_a_time_and_may_be_closed_in_the_middle(sand
         session.close()
         with pytest.raises(SandboxLost, match="closed"):
             running.result()
+
+
+def test_trajectories_open_without_a_thread_that_waits() -> None:
+    """More wait for a place than any pool of threads has."""
+
+    async def one(sandbox: Sandbox, number: int) -> str:
+        session = await sandbox.open_async()
+        try:
+            return (await session.run_async(f"print({number})")).stdout
+        finally:
+            await asyncio.to_thread(session.close)
+
+    async def together(sandbox: Sandbox) -> list[str]:
+        return await asyncio.gather(*(one(sandbox, number) for number in range(20)))
+
+    with Sandbox(replace(LIMITS, sessions=2, warm=0)) as sandbox:
+        assert asyncio.run(together(sandbox)) == [f"{number}\n" for number in range(20)]
+
+
+def test_an_opening_that_is_cancelled_gives_its_place_back() -> None:
+    async def cancelled(sandbox: Sandbox) -> None:
+        opening = asyncio.create_task(sandbox.open_async())
+        await asyncio.sleep(0.02)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+
+    with Sandbox(replace(LIMITS, sessions=1, warm=0)) as sandbox:
+        for _ in range(3):
+            asyncio.run(cancelled(sandbox))
+        with sandbox.open(timeout_s=20) as session:
+            assert session.run("print(1)").stdout == "1\n"
+            with pytest.raises(TimeoutError, match="1 trajectories are open"):
+                asyncio.run(sandbox.open_async(timeout_s=0.05))
+
+
+def test_a_process_has_one_sandbox_for_equal_settings() -> None:
+    shared = shared_sandbox(replace(LIMITS, warm=0))
+    assert shared_sandbox(replace(LIMITS, warm=0)) is shared
+    assert shared_sandbox(replace(LIMITS, warm=0, sessions=3)) is not shared

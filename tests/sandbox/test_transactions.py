@@ -1,6 +1,7 @@
 """A call that fails leaves nothing: sequences of calls against a model of what the state should be."""
 
 import json
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +69,8 @@ CALL = st.tuples(
     st.sampled_from([*([""] * 8), *(["error", "killed", "killed in C", "memory"] * 2), "timeout", "timeout in C"]),
 )
 SEQUENCES = st.lists(CALL, min_size=1, max_size=5)
+SEQUENCE_COUNT = int(os.environ.get("SANDBOX_SEQUENCES", "40"))
+"""Each takes about a second: `SANDBOX_SEQUENCES=1000 pytest tests/sandbox/test_transactions.py -m sandbox` for many."""
 
 
 def code_of(changes: list[tuple[str, int]]) -> str:
@@ -82,7 +85,7 @@ def quick() -> Any:
 
 
 @given(SEQUENCES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=SEQUENCE_COUNT, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_after_any_sequence_the_state_is_that_of_the_good_calls(quick: Sandbox, calls: list[Any]) -> None:
     """The model: the same calls without those that fail, in a trajectory where nothing fails."""
     with quick.open() as tried, quick.open() as model:

@@ -1,0 +1,22 @@
+"""The sandbox that all stages, scorers and rollouts of a process share."""
+
+import atexit
+import functools
+import os
+
+from groundtrace.sandbox.sandbox import Sandbox
+from groundtrace.sandbox.settings import SandboxSettings
+
+
+@functools.cache
+def shared_sandbox(settings: SandboxSettings) -> Sandbox:
+    """Returns the process's sandbox with these settings, opened at the first use, and closed at the process's end.
+
+    Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
+    """
+    sandbox = Sandbox(settings)
+    atexit.register(sandbox.close)
+    return sandbox
+
+
+os.register_at_fork(after_in_child=shared_sandbox.cache_clear)  # a sandbox ends with the threads of its process
