@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 # Without the bytecode that this variable keeps from being written, each process that the tests start compiles all modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer
+RECIPES := judge_think_answer dual_stream rubric_curriculum crop_and_answer executable_cot
 
 .PHONY: setup demo demo-recipes test lint bench learn docs test-browser test-dataflow test-faults test-installs test-loaders test-sandbox test-stores test-trl test-vllm setup-vllm setup-spark test-spark test-spark-full setup-flink test-flink setup-prism test-prism test-engines-full clean
 
@@ -29,6 +29,12 @@ demo-recipes: $(RECIPES:%=demo-%)  ## the other papers' pipelines, likewise
 
 demo-%: $(VENV)/.core
 	$(BIN)/beam run pipelines/$*.py --input data/sample --output runs/demo-$*
+
+$(VENV)/.sandbox: $(VENV)/.core
+	$(PIP) -e '.[sandbox]'
+	touch $@
+
+demo-executable_cot: $(VENV)/.sandbox  ## needs bubblewrap: apt-get install bubblewrap libseccomp2
 
 test: $(VENV)/.all  ## the fast tests, on three processes: on two cores a fifth of the time is spent waiting
 	$(BIN)/python -m pytest -n 3 --dist worksteal
@@ -76,7 +82,7 @@ test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LL
 
 test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/stages tests/pipelines/test_executable_cot.py
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores

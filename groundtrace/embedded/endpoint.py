@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from groundtrace.embedded import dual_stream, judge_think_answer
+from groundtrace.embedded import dual_stream, executable, judge_think_answer
 from groundtrace.embedded.crop_and_answer import (
     answer_with_crops,
     attempt_with_boxes,
@@ -60,6 +60,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         "rubric_judge": judge_rubrics,
         **judge_think_answer.HANDLERS,
         **dual_stream.HANDLERS,
+        **executable.HANDLERS,
     },
     "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
 }
@@ -111,8 +112,10 @@ class ClassicalEndpoint:
         if not prompt.media:
             return Scene(None)
         images = {part.sha256 for part in prompt.media}
-        if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not is_one_image(prompt):
-            return Scene(None)  # an original with its overlay or crops is one image; the engine cannot read several
+        if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not (
+            is_one_image(prompt) or executable.one_image(prompt)
+        ):
+            return Scene(None)  # an original with what was drawn or cut from it is one image; it cannot read several
         part = prompt.media[0]
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 

@@ -6,11 +6,11 @@ from groundtrace.grading.responses.image_mentions import INSTRUCTION
 from groundtrace.grading.responses.times import format_moment
 from groundtrace.schemas.records import MediaRef, Question
 
-POINTS, JUDGE, BOXES, TEXTUAL, PLAIN = "points", "judge", "boxes", "textual", "plain"
+POINTS, JUDGE, BOXES, TEXTUAL, PLAIN, CODE = "points", "judge", "boxes", "textual", "plain", "code"
 """The forms of a response.
 
 In this order: reasoning that points (Argos), judge-think-answer (SAIL-RL), reasoning with boxes and reasoning in words
-alone (the two streams of iVGR), and reasoning of any kind (RuCL).
+alone (the two streams of iVGR), reasoning of any kind (RuCL), and reasoning with code that is executed (CodeDance).
 """
 
 TRACE_INSTRUCTION = (
@@ -31,6 +31,12 @@ INSTRUCTIONS = {
     TEXTUAL: (
         "Think inside <think> and </think>, in words alone, without coordinates. Then give only the final answer "
         "inside <answer> and </answer>."
+    ),
+    CODE: (
+        "Think inside <think> and </think>. Where it helps, write Python code: a complete script with its imports, in "
+        "a python fence inside <code> and </code>. It is executed on the image, which is the variable input_image, "
+        "and you get its result before you go on. A question that needs neither can be answered directly. Give the "
+        "final answer inside <answer> and </answer>."
     ),
     PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
 }

@@ -1,6 +1,45 @@
 """The results of a response in several turns whose code was executed (CodeDance §3.1)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from groundtrace.grading.responses.turns import Turn
+from groundtrace.schemas.columns import Column
+
+
+def _turns(plain: Sequence[Mapping[str, Any]]) -> tuple[Turn, ...]:
+    return tuple(Turn(**each) for each in plain)
+
+
+TURNS = Column[tuple[Turn, ...]](
+    "turns",
+    pa.list_(
+        pa.struct(
+            [
+                ("text", pa.string()),
+                ("code", pa.string()),
+                ("status", pa.string()),
+                ("output", pa.string()),
+                ("images", pa.int32()),
+            ]
+        )
+    ),
+    "the turns of the trajectory: text, code and its result, whose images are the next ones of overlays",
+    read=_turns,
+)
+OPERATIONS = Column[list[str]](
+    "operations",
+    pa.list_(pa.string()),
+    "the kinds of operations in the code of the trajectory, read from its syntax trees",
+    is_class=True,
+)
+MODE = Column[str](
+    "mode", pa.string(), "how the question is answered: directly, or with code that is executed", is_class=True
+)
+DIRECT, WITH_CODE = "direct", "code"
 
 
 @dataclass(frozen=True)

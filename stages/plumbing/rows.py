@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from groundtrace.grading.question_text import user_text
+from groundtrace.grading.responses.turns import conversation
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.columns import Column, Value
 from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
@@ -38,7 +39,9 @@ class RowContext:
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a verified draft, with its best trace as the assistant's turn."""
+    """Return the row of a verified draft, with its best trace as the assistant's turn, or as turns if it is a
+    trajectory.
+    """
     if draft.best is None:
         raise ValueError(f"{draft.id}: an SFT row needs a verified trace")
     trace = draft.traces[draft.best]
@@ -49,10 +52,7 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     row["verdicts"] = [{**_verdict(verdict), "evidence": list(verdict.evidence)} for verdict in trace.verdicts]
     if context.other_traces:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
-    row["messages"] = [
-        {"role": "user", "content": user_text(draft.question, draft.form)},
-        {"role": "assistant", "content": trace.text},
-    ]
+    row["messages"] = conversation(user_text(draft.question, draft.form), trace.text)
     return row
 
 

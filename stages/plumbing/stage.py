@@ -68,6 +68,7 @@ class Stage:
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: those of its reasons that mean that it could not do its work. If many records are rejected for these,
             the run fails.
+        executes: whether it executes model-written code, so that its workers need the sandbox.
         unchecked: a function from its settings, the models and the number of kept records to a sentence on what the
             stage did not check in these records; "" if it checked everything.
     """
@@ -83,6 +84,7 @@ class Stage:
     for_target: bool = False
     adds: tuple[Column[Any], ...] = ()
     failures: tuple[str, ...] = ()
+    executes: bool = False
     unchecked: Callable[[Any, ModelsSettings, int], str] | None = None
 
     def __post_init__(self) -> None:

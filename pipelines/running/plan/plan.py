@@ -27,6 +27,13 @@ from groundtrace.storage.places import extras_for
 from groundtrace.vision.media import MediaRoots
 
 
+def check_sandbox() -> None:
+    """Raise :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code."""
+    from groundtrace.sandbox.requirements import check  # only recipes that execute code need its extra
+
+    check()
+
+
 @dataclass(frozen=True)
 class RunArguments:
     """The arguments of a run.
@@ -97,7 +104,8 @@ class Plan:
     def extras(self) -> set[str]:
         """The extras of Groundtrace that this run needs on every machine."""
         places = (*(source.path for source in self.input.sources), self.models.run_root, self.models.cache_path)
-        return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places)
+        executing = {"sandbox"} if any(stage.executes for stage in self.stages) else set[str]()
+        return extras_of(self.models.endpoint(role) for role in self.roles) | extras_for(places) | executing
 
     @property
     def models_asked(self) -> ModelsSettings:
@@ -150,6 +158,8 @@ def make_plan(arguments: RunArguments) -> Plan:
     context = RunContext(found.sources, roots, models, arguments.limit, Draw(target_sft=arguments.target_sft))
     stages = stages_of(recipe, context, settings)
     check_config(stages, settings, given_values(arguments.config, arguments.overrides))
+    if is_local(options) and any(stage.executes for stage in stages):
+        check_sandbox()
     models = replace(models, roles=tuple((role, name) for role, name in models.roles if role in stages.roles_asked))
     context = replace(context, models=models)
     return Plan(arguments, options, recipe, settings, stages, found, folder, models, context)

@@ -1,0 +1,172 @@
+"""The embedded engine as the teacher and the judge of :mod:`groundtrace.pipelines.executable_cot`.
+
+As the teacher it writes real OpenCV and PIL code. A computation finds the objects in the pixels, and its answer is what
+the code printed: on another image the same program prints that image's answer. For a drawing or a crop, the engine
+looks at the image first, marks or crops the objects that its answer is based on, and answers after it has shown them.
+"""
+
+import json
+import re
+
+import numpy as np
+
+from groundtrace.embedded.scenes import CANNOT_READ, Scene, question_of, read_scene
+from groundtrace.embedded.sight.answer import SightAnswer
+from groundtrace.embedded.sight.labels import Noun
+from groundtrace.embedded.sight.query import CountQuery, ObjectStatement, Query
+from groundtrace.grading.messages import MediaPart, TextPart
+from groundtrace.grading.responses.response import parse_response
+from groundtrace.grading.responses.turns import read_trajectory
+from groundtrace.prompts.loader import RenderedPrompt
+
+ACT, JUDGE = "act", "judge_trajectory"
+_OF_CODE = frozenset((ACT, JUDGE))
+_RESULT = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
+_PICTURE = re.compile(r"\[result picture \d+\]")
+_DRAWING, _TRANSFORM = "drawing", "transform"
+_MARGIN_PX = 6
+_ENLARGED = 3
+
+_FIND = """\
+import cv2
+import numpy as np
+
+HUES = {
+    8: "red", 21: "orange", 35: "yellow", 83: "green", 96: "cyan", 128: "blue", 145: "purple", 169: "pink", 181: "red"
+}
+image = np.asarray(input_image)
+hue, saturation, value = (cv2.cvtColor(image, cv2.COLOR_RGB2HSV)[:, :, index].astype(int) for index in range(3))
+names = np.array(list(HUES.values()))[np.searchsorted(list(HUES), hue, side="right")]
+names[saturation * value < 38 * 255] = "background"
+names[value < 51] = "black"
+shapes = []
+for colour in np.unique(names):
+    mask = (names == colour).astype(np.uint8)
+    if colour == "background" or mask.mean() > 0.4:
+        continue
+    count, _, stats, _ = cv2.connectedComponentsWithStats(mask, connectivity=4)
+    for x, y, width, height, area in stats[1:]:
+        if min(width, height) < 6:
+            continue
+        fill = area / (width * height)
+        kind = "square" if fill > 0.9 else "circle" if fill > 0.65 else "triangle"
+        if kind == "square" and max(width, height) > 1.2 * min(width, height):
+            kind = "rectangle"
+        shapes.append((str(colour), kind, int(x), int(y), int(width), int(height)))
+"""
+_LIST = """\
+for colour, kind, x, y, width, height in shapes:
+    print(f"{colour} {kind} at ({x}, {y}), {width} x {height}")
+print(len(shapes), "shapes")
+"""
+_SELECT = """\
+found = [each for each in shapes if {condition}]
+print(len(found))
+"""
+_DECIDE = """\
+print("yes" if len(found) {operator} {amount} else "no")
+"""
+_DRAW = """\
+from PIL import ImageDraw
+
+marked = input_image.copy()
+draw = ImageDraw.Draw(marked)
+for box in {boxes}:
+    draw.rectangle(box, outline=(255, 0, 255), width=2)
+display(marked)
+"""
+_CROP = """\
+part = input_image.crop({box})
+display(part.resize((part.width * {scale}, part.height * {scale})))
+"""
+_OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
+
+
+def one_image(prompt: RenderedPrompt) -> bool:
+    """Whether a prompt of this module is about one image; the other images are results of code."""
+    if prompt.name.split(".")[0] not in _OF_CODE:
+        return False
+    first_text = next((index for index, part in enumerate(prompt.user) if isinstance(part, TextPart)), 0)
+    return sum(isinstance(part, MediaPart) for part in prompt.user[:first_text]) == 1
+
+
+def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Returns the next turn: code for the kind of operation that the prompt asks for, or the answer."""
+    written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
+    results, operation = _RESULT.findall(written), prompt.variable("operation")
+    query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if operation.startswith((_DRAWING, _TRANSFORM)):
+        return _shown(reading, operation, bool(results))
+    code = _program(query)
+    if code is None:
+        return _answer("No program that I can write answers this question.", CANNOT_READ)
+    if not results:
+        if rng.random() < 0.5:  # in two turns
+            return _turn("I look for all shapes in the picture first.", _FIND + _LIST)
+        return _turn("I find the shapes by their colour and count those asked for.", _FIND + code)
+    if "found = [" not in written:
+        return _turn("The shapes are listed. Now I count those asked for.", code)
+    last = results[-1].strip().split("\n")[-1]
+    return _answer(f"The code printed {last}. That is enough.", last)
+
+
+def _program(query: Query | None) -> str | None:
+    """Returns the code that selects and counts the objects of a question; None for a question of another kind."""
+    if not isinstance(query, CountQuery | ObjectStatement) or query.touch is not None:
+        return None
+    code = _SELECT.format(condition=_condition(query.noun))
+    if isinstance(query, ObjectStatement):
+        code += _DECIDE.format(operator=_OPERATORS[query.amount.op], amount=query.amount.n)
+    return code
+
+
+def _condition(noun: Noun) -> str:
+    parts = [f"each[0] in {noun.colours!r}"] if noun.colours else []
+    parts += [f"each[1] in {noun.kinds!r}"] if noun.kinds else []
+    return " and ".join(parts) or "True"
+
+
+def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
+    """Returns a turn that shows the objects of the answer, or the answer after they were shown."""
+    if reading is None:
+        return _answer("I cannot read this question or this picture.", CANNOT_READ)
+    if is_shown:
+        return _answer(f"The result shows the objects. {reading.reason}", reading.answer)
+    boxes = [tuple(round(side) for side in shape.box_px) for shape in reading.evidence]
+    if operation.startswith(_DRAWING):
+        return _turn("I mark the objects that the question asks about.", _DRAW.format(boxes=boxes))
+    left, top = (min((box[side] for box in boxes), default=0) for side in (0, 1))
+    right, bottom = (max((box[side] for box in boxes), default=1) for side in (2, 3))
+    around = (max(0, left - _MARGIN_PX), max(0, top - _MARGIN_PX), right + _MARGIN_PX, bottom + _MARGIN_PX)
+    return _turn("I enlarge the part that the question asks about.", _CROP.format(box=around, scale=_ENLARGED))
+
+
+def _turn(thought: str, code: str) -> str:
+    return f"<think>{thought}</think>\n<code>\n```python\n{code}```\n</code>"
+
+
+def _answer(thought: str, answer: str) -> str:
+    return f"<think>{thought}</think>\n<answer>{answer}</answer>"
+
+
+def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Returns whether the answer is the last line that code printed, or, after images alone, what the engine sees."""
+    trajectory = prompt.variable("trajectory")
+    answer = parse_response(trajectory).answer or ""
+    outputs = (_PICTURE.sub("", turn.output).strip() for turn in read_trajectory(trajectory))
+    printed = [output for output in outputs if output]
+    if printed:
+        last = printed[-1].split("\n")[-1]
+        return _judged(last == answer, f"the code printed {last!r:.40}, the answer is {answer!r:.40}")
+    query = question_of(prompt)
+    reading = None if query is None else read_scene(prompt, scene, scene.shapes)
+    if reading is None:
+        return _judged(False, "the engine cannot read this question or this picture")
+    return _judged(reading.answer == answer, f"the picture shows {reading.answer}, the answer is {answer!r:.40}")
+
+
+def _judged(agrees: bool, reason: str) -> str:
+    return json.dumps({"reason": reason, "agrees": agrees})
+
+
+HANDLERS = {ACT: act, JUDGE: judge_trajectory}

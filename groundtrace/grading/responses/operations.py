@@ -1,0 +1,113 @@
+"""The kinds of operations in a program, read from its syntax tree (CodeDance §3.2: atomic supervision).
+
+The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
+algebra, aggregation), and visual editing (drawing, annotation). It does not say how a program's kind is found. Here a
+program has the kinds of the functions that it calls. Arithmetic alone makes a computation only in a program that
+neither transforms nor draws, because a crop, too, computes its corners.
+"""
+
+import ast
+from collections.abc import Iterator
+
+TRANSFORM, COMPUTATION, DRAWING = "transform", "computation", "drawing"
+OPERATIONS = (TRANSFORM, COMPUTATION, DRAWING)
+
+_TRANSFORMS = """
+    crop resize thumbnail reduce rotate transpose transform fit pad contain cover expand scale mirror flip invert
+    autocontrast equalize posterize solarize grayscale enhance filter point quantize warpAffine warpPerspective
+    equalizeHist createCLAHE GaussianBlur medianBlur bilateralFilter filter2D convertScaleAbs LUT rot90 flipud fliplr
+    copyMakeBorder pyrUp pyrDown getRectSubPix addWeighted
+"""
+_DRAWINGS = """
+    Draw rectangle rounded_rectangle line lines ellipse circle arc chord pieslice polygon polylines text
+    multiline_text putText drawContours drawMarker arrowedLine fillPoly plot scatter annotate axhline axvline hlines
+    vlines add_patch fill_between bar barh hist
+"""
+_COMPUTATIONS = """
+    sum mean median std var min max argmin argmax round abs len sorted sqrt hypot pow log exp sin cos tan atan atan2
+    dot norm solve simplify factor integrate diff unique bincount histogram count_nonzero countNonZero findContours
+    connectedComponents connectedComponentsWithStats contourArea arcLength boundingRect minAreaRect approxPolyDP
+    moments HoughCircles HoughLines HoughLinesP inRange threshold Canny fsum prod percentile polyfit corrcoef
+"""
+_CALLED = {
+    kind: frozenset(names.split())
+    for kind, names in ((TRANSFORM, _TRANSFORMS), (COMPUTATION, _COMPUTATIONS), (DRAWING, _DRAWINGS))
+}
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
+
+_LITERALS = (
+    *(ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.JoinedStr, ast.FormattedValue),
+    *(ast.UnaryOp, ast.unaryop, ast.Load),
+)
+
+
+def operations_of(code: str) -> tuple[str, ...]:
+    """Returns the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if it cannot be parsed.
+
+    A slice of two dimensions of an array (``image[10:90, 20:60]``) is a crop.
+    """
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    called = set(_called(tree))
+    found = {kind for kind, names in _CALLED.items() if called & names}
+    if any(map(_is_crop, ast.walk(tree))):
+        found.add(TRANSFORM)
+    if not found and any(isinstance(node, ast.BinOp) and _is_sum(node) for node in ast.walk(tree)):
+        found.add(COMPUTATION)
+    return tuple(kind for kind in OPERATIONS if kind in found)
+
+
+def _called(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                yield node.func.attr
+            elif isinstance(node.func, ast.Name):
+                yield node.func.id
+
+
+def _is_crop(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple) or isinstance(node.ctx, ast.Store):
+        return False
+    slices = [each for each in node.slice.elts if isinstance(each, ast.Slice)]
+    return len(slices) >= 2 and all(each.lower is not None or each.upper is not None for each in slices[:2])
+
+
+def _is_sum(node: ast.BinOp) -> bool:
+    """Whether it computes with numbers, as far as the text tells: ``"a" + name`` and ``"%d" % n`` do not."""
+    texts = (ast.JoinedStr,)
+    return isinstance(node.op, _ARITHMETIC) and not any(
+        isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+        for side in (node.left, node.right)
+    )
+
+
+def shows_nothing_but_constants(code: str) -> bool:
+    """Whether a program that can be parsed has no statement but comments, texts and constants that it prints.
+
+    Such a program does nothing: it prints what its writer knew before.
+    """
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(_is_constant(statement) for statement in tree.body)
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Pass | ast.Import | ast.ImportFrom):
+        return True
+    if not isinstance(statement, ast.Expr | ast.Assign):
+        return False
+    value = statement.value
+    if isinstance(value, ast.Call):
+        is_print = isinstance(value.func, ast.Name) and value.func.id == "print"
+        return is_print and all(map(_is_literal, (*value.args, *(word.value for word in value.keywords))))
+    return _is_literal(value)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Whether an expression is made of constants alone, without arithmetic."""
+    return all(isinstance(part, _LITERALS) for part in ast.walk(node))

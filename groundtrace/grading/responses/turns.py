@@ -1,0 +1,198 @@
+"""Reads and writes trajectories: responses in several turns, in which Python code alternates with its results.
+
+Two renderings are read and written:
+
+- the tags of CodeDance (Tables 9 and 10): ``<think>…</think>``, then ``<code>`` with a fence of Python, whose result
+  follows in ``<interpreter>…</interpreter>``, and at the end ``<answer>…</answer>``;
+- the tool calls of chat templates, which its RL uses: ``<tool_call>{"name": "execute_python_code", …}</tool_call>``.
+
+A model writes a turn up to its code or its answer. Only the sandbox writes results: a turn that contains one itself
+has a fault, and text after its code, such as an invented result, is dropped. No function here raises on any text.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.placeholders import as_written, has_remnants, without_remnants
+from groundtrace.schemas.coding import record
+
+TOOL = "execute_python_code"
+"""The name of the tool in a tool call; its only argument is ``code``."""
+IMAGE = "<image>"
+"""The place of an image in a message."""
+
+_FORGED = "the turn writes a result itself"
+_CODE = re.compile(r"<code\s*>(.*?)</code\s*>", re.DOTALL | re.IGNORECASE)
+_CALL = re.compile(r"<tool_call\s*>(.*?)</tool_call\s*>", re.DOTALL | re.IGNORECASE)
+_ANSWER = re.compile(r"<answer\s*>.*?</answer\s*>", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"\s*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+_RESULT = re.compile(r"</?(?:interpreter|tool_response)\s*>", re.IGNORECASE)
+_MARKS = re.compile(
+    r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
+)
+_OPENED = re.compile(r"<(?:code|tool_call)\s*>", re.IGNORECASE)
+_RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
+
+
+@record
+class Turn:
+    """One turn of a trajectory.
+
+    ``text`` is what the model wrote before its code, or its whole last turn. ``code`` is "" in a turn without code;
+    then there is no result. ``status`` is the status of the observation
+    (:data:`groundtrace.sandbox.observation.Status`), ``output`` its text, and ``images`` the number of images that it
+    showed.
+    """
+
+    text: str
+    code: str = ""
+    status: str = ""
+    output: str = ""
+    images: int = 0
+
+
+@dataclass(frozen=True)
+class WrittenTurn:
+    """A turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has none).
+
+    ``is_forged``: the fault is that the turn writes a result itself.
+    """
+
+    text: str
+    code: str = ""
+    fault: str = ""
+
+    @property
+    def is_forged(self) -> bool:
+        """See the class."""
+        return self.fault == _FORGED
+
+
+def read_turn(reply: str) -> WrittenTurn:
+    """Returns the turn in a model's reply: up to the end of its first code, or its whole text if it has none.
+
+    Text after the code is dropped: the model has not seen the result yet.
+    """
+    found = min(filter(None, (_CODE.search(reply), _CALL.search(reply))), key=lambda match: match.start(), default=None)
+    answered = _ANSWER.search(reply)
+    if found is None or (answered is not None and answered.start() < found.start()):
+        text = as_written(reply).strip()
+        return WrittenTurn(text, fault=_fault_of(text) or ("" if answered else _unfinished(text)))
+    text = as_written(reply[: found.start()]).strip()
+    code = _called(found.group(1)) if found.re is _CALL else _fenced(found.group(1))
+    if code is None:
+        return WrittenTurn(text, fault="the tool call cannot be read")
+    return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code))
+
+
+def _unfinished(text: str) -> str:
+    return "the code is not closed" if _OPENED.search(text) else "there is neither code nor an answer"
+
+
+def _fault_of(text: str) -> str:
+    return _FORGED if _RESULT.search(text) else ""
+
+
+def _fault_of_code(code: str) -> str:
+    if _MARKS.search(code) or has_remnants(code):
+        return "the code contains a tag or a special token"
+    return "" if code.strip() else "the code is empty"
+
+
+def _fenced(inner: str) -> str:
+    """Returns the code between ``<code>`` tags, with or without a fence."""
+    fence = _FENCE.fullmatch(inner)
+    return (fence.group(1) if fence else inner).strip("\n").rstrip()
+
+
+def _called(inner: str) -> str | None:
+    """Returns the code of a tool call; None if it is not a call of our tool."""
+    try:
+        call = json.loads(inner)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(call, dict) or call.get("name") != TOOL:
+        return None
+    arguments = call.get("arguments")
+    if isinstance(arguments, str):  # OpenAI's form has them as JSON text
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    code = arguments.get("code") if isinstance(arguments, dict) else None
+    return code.strip("\n").rstrip() if isinstance(code, str) else None
+
+
+def plain_output(text: str) -> str:
+    """Returns a result's text without anything that a reader of the trajectory takes for a tag, token or image.
+
+    Code may print any text, also text that imitates the end of its result. The first character of each of our tags
+    becomes ``‹``.
+    """
+    return _MARKS.sub("‹", without_remnants(text))
+
+
+def as_tags(turns: Sequence[Turn]) -> str:
+    """Returns the trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
+    return "\n".join(part for turn in turns for part in (_written(turn), _result(turn)) if part)
+
+
+def _written(turn: Turn) -> str:
+    code = f"<code>\n```python\n{turn.code}\n```\n</code>" if turn.code else ""
+    return "\n".join(part for part in (turn.text, code) if part)
+
+
+def _result(turn: Turn) -> str:
+    if not turn.code:
+        return ""
+    inner = "\n".join(part for part in (turn.output, IMAGE * turn.images) if part)
+    return f"<interpreter>\n{inner}\n</interpreter>"
+
+
+def read_trajectory(text: str) -> tuple[Turn, ...]:
+    """Returns the turns of a trajectory that :func:`as_tags` has written; their status is "", which the text lacks."""
+    turns, start = list[Turn](), 0
+    for result in _RESULTS.finditer(text):
+        written = read_turn(text[start : result.start()])
+        lines = result.group(1).split("\n")
+        images = lines[-1].count(IMAGE)
+        turns.append(Turn(written.text, written.code, "", "\n".join(lines[:-1] if images else lines), images))
+        start = result.end()
+    rest = text[start:].strip()
+    return (*turns, Turn(rest)) if rest else tuple(turns)
+
+
+def conversation(asked: str, response: str) -> list[dict[str, str]]:
+    """Returns the messages of a row: the user's turn, and the response as turns of ``assistant`` and ``user``.
+
+    A response in one turn is one message. In a trajectory (:func:`as_tags`), each result is a message of the user, so
+    that a trainer computes its loss only on what the model wrote.
+    """
+    messages = [{"role": "user", "content": asked}]
+    start = 0
+    for result in _RESULTS.finditer(response):
+        messages += [
+            {"role": "assistant", "content": response[start : result.start()].strip("\n")},
+            {"role": "user", "content": result.group()},
+        ]
+        start = result.end()
+    return [*messages, {"role": "assistant", "content": response[start:].strip("\n") if start else response}]
+
+
+def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Returns the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
+    found = list[dict[str, str]]()
+    for message in messages:
+        content, results = message["content"], _RESULTS.fullmatch(message["content"])
+        code = None if message["role"] != "assistant" else _CODE.search(content)
+        if message["role"] == "user" and results is not None:
+            found.append({"role": "tool", "content": results.group(1)})
+        elif code is not None:
+            call = json.dumps({"name": TOOL, "arguments": {"code": _fenced(code.group(1))}}, ensure_ascii=False)
+            text = f"{content[: code.start()].strip()}\n<tool_call>\n{call}\n</tool_call>".strip()
+            found.append({"role": "assistant", "content": text})
+        else:
+            found.append(dict(message))
+    return found

@@ -1,0 +1,92 @@
+"""Executes the code of a trajectory again, on the image and on changed images, to find what each call looked at.
+
+The runs and their comparison are described in :mod:`groundtrace.rewards.pretence`. Each run has a fresh trajectory in
+the sandbox, in which the calls follow each other, so that a later call finds the variables of an earlier one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.turns import Turn
+from groundtrace.rewards.pretence import (
+    CallOutputs,
+    Groups,
+    Output,
+    Pixels,
+    groups_of,
+    looked_at,
+    nudged,
+    pretence,
+    without_objects,
+)
+from groundtrace.rewards.trajectory import Execution
+from groundtrace.sandbox import Observation, Sandbox
+from groundtrace.schemas.geometry import Box
+from groundtrace.vision.overlay import encode_png
+
+
+@dataclass(frozen=True, eq=False)
+class Executed:
+    """A call: its observation on the unchanged image, and what the comparison of the runs showed."""
+
+    observation: Observation
+    execution: Execution
+
+
+async def executions(
+    turns: Sequence[Turn], images: Sequence[Pixels], boxes: Sequence[Box], sandbox: Sandbox, computes: bool = False
+) -> tuple[Executed | None, ...]:
+    """Returns how each turn's code ended and what it looked at, in order; None for a turn without code.
+
+    Args:
+        turns: the trajectory.
+        images: the question's images, upright, as RGB uint8 (H, W, 3).
+        boxes: the objects that the question asks about, in pixels, with the index of their image; () if unknown.
+        sandbox: where the code runs.
+        computes: whether calculation alone can answer the question, so that code need not look at an image.
+
+    Raises:
+        groundtrace.sandbox.errors.SandboxLost: a trajectory could not be run to its end.
+    """
+    codes = [turn.code for turn in turns if turn.code]
+    if not codes:
+        return (None,) * len(turns)
+    groups = groups_of(boxes)
+    changed = [[_nudged(image, boxes, index) for index, image in enumerate(images)]]
+    changed += [[_without(image, group, index) for index, image in enumerate(images)] for group in groups]
+    runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in (images, images, *changed)))
+    found = iter(_judged(runs, images[0], groups, computes))
+    return tuple(next(found) if turn.code else None for turn in turns)
+
+
+async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
+    """Run the calls in a fresh trajectory about these images, and return their observations in order."""
+    session = await sandbox.open_async([encode_png(image) for image in images])
+    try:
+        return [await session.run_async(code) for code in codes]
+    finally:
+        await asyncio.to_thread(session.close)
+
+
+def _judged(runs: Sequence[Sequence[Observation]], original: Pixels, groups: Groups, computes: bool) -> list[Executed]:
+    """Compare the runs call by call; each run holds the observations of all calls."""
+    found, earlier = list[Executed](), list[Output]()
+    for calls in zip(*runs, strict=True):
+        shown, again, changed, *without = (Output(each.text, each.images) for each in calls)
+        outputs = CallOutputs(shown, again, changed, tuple(without))
+        reason = pretence(outputs, original, groups, earlier, computes)
+        seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
+        found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen)))
+        earlier.append(shown)
+    return found
+
+
+def _nudged(image: Pixels, boxes: Sequence[Box], index: int) -> Pixels:
+    return nudged(image, [box for box in boxes if box.media_index == index])
+
+
+def _without(image: Pixels, group: Sequence[Box], index: int) -> Pixels:
+    """Returns the image without the group's objects in it; without any object, what stands for unknown ones."""
+    inside = [box for box in group if box.media_index == index]
+    return image if group and not inside else without_objects(image, inside)

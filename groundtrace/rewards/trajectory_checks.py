@@ -1,0 +1,77 @@
+"""Checks a trajectory's text and code without executing it: the form of its turns, and code that cannot help.
+
+What only an execution shows is in :mod:`groundtrace.rewards.pretence`. The paper names two kinds of pretence: code made
+of comments alone (§9, Figure 10), and calls whose outcome nothing uses (§3.1); the others are ours.
+"""
+
+import re
+from collections.abc import Sequence
+
+from groundtrace.grading.responses.operations import OPERATIONS, operations_of, shows_nothing_but_constants
+from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS, parse_response
+from groundtrace.grading.responses.turns import Turn, as_tags
+
+_TAG = re.compile(r"<(/?)(think|answer)\s*>", re.IGNORECASE)
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]{2,}")
+_NAME = re.compile(r"\b[A-Za-z_]\w*")
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*=(?!=)")
+MAX_ANSWER_CHARS = 1000
+"""A longer answer is malformed, as in the paper's published code."""
+
+
+def form_fault(turns: Sequence[Turn]) -> str:
+    """Returns the fault in the form of a trajectory, "" if it has none.
+
+    Each think section is closed in its turn. Only the last turn has an answer, exactly one, and no code; it may lack
+    a think section, since an easy question is answered directly.
+    """
+    if not turns or turns[-1].code:
+        return "the last turn has no answer"
+    if len(as_tags(turns)) > MAX_RESPONSE_CHARS:
+        return f"the trajectory has more than {MAX_RESPONSE_CHARS:,} characters"
+    for number, turn in enumerate(turns, 1):
+        marks = [closing + name.lower() for closing, name in _TAG.findall(turn.text)]
+        is_last = number == len(turns)
+        thoughts, sections = (marks[:-2], marks[-2:]) if is_last else (marks, [])
+        if thoughts != ["think", "/think"] * (len(thoughts) // 2) or (is_last and sections != ["answer", "/answer"]):
+            return f"turn {number} is not made of think sections{' and one answer at the end' if is_last else ''}"
+        if not is_last and not turn.code:
+            return f"turn {number} has no code, and is not the last"
+    answer = parse_response(turns[-1].text).answer or ""
+    if not answer.strip() or len(answer) >= MAX_ANSWER_CHARS:
+        return f"the answer has {len(answer.strip())} characters"
+    return ""
+
+
+def idle_code(turns: Sequence[Turn]) -> str:
+    """Returns why a call cannot help, from its code alone: it computes nothing; "" if no call is like this."""
+    for number, turn in enumerate(turns, 1):
+        if turn.code and shows_nothing_but_constants(turn.code):
+            return f"turn {number}: the code has only comments and constants"
+    return ""
+
+
+def unused_result(turns: Sequence[Turn]) -> str:
+    """Returns which result no later turn uses; "" if there is none.
+
+    A result is used if a later turn has one of its numbers or words, if later code has one of the variables that its
+    code set, or if it showed images: whether these are used only a model can tell. A failed call needs no use.
+    """
+    for number, turn in enumerate(turns, 1):
+        if turn.status != "ok" or turn.images:
+            continue
+        text, code = (" ".join(getattr(each, part) for each in turns[number:]) for part in ("text", "code"))
+        names = set(_ASSIGNED.findall(turn.code)) & set(_NAME.findall(code))
+        if not names and not set(_words(turn.output)) & set(_words(f"{text} {code}")):
+            return f"turn {number}: no later turn uses its result {turn.output!r:.60}"
+    return ""
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _TOKEN.findall(text)]
+
+
+def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:
+    """Returns the kinds of operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
+    found = {kind for turn in turns if turn.code for kind in operations_of(turn.code)}
+    return tuple(kind for kind in OPERATIONS if kind in found)

@@ -1,0 +1,46 @@
+"""Answers easy questions directly: the paper encourages answers to them without any reasoning (CodeDance §3.2).
+
+In: drafts of questions that the weak policy answers right nearly always. Out: drafts whose only trace is the gold
+answer in answer tags. It teaches when code is not needed; no model is asked.
+"""
+
+from dataclasses import dataclass, replace
+
+from groundtrace.grading.question_text import CODE
+from groundtrace.rewards.trajectory import DIRECT, MODE
+from groundtrace.schemas.records import Draft, Trace, Verdict
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
+
+UNWRITABLE = "unwritable_answer"
+
+
+def answer_directly(draft: Draft) -> Draft:
+    """Return the draft with its gold answer as the trace.
+
+    Raises :class:`groundtrace.stages.plumbing.stage.Reject` for an answer that contains a tag.
+    """
+    answer = draft.question.answer.strip()
+    if "<" in answer:
+        raise Reject(UNWRITABLE, f"the gold answer contains a tag: {answer:.80}")
+    verdict = Verdict("outcome", 1.0, "it is the gold answer")
+    trace = Trace(0, f"<answer>{answer}</answer>", answer, (), (), (verdict,), 1.0)
+    return replace(draft, traces=(trace,), best=0, form=CODE).with_added(MODE, DIRECT)
+
+
+STAGE = Stage(
+    "answer_directly",
+    "easy questions get their gold answer as the response, without reasoning",
+    reasons={UNWRITABLE: "the gold answer contains a tag"},
+    adds=(MODE,),
+)
+
+
+@dataclass
+class AnswerDirectly(DraftStage):
+    """Answers every draft with its gold answer; see the module."""
+
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`answer_directly`."""
+        return answer_directly

@@ -1,0 +1,292 @@
+"""Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and what is said of its results.
+
+In: drafts with trajectories. Out: drafts with the first trajectory that passes all checks, its turns and its kinds of
+operations; or a rejection that names the first check which the first right trajectory fails. The checks, in order:
+
+1. the answer is right, and the turns have the form asked for;
+2. the code is of the kind of operation that the question was assigned (atomic supervision, §4.3);
+3. no call is a pretence: code of comments or constants, a result that no turn uses, or an output that does not depend
+   on what the question asks about. For the last one all code is executed again on the image and on changed images
+   (:mod:`groundtrace.rewards.pretence`); the first of these runs must give the recorded results;
+4. each of ``judges`` judgements finds that the statements after a result agree with it.
+
+Where calculation alone answers the questions of a source, ``computing_sources`` names it: there an output need not
+depend on the image.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import media_part, shown
+from groundtrace.grading.question_text import CODE
+from groundtrace.grading.responses.turns import IMAGE, Turn, as_tags, plain_output, read_trajectory
+from groundtrace.inference.caller import CallResult
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.role_calls import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards import pretence
+from groundtrace.rewards.executing import Executed, executions
+from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, reason_of
+from groundtrace.rewards.judge_guard import question_text
+from groundtrace.rewards.scorers import outcome
+from groundtrace.rewards.trajectory import MODE, OPERATIONS, TURNS, WITH_CODE
+from groundtrace.rewards.trajectory_checks import form_fault, idle_code, operations_in, unused_result
+from groundtrace.sandbox import SandboxLost, SandboxSettings
+from groundtrace.sandbox.shared import shared_sandbox
+from groundtrace.schemas.records import Draft, Overlay, Trace, Verdict
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
+from groundtrace.stages.write_trajectories import LOST, MALFORMED, TrajectorySettings, operation_for
+from groundtrace.vision.media import MediaRoots
+
+PROMPT = "judge_trajectory.v1"
+WRONG_ANSWER, UNVERIFIABLE, NO_CODE = "wrong_answer", "unverifiable", "no_code"
+OTHER_OPERATION, IDLE, UNUSED = "other_operation", "idle_code", "unused_result"
+UNREPEATABLE, BLIND, REPEATED, SHOWS_NOTHING = "unrepeatable", "blind_code", "repeated_call", "shows_nothing"
+CONTRADICTED = "contradicts_result"
+_REASONS = {
+    pretence.SHOWS_NOTHING: SHOWS_NOTHING,
+    pretence.SHOWS_ALL: SHOWS_NOTHING,
+    pretence.DIFFERS_EACH_TIME: UNREPEATABLE,
+    pretence.REPEATS: REPEATED,
+    pretence.IGNORES_OBJECTS: BLIND,
+}
+
+
+@settings
+class TrajectoryCheckSettings:
+    """The checks of trajectories that a config can change."""
+
+    judges: Annotated[PositiveInt, "the number of judgements of a trajectory; all have to agree"] = 1
+    temperature: Annotated[Temperature, "the judge's sampling temperature, if there are several judgements"] = 0.3
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a judgement"] = 2048
+    computing_sources: Annotated[
+        tuple[str, ...], "sources whose questions calculation can answer, so that code need not look at an image"
+    ] = ()
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the judgements are sampled."""
+        return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
+
+
+class _Fails(Exception):
+    """A trajectory does not pass a check."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One trajectory under verification: its trace, its turns, and the images that its code showed."""
+
+    draft: Draft
+    trace: Trace
+    turns: tuple[Turn, ...]
+    images: tuple[Overlay, ...]
+
+
+def checks_of(draft: Draft) -> list[_Check]:
+    """Return the draft's trajectories, each with its share of the drawn media."""
+    found, start = [], 0
+    for trace in draft.traces:
+        turns = read_trajectory(trace.text)
+        end = start + sum(turn.images for turn in turns)
+        found.append(_Check(draft, trace, turns, draft.overlays[start:end]))
+        start = end
+    return found
+
+
+def check_text(check: _Check, writing: TrajectorySettings) -> None:
+    """Check the form and the code of a trajectory without executing it. Raises _Fails."""
+    if fault := form_fault(check.turns):
+        raise _Fails(MALFORMED, fault)
+    if not any(turn.code for turn in check.turns):
+        raise _Fails(NO_CODE, "the answer comes without any code")
+    if idle := idle_code(check.turns):
+        raise _Fails(IDLE, idle)
+    wanted, used = operation_for(check.draft.id, writing), operations_in(check.turns)
+    if wanted and used != (wanted,):
+        raise _Fails(OTHER_OPERATION, f"asked for {wanted}, the code has {' and '.join(used) or 'none'}")
+
+
+def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
+    """Return the turns with the status of their code.
+
+    Raises _Fails for a call that pretends, and for one that cannot be repeated.
+    """
+    executed = list[Turn]()
+    for number, (turn, call) in enumerate(zip(turns, found, strict=True), 1):
+        if call is None:
+            executed.append(turn)
+            continue
+        shown = call.observation
+        if plain_output(shown.text) != turn.output or len(shown.images) != turn.images:
+            raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result")
+        if call.execution.ended_well and call.execution.pretence:
+            reason = call.execution.pretence
+            raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
+        executed.append(replace(turn, status=shown.status))
+    if not any(call is not None and call.execution.ended_well for call in found):
+        raise _Fails(SHOWS_NOTHING, "no call succeeded")
+    if unused := unused_result(executed):
+        raise _Fails(UNUSED, unused)
+    return tuple(executed)
+
+
+def read_judgements(reply: CallResult) -> Reading:
+    """Return the share of the judgements that agree, and the reason of the first one that does not.
+
+    Raises BadReply if one of them has another form.
+    """
+    reasons = list[str]()
+    for completion in reply.completions:
+        fields = json_object(completion.text)
+        if not isinstance(agrees := fields.get("agrees"), bool):
+            raise BadReply(f"agrees: expected true or false, got {agrees!r:.80}")
+        reasons += [] if agrees else [reason_of(fields)]
+    count = len(reply.completions)
+    return 1 - len(reasons) / count, reasons[0] if reasons else f"{count} of {count} judgements agree"
+
+
+async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
+    """Let the judge compare the statements with the results. Raises _Fails if a judgement disagrees, and the errors of
+    the call.
+    """
+    text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
+    while IMAGE in text:
+        text = text.replace(IMAGE, f"[result picture {next(numbers)}]", 1)
+    task = JudgeTask(
+        PROMPT,
+        {"trajectory": text},
+        read_judgements,
+        fields={"question": question_text(check.draft.question)},
+        media={"original": shown(check.draft.question.media), "results": [media_part(each) for each in check.images]},
+        sampling=settings.sampling,
+    )
+    share, reason = await ask_judge(task, session)
+    if share != 1:
+        raise _Fails(CONTRADICTED, reason)
+    return Verdict("agreement", share, reason)
+
+
+async def verified(
+    check: _Check,
+    session: Session,
+    settings: TrajectoryCheckSettings,
+    writing: TrajectorySettings,
+    sandbox: SandboxSettings,
+    roots: MediaRoots,
+    judged: bool,
+) -> tuple[Trace, tuple[Turn, ...]]:
+    """Return the trajectory's trace with its verdicts, and its turns. Raises _Fails, and the errors of calls."""
+    question = check.draft.question
+    answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
+    if answered.value is None:
+        raise _Fails(UNVERIFIABLE, f"the answer could not be graded: {answered.reason}")
+    if answered.value < 1:
+        raise _Fails(WRONG_ANSWER, answered.reason)
+    check_text(check, writing)
+    store, computes = roots.store(), question.source in settings.computing_sources
+    images = [store.pixels(medium.uri) for medium in question.media]
+    try:
+        found = await executions(
+            check.turns, images, question.gold_boxes or (), shared_sandbox(sandbox), computes=computes
+        )
+    except SandboxLost as error:
+        raise _Fails(LOST, str(error)) from None
+    turns = check_execution(check.turns, found)
+    agreement = await check_agreement(replace(check, turns=turns), session, settings)
+    passed = (answered, Verdict("format", 1.0, "the turns have the form asked for"), _execution(found), agreement)
+    return replace(check.trace, verdicts=passed, score=1.0), turns
+
+
+def _execution(found: Sequence[Executed | None]) -> Verdict:
+    """Return the verdict on the calls: the share that succeeded and looked at the image."""
+    calls = [call.execution for call in found if call is not None]
+    good = sum(call.succeeded for call in calls)
+    return Verdict("execution", good / len(calls), f"{good} of {len(calls)} calls succeeded and looked at the image")
+
+
+async def verify(
+    draft: Draft,
+    session: Session,
+    settings: TrajectoryCheckSettings,
+    writing: TrajectorySettings,
+    sandbox: SandboxSettings,
+    roots: MediaRoots,
+    judged: bool,
+) -> Draft:
+    """Return the draft with its first good trajectory. Raises :class:`Reject` if there is none."""
+    failed = list[_Fails]()
+    for check in checks_of(draft):
+        try:
+            trace, turns = await verified(check, session, settings, writing, sandbox, roots, judged)
+        except _Fails as error:
+            failed.append(error)
+            continue
+        traces = tuple(trace if each.index == trace.index else each for each in draft.traces)
+        kept = replace(draft, traces=traces, best=traces.index(trace), overlays=check.images, form=CODE)
+        kept = kept.with_added(TURNS, turns).with_added(OPERATIONS, list(operations_in(turns)))
+        return kept.with_added(MODE, WITH_CODE)
+    told = next((error for error in failed if error.reason != WRONG_ANSWER), failed[0])
+    raise Reject(told.reason, told.detail, draft.calls[-1].keys[0])
+
+
+STAGE = Stage(
+    "verify_trajectory",
+    "trajectories are executed again, also on changed images, and judged; the first good one is kept",
+    reasons={
+        WRONG_ANSWER: "no trajectory reached the gold answer",
+        UNVERIFIABLE: "the answer could not be graded",
+        MALFORMED: "the turns do not have the form asked for",
+        NO_CODE: "the answer comes without code",
+        IDLE: "the code has only comments and constants",
+        OTHER_OPERATION: "the code is of another kind of operation than the question was assigned",
+        UNREPEATABLE: "executed again, the code gives another result",
+        BLIND: "the output does not depend on what the question asks about",
+        SHOWS_NOTHING: "no call shows anything that the image did not show before",
+        REPEATED: "a call repeats an earlier one",
+        UNUSED: "no later turn uses a result",
+        CONTRADICTED: "a statement after a result does not agree with it",
+        LOST: "the sandbox lost the state of a trajectory",
+    },
+    asks=(Asks("judge", (PROMPT,)), *outcome.ASKS),
+    settings=TrajectoryCheckSettings,
+    adds=(MODE, TURNS, OPERATIONS),
+    failures=(UNVERIFIABLE, LOST),
+    executes=True,
+)
+
+
+@dataclass
+class VerifyTrajectories(CallingStage):
+    """Verifies the trajectories of every draft; see the module. ``writing`` are the settings of the writing stage."""
+
+    settings: TrajectoryCheckSettings
+    writing: TrajectorySettings
+    sandbox: SandboxSettings
+    models: ModelsSettings
+    roots: MediaRoots
+    stage = STAGE
+    spread = False
+
+    def work(self) -> Work:
+        """See :func:`verify`."""
+        return partial(
+            verify,
+            settings=self.settings,
+            writing=self.writing,
+            sandbox=self.sandbox,
+            roots=self.roots,
+            judged=self.models.judges_text,
+        )

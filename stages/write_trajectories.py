@@ -1,0 +1,237 @@
+"""Writes trajectories (CodeDance §3.1, §3.2): the teacher thinks and writes code, the code is executed, and the teacher
+goes on from its result until it answers.
+
+In: drafts. Out: drafts with up to ``n`` traces in the tags of :mod:`groundtrace.grading.responses.turns`, and as drawn
+media the images that their code showed, in the order of the traces; or a rejection if no trajectory came to an answer.
+
+Each turn is executed as soon as it is written, in a trajectory of the sandbox whose state later turns find. A failed
+call stays in the trajectory with its error, so that the model also learns to mend its code. Each question gets one kind
+of operation, which the prompt asks for (atomic supervision, §4.3); ``mixture`` divides the questions over the kinds by
+a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its text, so the kinds have equal
+shares by default.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.grading.messages import Part, TextPart, media_part, shown
+from groundtrace.grading.question_text import answer_format, lettered_choices
+from groundtrace.grading.responses.operations import COMPUTATION, DRAWING, OPERATIONS, TRANSFORM
+from groundtrace.grading.responses.traces import read_trace
+from groundtrace.grading.responses.turns import IMAGE, Turn, as_tags, plain_output, read_turn
+from groundtrace.inference.request import Completion, Sampling, Temperature
+from groundtrace.inference.role_calls import CUT_OFF, Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import RenderedPrompt, load_prompt
+from groundtrace.sandbox import Observation, SandboxLost, SandboxSettings
+from groundtrace.sandbox import Session as Trajectory
+from groundtrace.sandbox.shared import shared_sandbox
+from groundtrace.schemas.ordering import unit_hash
+from groundtrace.schemas.records import Draft, Overlay, Question
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
+from groundtrace.vision.hashing import sha256_bytes
+from groundtrace.vision.media import MediaRoots, MediaStore
+from groundtrace.vision.overlay import encode_png
+
+PROMPT = "act.v1"
+MALFORMED, FORGED, NO_ANSWER, LOST = "malformed", "forged_result", "no_answer", "execution_lost"
+ASKED = {
+    TRANSFORM: "transforms of the picture (crop, resize, rotate, contrast), whose outcome you show and then look at",
+    COMPUTATION: "computation (measuring, counting, arithmetic), whose outcome you print",
+    DRAWING: "drawing (boxes, lines, points or text on the picture), whose outcome you show and then look at",
+}
+"""How the prompt asks for each kind of operation."""
+_HISTORY = "This is what you have written so far, with the results of your code:\n"
+
+
+@settings
+class TrajectorySettings:
+    """How the teacher's trajectories are written. The number of turns is the paper's for training."""
+
+    n: Annotated[PositiveInt, "the number of trajectories for each question"] = 1
+    max_turns: Annotated[PositiveInt, "the most turns of a trajectory; the paper evaluates with 10"] = 6
+    temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a turn"] = 4096
+    mixture: Annotated[
+        Mapping[str, PositiveWeight],
+        "the weight of each kind of operation that questions are assigned; empty: any kind",
+    ] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1.0), hash=False)
+    seed: Annotated[int, "the seed of the assignment"] = 0
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(set(self.mixture) - set(OPERATIONS)):
+            raise ValueError(f"mixture has an unknown kind {unknown[0]!r}; the kinds are {', '.join(OPERATIONS)}")
+
+
+def operation_for(question_id: str, settings: TrajectorySettings) -> str:
+    """Return the kind of operation that a question is assigned; "" if the mixture is empty."""
+    drawn = unit_hash(question_id, settings.seed, "operation") * sum(settings.mixture.values())
+    for kind in OPERATIONS:
+        drawn -= settings.mixture.get(kind, 0.0)
+        if drawn < 0:
+            return kind
+    return next((kind for kind in reversed(OPERATIONS) if kind in settings.mixture), "")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A trajectory so far: its turns, the images that its code showed, and its fault ("" while it has none)."""
+
+    turns: tuple[Turn, ...] = ()
+    images: tuple[Overlay, ...] = ()
+    fault: str = ""
+    reason: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended with an answer or a fault."""
+        return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
+
+
+def act_prompt(question: Question, written: Written, settings: TrajectorySettings) -> RenderedPrompt:
+    """Return the teacher's prompt for the next turn, with the turns and results so far."""
+    history: list[Part] = []
+    if written.turns:
+        texts = f"{_HISTORY}{as_tags(written.turns)}".split(IMAGE)
+        for text, image in zip(texts, written.images, strict=False):
+            history += [TextPart(text), media_part(image)]
+        history.append(TextPart(texts[-1]))
+    operation = operation_for(question.id, settings)
+    return load_prompt(PROMPT).render(
+        {"original": shown(question.media), "written": history},
+        question=question.question,
+        choices=lettered_choices(question),
+        answer_format=answer_format(question),
+        operation=ASKED.get(operation, ""),
+        turns_left=str(settings.max_turns - 1 - len(written.turns)),
+    )
+
+
+async def with_turn(
+    written: Written, completion: Completion, trajectory: Trajectory, store: MediaStore, settings: TrajectorySettings
+) -> Written:
+    """Return the trajectory with the turn in a completion, whose code is executed. Raises SandboxLost."""
+    if completion.is_truncated:
+        return replace(written, fault=CUT_OFF, reason=TRUNCATED)
+    text = completion.text
+    if completion.reasoning and "<think>" not in text:
+        text = f"<think>{completion.reasoning}</think>\n{text}"
+    turn = read_turn(text)
+    if turn.fault:
+        return replace(written, fault=turn.fault, reason=FORGED if turn.is_forged else MALFORMED)
+    if not turn.code:
+        return replace(written, turns=(*written.turns, Turn(turn.text)))
+    if len(written.turns) >= settings.max_turns - 1:
+        return replace(written, fault=f"no answer in {settings.max_turns} turns", reason=NO_ANSWER)
+    seen = await trajectory.run_async(turn.code)
+    executed = Turn(turn.text, turn.code, seen.status, plain_output(seen.text), len(seen.images))
+    images = await asyncio.to_thread(filed, seen, store)
+    return Written((*written.turns, executed), (*written.images, *images))
+
+
+def filed(seen: Observation, store: MediaStore) -> tuple[Overlay, ...]:
+    """Write the images of an observation to the run folder, and return their references."""
+    found = []
+    for pixels in seen.images:
+        data = encode_png(pixels)
+        found.append(Overlay(0, store.write_drawn(data, "png"), sha256_bytes(data), len(data)))
+    return tuple(found)
+
+
+async def finished(
+    question: Question,
+    first: Completion,
+    session: Session,
+    settings: TrajectorySettings,
+    sandbox: SandboxSettings,
+    store: MediaStore,
+) -> Written:
+    """Return the trajectory that begins with the completion ``first``, written to its end."""
+    images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
+    trajectory = await shared_sandbox(sandbox).open_async(images)
+    try:
+        written = await with_turn(Written(), first, trajectory, store, settings)
+        while not written.is_over:
+            prompt = act_prompt(question, written, settings)
+            answered = await session.generate("teacher", prompt, _sampling(settings, 1))
+            written = await with_turn(written, answered.completions[0], trajectory, store, settings)
+    except SandboxLost as error:
+        return Written(fault=str(error), reason=LOST)
+    else:
+        return written
+    finally:
+        await asyncio.to_thread(trajectory.close)
+
+
+def upright_png(store: MediaStore, uri: str) -> bytes:
+    """Return the upright pixels of an image as a PNG file, so that code and coordinates agree on what is up."""
+    return encode_png(store.pixels(uri))
+
+
+def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
+    return Sampling(n, settings.temperature, max_tokens=settings.max_tokens)
+
+
+async def write(
+    draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
+) -> Draft:
+    """Return the draft with the teacher's trajectories. Raises :class:`Reject` if none came to an answer."""
+    question, store = draft.question, roots.store()
+    if any(medium.frames for medium in question.media):
+        raise Reject(MALFORMED, "a clip has no image that code could open")
+    asked = await session.generate(
+        "teacher", act_prompt(question, Written(), settings), _sampling(settings, settings.n)
+    )
+    found = await asyncio.gather(
+        *(finished(question, first, session, settings, sandbox, store) for first in asked.completions)
+    )
+    good = [written for written in found if not written.fault]
+    if not good:
+        raise _rejection(found, asked.call.keys[0])
+    traces = tuple(read_trace(index, as_tags(written.turns), question.media) for index, written in enumerate(good))
+    return replace(draft, traces=traces, overlays=tuple(image for written in good for image in written.images))
+
+
+def _rejection(found: Sequence[Written], key: str) -> Reject:
+    """Return the rejection with the fault of the first trajectory."""
+    which = "the trajectory" if len(found) == 1 else f"each of {len(found)} trajectories, the first"
+    return Reject(found[0].reason, f"{which}: {found[0].fault}", key)
+
+
+STAGE = Stage(
+    "trajectory",
+    "the teacher writes code, which is executed, and answers from its results",
+    reasons={
+        MALFORMED: "a turn is neither code nor an answer in the form asked for",
+        FORGED: "a turn writes the result of its code itself",
+        NO_ANSWER: "there is no answer within trajectory.max_turns",
+        LOST: "the sandbox lost the state of the trajectory",
+    },
+    asks=(Asks("teacher", (PROMPT,)),),
+    settings=TrajectorySettings,
+    failures=(LOST,),
+    executes=True,
+)
+
+
+@dataclass
+class WriteTrajectories(CallingStage):
+    """Writes the trajectories of every draft; see the module."""
+
+    settings: TrajectorySettings
+    sandbox: SandboxSettings
+    models: ModelsSettings
+    roots: MediaRoots
+    stage = STAGE
+
+    def work(self) -> Work:
+        """See :func:`write`."""
+        return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

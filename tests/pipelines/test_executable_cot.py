@@ -1,0 +1,109 @@
+"""The whole DAG of executable reasoning on the bundled sample: conservation, determinism, and rows whose code looks."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from groundtrace.grading.responses.operations import OPERATIONS
+from groundtrace.grading.responses.turns import as_tool_calls, read_trajectory
+from groundtrace.pipelines.commands import cli
+from groundtrace.pipelines.running.plan import plan
+from groundtrace.sandbox import SandboxRefused
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLE = ROOT / "data/sample"
+LIMIT = 60
+
+pytestmark = pytest.mark.sandbox
+
+
+def run(output: Path, *more: str) -> dict[str, Any]:
+    words = ["run", "executable_cot", "--input", str(SAMPLE), "--output", str(output), "--limit", str(LIMIT), *more]
+    assert cli.main(words) == 0
+    return json.loads((output / "run.json").read_text("utf-8"))
+
+
+def rows(output: Path, side: str) -> list[dict[str, Any]]:
+    return [row for file in sorted((output / side).glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+def digests(output: Path) -> dict[str, str]:
+    files = [*sorted((output / "sft").iterdir()), *sorted((output / "rl").iterdir())]
+    return {f"{file.parent.name}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run over the sample, with its cache beside it."""
+    folder = tmp_path_factory.mktemp("done")
+    run(folder / "run", "--cache", str(folder / "cache"))
+    return folder
+
+
+def test_every_record_has_one_end(done: Path) -> None:
+    counts = json.loads((done / "run/run.json").read_text("utf-8"))["counts"]
+    ends = [row["id"] for side in ("sft", "rl", "rejected") for row in rows(done / "run", side)]
+    assert len(ends) == len(set(ends)) == counts["input"] == LIMIT
+
+
+def test_easy_questions_are_answered_directly_and_hard_ones_with_code_of_one_kind(done: Path) -> None:
+    found = rows(done / "run", "sft")
+    modes = Counter(row["mode"] for row in found)
+    assert modes["direct"] == modes["code"] >= 8
+    for row in found:
+        if row["mode"] == "direct":
+            assert row["messages"][1]["content"] == f"<answer>{row['answer']}</answer>"
+            assert (row["turns"], row["operations"], row["overlays"]) == (None, None, [])
+            assert row["pass_rate"] == 1
+            continue
+        assert row["pass_rate"] < 1
+        assert row["operations"][0] in OPERATIONS
+        assert len(row["operations"]) == 1
+    kinds = Counter(row["operations"][0] for row in found if row["mode"] == "code")
+    assert len(kinds) == 3
+
+
+def test_messages_turns_and_images_agree(done: Path) -> None:
+    coded = [row for row in rows(done / "run", "sft") if row["mode"] == "code"]
+    for row in coded:
+        text = "\n".join(message["content"] for message in row["messages"][1:])
+        plain = [{**turn, "status": ""} for turn in row["turns"]]
+        assert [vars(turn) for turn in read_trajectory(text)] == plain
+        assert sum(turn["images"] for turn in row["turns"]) == len(row["overlays"])
+        assert sum(message["content"].count("<image>") for message in row["messages"]) == 1 + len(row["overlays"])
+        assert [turn["status"] for turn in row["turns"]][-2:] == ["ok", ""]
+        roles = [message["role"] for message in as_tool_calls(row["messages"])]
+        assert roles == ["user", *(["assistant", "tool"] * (len(row["turns"]) - 1)), "assistant"]
+    assert {len(row["turns"]) for row in coded} == {2, 3}, "in one call and in two"
+
+
+def test_rl_rows_ask_for_code(done: Path) -> None:
+    for row in rows(done / "run", "rl"):
+        assert "input_image" in row["prompt"][0]["content"]
+        assert 0 < row["pass_rate"] < 1
+
+
+def test_again_and_with_two_workers_nothing_is_sent_and_nothing_changes(done: Path, tmp_path: Path) -> None:
+    cache = ("--cache", str(done / "cache"))
+    for name, beam_options in (("again", ()), ("two", ("--", "--direct_num_workers=2"))):
+        summary = run(tmp_path / name, *cache, *beam_options)
+        assert sum(role["requests"] for role in summary["ledger"].values()) == 0
+        assert digests(tmp_path / name) == digests(done / "run")
+
+
+def test_without_isolation_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise SandboxRefused("code cannot be isolated here: the program bwrap is not on PATH")
+
+    monkeypatch.setattr(plan, "check_sandbox", refuse)
+    words = ["run", "executable_cot", "--input", str(SAMPLE), "--output", str(tmp_path / "run")]
+    assert cli.main(words) == 2
+    assert capsys.readouterr().err.strip().endswith("the program bwrap is not on PATH")
+    assert not (tmp_path / "run").exists()

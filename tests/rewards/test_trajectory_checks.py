@@ -1,0 +1,66 @@
+"""The checks of a trajectory that execute nothing."""
+
+import pytest
+
+from groundtrace.grading.responses.turns import Turn
+from groundtrace.rewards.trajectory_checks import form_fault, idle_code, operations_in, unused_result
+
+ANSWER = Turn("<think>It printed 3.</think>\n<answer>3</answer>")
+CALL = Turn("<think>I count.</think>", "n = len(shapes)\nprint(n)", "ok", "3")
+FORMS = {
+    "a call and an answer": ((CALL, ANSWER), ""),
+    "an answer alone": ((Turn("<answer>3</answer>"),), ""),
+    "two thoughts in a turn": ((Turn("<think>a</think>\n<think>b</think>", "x()"), ANSWER), ""),
+    "no think section before code": ((Turn("", "x()"), ANSWER), ""),
+    "nothing": ((), "the last turn has no answer"),
+    "no answer": ((CALL,), "the last turn has no answer"),
+    "words alone": ((CALL, Turn("It is 3.")), "turn 2 is not made of think sections and one answer at the end"),
+    "two answers": ((CALL, Turn("<answer>3</answer><answer>4</answer>")), "turn 2 is not made of"),
+    "an answer before the end": ((Turn("<answer>3</answer>", "x()"), ANSWER), "turn 1 is not made of think sections"),
+    "a thought that is not closed": ((Turn("<think>a", "x()"), ANSWER), "turn 1 is not made of think sections"),
+    "a turn without code": ((Turn("<think>a</think>"), ANSWER), "turn 1 has no code, and is not the last"),
+    "an empty answer": ((Turn("<answer> </answer>"),), "the answer has 0 characters"),
+    "a long answer": ((Turn(f"<answer>{'3' * 1000}</answer>"),), "the answer has 1000 characters"),
+    "a long trajectory": ((Turn("<think>a</think>", "#" * 200_001), ANSWER), "more than 200,000 characters"),
+}
+UNUSED = {
+    "the number is in a thought": ((CALL, ANSWER), ""),
+    "a word is in a thought": (
+        (Turn("", "p(x)", "ok", "red circle"), Turn("<think>A circle.</think><answer>1</answer>")),
+        "",
+    ),
+    "a later call uses the variable": (
+        (CALL, Turn("", "print(n * 20)", "ok", "60"), Turn("<think>60.</think><answer>60</answer>")),
+        "",
+    ),
+    "images are for the model to see": ((Turn("", "display(x)", "ok", "", 1), Turn("<answer>9</answer>")), ""),
+    "a failed call": ((Turn("", "x", "error", "NameError"), ANSWER), ""),
+    "another number": (
+        (CALL, Turn("<think>I know it.</think><answer>7</answer>")),
+        "turn 1: no later turn uses its result '3'",
+    ),
+    "part of another number": ((CALL, Turn("<answer>37</answer>")), "turn 1: no later turn uses its result"),
+}
+
+
+@pytest.mark.parametrize(("turns", "fault"), FORMS.values(), ids=FORMS)
+def test_forms(turns: tuple[Turn, ...], fault: str) -> None:
+    found = form_fault(turns)
+    assert (fault in found) if fault else not found
+
+
+@pytest.mark.parametrize(("turns", "fault"), UNUSED.values(), ids=UNUSED)
+def test_results_that_no_turn_uses(turns: tuple[Turn, ...], fault: str) -> None:
+    found = unused_result(turns)
+    assert (fault in found) if fault else not found
+
+
+def test_code_of_constants_is_named_by_its_turn() -> None:
+    assert idle_code((CALL, ANSWER)) == ""
+    assert idle_code((CALL, Turn("", "# 3"), ANSWER)) == "turn 2: the code has only comments and constants"
+
+
+def test_the_operations_of_all_turns() -> None:
+    drawing = Turn("", "cv2.circle(image, (3, 4), 5, (255, 0, 0))")
+    assert operations_in((drawing, CALL, ANSWER)) == ("computation", "drawing")
+    assert operations_in((ANSWER,)) == ()
