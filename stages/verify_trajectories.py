@@ -37,7 +37,7 @@ from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, reason_of
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.trajectory import MODE, OPERATIONS, TURNS, WITH_CODE
-from groundtrace.rewards.trajectory_checks import form_fault, idle_code, operations_in, unused_result
+from groundtrace.rewards.trajectory_checks import form_fault, operations_in
 from groundtrace.sandbox import SandboxLost, SandboxSettings
 from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.schemas.records import Draft, Overlay, Trace, Verdict
@@ -57,6 +57,8 @@ _REASONS = {
     pretence.DIFFERS_EACH_TIME: UNREPEATABLE,
     pretence.REPEATS: REPEATED,
     pretence.IGNORES_OBJECTS: BLIND,
+    pretence.IDLE: IDLE,
+    pretence.UNUSED: UNUSED,
 }
 
 
@@ -112,8 +114,6 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
         raise _Fails(MALFORMED, fault)
     if not any(turn.code for turn in check.turns):
         raise _Fails(NO_CODE, "the answer comes without any code")
-    if idle := idle_code(check.turns):
-        raise _Fails(IDLE, idle)
     wanted, used = operation_for(check.draft.id, writing), operations_in(check.turns)
     if wanted and used != (wanted,):
         raise _Fails(OTHER_OPERATION, f"asked for {wanted}, the code has {' and '.join(used) or 'none'}")
@@ -132,14 +132,12 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
         shown = call.observation
         if plain_output(shown.text) != turn.output or len(shown.images) != turn.images:
             raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result")
-        if call.execution.ended_well and call.execution.pretence:
-            reason = call.execution.pretence
+        reason = call.execution.pretence
+        if reason and (call.execution.ended_well or reason == pretence.IDLE):
             raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
         executed.append(replace(turn, status=shown.status))
     if not any(call is not None and call.execution.ended_well for call in found):
         raise _Fails(SHOWS_NOTHING, "no call succeeded")
-    if unused := unused_result(executed):
-        raise _Fails(UNUSED, unused)
     return tuple(executed)
 
 

@@ -6,10 +6,13 @@ the sandbox, in which the calls follow each other, so that a later call finds th
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from groundtrace.grading.responses.operations import shows_nothing_but_constants
 from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.pretence import (
+    IDLE,
+    UNUSED,
     CallOutputs,
     Groups,
     Output,
@@ -21,6 +24,7 @@ from groundtrace.rewards.pretence import (
     without_objects,
 )
 from groundtrace.rewards.trajectory import Execution
+from groundtrace.rewards.trajectory_checks import unused_results
 from groundtrace.sandbox import Observation, Sandbox
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.overlay import encode_png
@@ -56,8 +60,21 @@ async def executions(
     changed = [[_nudged(image, boxes, index) for index, image in enumerate(images)]]
     changed += [[_without(image, group, index) for index, image in enumerate(images)] for group in groups]
     runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in (images, images, *changed)))
-    found = iter(_judged(runs, images[0], groups, computes))
-    return tuple(next(found) if turn.code else None for turn in turns)
+    found = iter(_judged(codes, runs, images[0], groups, computes))
+    called = [next(found) if turn.code else None for turn in turns]
+    ended = [turn if call is None else _ended(turn, call) for turn, call in zip(turns, called, strict=True)]
+    unused = unused_results(ended)
+    return tuple(_without_use(call) if index in unused else call for index, call in enumerate(called))
+
+
+def _ended(turn: Turn, call: Executed) -> Turn:
+    return replace(turn, status=call.observation.status)
+
+
+def _without_use(call: Executed | None) -> Executed | None:
+    if call is None or call.execution.pretence:
+        return call
+    return replace(call, execution=Execution(call.execution.ended_well, UNUSED))
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
@@ -69,13 +86,16 @@ async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sand
         await asyncio.to_thread(session.close)
 
 
-def _judged(runs: Sequence[Sequence[Observation]], original: Pixels, groups: Groups, computes: bool) -> list[Executed]:
+def _judged(
+    codes: Sequence[str], runs: Sequence[Sequence[Observation]], original: Pixels, groups: Groups, computes: bool
+) -> list[Executed]:
     """Compare the runs call by call; each run holds the observations of all calls."""
     found, earlier = list[Executed](), list[Output]()
-    for calls in zip(*runs, strict=True):
+    for code, calls in zip(codes, zip(*runs, strict=True), strict=True):
         shown, again, changed, *without = (Output(each.text, each.images) for each in calls)
         outputs = CallOutputs(shown, again, changed, tuple(without))
-        reason = pretence(outputs, original, groups, earlier, computes)
+        idle = IDLE if shows_nothing_but_constants(code) else ""
+        reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
         found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen)))
         earlier.append(shown)

@@ -54,8 +54,6 @@ TEXTUAL_FORM = Form()
 """Reasoning only in words."""
 JUDGED_FORM = Form(reasoning=False, judged=True)
 """A judgement, then reasoning only in words, which is empty for a simple question (SAIL-RL)."""
-DIRECT_FORM = Form(points=True, boxes=True, reasoning=False)
-"""Only the sections are required, and the reasoning may be empty (CodeDance): other content earns no reward there."""
 FORMS = {POINTS: GROUNDED_FORM, JUDGE: JUDGED_FORM, BOXES: BOXED_FORM, TEXTUAL: TEXTUAL_FORM}
 """The forms of traces, by the name with which a form is requested."""
 
@@ -207,9 +205,9 @@ def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
     """Returns a fault if coordinates are written in words.
 
-    DIRECT_FORM and questions about coordinates are not checked.
+    Questions about coordinates are not checked.
     """
-    if form == DIRECT_FORM or _is_of_coordinates(question):
+    if _is_of_coordinates(question):
         return None
     prose = prose_of(text) if form.points or form.boxes else text
     found = place_in_words(prose, is_of_axes=_OF_AXES.search(question.question) is not None)

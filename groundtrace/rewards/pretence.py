@@ -40,6 +40,8 @@ DIFFERS_EACH_TIME = "shows something else each time"
 REPEATS = "repeats an earlier call"
 SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
+IDLE = "has only comments and constants"
+UNUSED = "gives a result that no later turn uses"
 
 MAX_GROUPS = 4
 """The maximum number of groups of objects. A call is executed once without each group, and three times more."""

@@ -46,9 +46,9 @@ DIRECT, WITH_CODE = "direct", "code"
 class Execution:
     """The result of a turn's code.
 
-    ``ended_well`` is whether it had exit code 0 and an output; ``pretence`` is the reason why it did not look at the
-    image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of the object
-    groups that it looked at.
+    ``ended_well`` is whether it succeeded and was not silent (status ``ok``); ``pretence`` is the reason why it did not
+    look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of
+    the object groups that it looked at.
     """
 
     ended_well: bool
@@ -66,12 +66,14 @@ class Trajectory:
     """The results of a response's turns: the result of each turn's code, or None for a turn without code.
 
     ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
-    question; 0 if it is unknown or if calculation is enough.
+    question; 0 if it is unknown or if calculation is enough. ``written`` are the turns as the policy wrote them, with
+    the results that it got; () if the response is one turn, whose text is known otherwise.
     """
 
     turns: tuple[Execution | None, ...]
     kind: str = "general"
     groups: int = 0
+    written: tuple[Turn, ...] = ()
 
     @property
     def calls(self) -> int:
@@ -88,6 +90,11 @@ class Trajectory:
         """The share of the object groups that the calls looked at; 1 if there is no group."""
         seen = frozenset[int]().union(*(turn.looked_at for turn in self.turns if turn is not None and turn.succeeded))
         return len(seen) / self.groups if self.groups else 1.0
+
+    @property
+    def executed(self) -> tuple[bool, ...]:
+        """For each turn, whether it has code."""
+        return tuple(turn is not None for turn in self.turns)
 
     @property
     def failed(self) -> tuple[bool, ...]:

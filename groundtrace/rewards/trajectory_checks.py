@@ -1,15 +1,15 @@
-"""Checks a trajectory's text and code without executing it: the form of its turns, and code that cannot help.
+"""Checks a trajectory without executing it: the form of its turns, unused results, and its kinds of operations.
 
-What only an execution shows is in :mod:`groundtrace.rewards.pretence`. The paper names two kinds of pretence: code made
-of comments alone (§9, Figure 10), and calls whose outcome nothing uses (§3.1); the others are ours.
+What only an execution shows is in :mod:`groundtrace.rewards.pretence`.
 """
 
 import re
 from collections.abc import Sequence
 
-from groundtrace.grading.responses.operations import OPERATIONS, operations_of, shows_nothing_but_constants
+from groundtrace.grading.responses.operations import OPERATIONS, operations_of
 from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS, parse_response
 from groundtrace.grading.responses.turns import Turn, as_tags
+from groundtrace.schemas.control_text import find_control
 
 _TAG = re.compile(r"<(/?)(think|answer)\s*>", re.IGNORECASE)
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]{2,}")
@@ -27,6 +27,8 @@ def form_fault(turns: Sequence[Turn]) -> str:
     """
     if not turns or turns[-1].code:
         return "the last turn has no answer"
+    if control := find_control("\n".join(turn.text for turn in turns)):
+        return f"the text has the control text {control!r}"
     if len(as_tags(turns)) > MAX_RESPONSE_CHARS:
         return f"the trajectory has more than {MAX_RESPONSE_CHARS:,} characters"
     for number, turn in enumerate(turns, 1):
@@ -43,28 +45,23 @@ def form_fault(turns: Sequence[Turn]) -> str:
     return ""
 
 
-def idle_code(turns: Sequence[Turn]) -> str:
-    """Returns why a call cannot help, from its code alone: it computes nothing; "" if no call is like this."""
-    for number, turn in enumerate(turns, 1):
-        if turn.code and shows_nothing_but_constants(turn.code):
-            return f"turn {number}: the code has only comments and constants"
-    return ""
-
-
-def unused_result(turns: Sequence[Turn]) -> str:
-    """Returns which result no later turn uses; "" if there is none.
+def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
+    """Returns the indices of the turns whose results no later turn uses.
 
     A result is used if a later turn has one of its numbers or words, if later code has one of the variables that its
     code set, or if it showed images: whether these are used only a model can tell. A failed call needs no use.
     """
-    for number, turn in enumerate(turns, 1):
-        if turn.status != "ok" or turn.images:
-            continue
-        text, code = (" ".join(getattr(each, part) for each in turns[number:]) for part in ("text", "code"))
-        names = set(_ASSIGNED.findall(turn.code)) & set(_NAME.findall(code))
-        if not names and not set(_words(turn.output)) & set(_words(f"{text} {code}")):
-            return f"turn {number}: no later turn uses its result {turn.output!r:.60}"
-    return ""
+    return frozenset(
+        index
+        for index, turn in enumerate(turns)
+        if turn.status == "ok" and not turn.images and not _is_used(turn, turns[index + 1 :])
+    )
+
+
+def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
+    text, code = (" ".join(getattr(each, part) for each in later) for part in ("text", "code"))
+    names = set(_ASSIGNED.findall(turn.code)) & set(_NAME.findall(code))
+    return bool(names) or bool(set(_words(turn.output)) & set(_words(f"{text} {code}")))
 
 
 def _words(text: str) -> list[str]:

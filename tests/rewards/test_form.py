@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS, normalise, parse_response
-from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
+from groundtrace.rewards.form import BOXED_FORM, GROUNDED_FORM, JUDGED_FORM, TEXTUAL_FORM, Form, form_fault
 from groundtrace.schemas.records import Question
+
+LOOSE_FORM = Form(points=True, boxes=True, reasoning=False)
+"""What a form of a user's own may allow: points and boxes, and an empty think section."""
 
 COUNT = Question("q", "", "", (), "How many yellow squares are there?", "2", "numeric")
 PLANE = Question("q", "", "", (), "What are the coordinates of the vertex?", "(2, 5)", "text")
@@ -139,7 +142,7 @@ def test_questions_about_coordinates_may_state_them() -> None:
         (TEXTUAL_FORM, f"Here {BOX}.", "boxes"),
         (TEXTUAL_FORM, f"Here {POINT}.", "points"),
         (TEXTUAL_FORM, "In words.", None),
-        (DIRECT_FORM, "", None),
+        (LOOSE_FORM, "", None),
         (TEXTUAL_FORM, "", "no reasoning"),
     ],
 )
@@ -148,7 +151,7 @@ def test_each_form_has_its_own(form: Form, think: str, says: str | None) -> None
     assert found is None if says is None else says in (found or "")
 
 
-@given(st.text(), st.sampled_from([GROUNDED_FORM, BOXED_FORM, TEXTUAL_FORM, DIRECT_FORM]))
+@given(st.text(), st.sampled_from([GROUNDED_FORM, BOXED_FORM, TEXTUAL_FORM, LOOSE_FORM]))
 def test_any_text_is_judged(text: str, form: Form) -> None:
     found = fault(text, form)
     assert found is None or found
@@ -191,7 +194,7 @@ CONTROL += ["\x00", "\x1b[31m", "\u202e", "\ufffd", "\ud83d", "\ufeff", "<｜end
 
 
 @pytest.mark.parametrize("written", CONTROL, ids=ascii)
-@pytest.mark.parametrize("form", [GROUNDED_FORM, TEXTUAL_FORM, BOXED_FORM, DIRECT_FORM])
+@pytest.mark.parametrize("form", [GROUNDED_FORM, TEXTUAL_FORM, BOXED_FORM, LOOSE_FORM])
 def test_control_text_is_malformed(written: str, form: Form) -> None:
     assert fault(response("Two squares are yellow."), form) is None
     assert fault(response(f"Two squares {written} are yellow."), form) is not None

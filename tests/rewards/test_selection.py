@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.form import DIRECT_FORM, GROUNDED_FORM
+from groundtrace.rewards.form import GROUNDED_FORM, Form
 from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.scorer_sets import TRACE_SCORERS
 from groundtrace.rewards.selection import Choice, plan_scorers, select_scorers
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import FrameRef, MediaRef
+
+LOOSE_FORM = Form(points=True, boxes=True, reasoning=False)
+"""What a form of a user's own may allow: points and boxes, and an empty think section."""
 
 ALL = frozenset({"policy", "teacher", "pointer", "judge", "detector", "segmenter"})
 SQUARES = (Point("yellow square", 45.0, 35.0), Point("yellow square", 215.0, 65.0))
@@ -30,7 +33,7 @@ COUNT = {"text": THOUGHT, "points": SQUARES, "pointable": SQUARE}
 A_CLIP = COUNT | {"media": (CLIP,)}
 NO_POINTS = WHAT | {"text": THOUGHT}
 SILENT = {"text": "<think>I see.</think>", "points": (), "pointable": ()}
-DIRECT = {"form": DIRECT_FORM}
+DIRECT = {"form": LOOSE_FORM}
 TEMPORAL = "outcome format temporal reasoning"
 EVERY = "outcome format spatial counting reasoning"
 TABLE = [
@@ -134,7 +137,7 @@ CHANGES = st.fixed_dictionaries(
         "points": st.sampled_from([(), SQUARES, SQUARES[:1]]),
         "media": st.sampled_from([(IMAGE,), (CLIP,), (CLIP, CLIP), ()]),
         "pointable": st.sampled_from([(), SQUARE]),
-        "form": st.sampled_from([GROUNDED_FORM, DIRECT_FORM]),
+        "form": st.sampled_from([GROUNDED_FORM, LOOSE_FORM]),
     }
 )
 ROLES = st.frozensets(st.sampled_from(sorted(ALL)))

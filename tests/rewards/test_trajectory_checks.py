@@ -3,7 +3,7 @@
 import pytest
 
 from groundtrace.grading.responses.turns import Turn
-from groundtrace.rewards.trajectory_checks import form_fault, idle_code, operations_in, unused_result
+from groundtrace.rewards.trajectory_checks import form_fault, operations_in, unused_results
 
 ANSWER = Turn("<think>It printed 3.</think>\n<answer>3</answer>")
 CALL = Turn("<think>I count.</think>", "n = len(shapes)\nprint(n)", "ok", "3")
@@ -21,25 +21,26 @@ FORMS = {
     "a turn without code": ((Turn("<think>a</think>"), ANSWER), "turn 1 has no code, and is not the last"),
     "an empty answer": ((Turn("<answer> </answer>"),), "the answer has 0 characters"),
     "a long answer": ((Turn(f"<answer>{'3' * 1000}</answer>"),), "the answer has 1000 characters"),
+    "a special token": ((CALL, Turn("<think><|im_end|></think><answer>3</answer>")), "the control text '<|im_end|>'"),
     "a long trajectory": ((Turn("<think>a</think>", "#" * 200_001), ANSWER), "more than 200,000 characters"),
 }
 UNUSED = {
-    "the number is in a thought": ((CALL, ANSWER), ""),
+    "the number is in a thought": ((CALL, ANSWER), set()),
     "a word is in a thought": (
         (Turn("", "p(x)", "ok", "red circle"), Turn("<think>A circle.</think><answer>1</answer>")),
-        "",
+        set(),
     ),
     "a later call uses the variable": (
         (CALL, Turn("", "print(n * 20)", "ok", "60"), Turn("<think>60.</think><answer>60</answer>")),
-        "",
+        set(),
     ),
-    "images are for the model to see": ((Turn("", "display(x)", "ok", "", 1), Turn("<answer>9</answer>")), ""),
-    "a failed call": ((Turn("", "x", "error", "NameError"), ANSWER), ""),
+    "images are for the model to see": ((Turn("", "display(x)", "ok", "", 1), Turn("<answer>9</answer>")), set()),
+    "a failed call": ((Turn("", "x", "error", "NameError"), ANSWER), set()),
     "another number": (
         (CALL, Turn("<think>I know it.</think><answer>7</answer>")),
-        "turn 1: no later turn uses its result '3'",
+        {0},
     ),
-    "part of another number": ((CALL, Turn("<answer>37</answer>")), "turn 1: no later turn uses its result"),
+    "part of another number": ((CALL, Turn("<answer>37</answer>")), {0}),
 }
 
 
@@ -49,15 +50,9 @@ def test_forms(turns: tuple[Turn, ...], fault: str) -> None:
     assert (fault in found) if fault else not found
 
 
-@pytest.mark.parametrize(("turns", "fault"), UNUSED.values(), ids=UNUSED)
-def test_results_that_no_turn_uses(turns: tuple[Turn, ...], fault: str) -> None:
-    found = unused_result(turns)
-    assert (fault in found) if fault else not found
-
-
-def test_code_of_constants_is_named_by_its_turn() -> None:
-    assert idle_code((CALL, ANSWER)) == ""
-    assert idle_code((CALL, Turn("", "# 3"), ANSWER)) == "turn 2: the code has only comments and constants"
+@pytest.mark.parametrize(("turns", "unused"), UNUSED.values(), ids=UNUSED)
+def test_results_that_no_turn_uses(turns: tuple[Turn, ...], unused: set[int]) -> None:
+    assert unused_results(turns) == unused
 
 
 def test_the_operations_of_all_turns() -> None:

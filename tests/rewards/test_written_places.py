@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.grading.responses.response import parse_response
-from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
+from groundtrace.rewards.form import BOXED_FORM, GROUNDED_FORM, TEXTUAL_FORM, Form, form_fault
 from groundtrace.rewards.written_places import place_in_prose, place_in_words, plain
 from groundtrace.schemas.records import Question
 
@@ -74,7 +74,6 @@ def test_what_is_said_beside_a_tag_is_no_place_that_nobody_checks(form: Form, ta
     for think, is_fault in ((f"I see {tag}. {beside}", True), (f"I see {tag}.", False)):
         text = f"<think>{think} So there are two.</think><answer>2</answer>"
         assert (form_fault(text, parse_response(text), COUNT, form) is not None) == is_fault
-        assert form_fault(text, parse_response(text), COUNT, DIRECT_FORM) is None
 
 
 @pytest.mark.parametrize(

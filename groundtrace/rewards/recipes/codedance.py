@@ -8,11 +8,11 @@ which :meth:`CodeDance.advantages` adds to that of the sequence.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
+from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.case import Case
-from groundtrace.rewards.form import DIRECT_FORM
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe, verdicts_of
 from groundtrace.rewards.registry import scorers_named
 from groundtrace.rewards.scorer import Scorer
@@ -26,6 +26,8 @@ from groundtrace.rewards.scorers.tool_calls import (
     turn_returns,
 )
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.rewards.trajectory_checks import form_fault
+from groundtrace.schemas.records import Verdict
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,13 @@ class CodeDance(Recipe):
     @property
     def runs(self) -> Sequence[Scorer]:
         """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
-        return scorers_named(outcome.NAME, format.NAME)
+        return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
-        cases = [replace(case, form=DIRECT_FORM) for case in cases]
-        scorers = scorers_named(outcome.NAME, format.NAME)
+        scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
-        earned = [Earned(None, verdicts) for verdicts in found]
+        earned = [Earned(None, (*verdicts, form_verdict(case))) for case, verdicts in zip(cases, found, strict=True)]
         accuracy = group_accuracy([each.outcome for each in earned])
         return [
             Earned(self._reward(case.trajectory, each, accuracy), each.verdicts)
@@ -81,4 +82,16 @@ class CodeDance(Recipe):
         return, normalised over the batch (Eq. 2).
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
-        return turn_advantages(sequence, normalise_turns(returns), self.settings)
+        executed = [trajectory.executed for trajectory in trajectories]
+        return turn_advantages(sequence, normalise_turns(returns, executed), self.settings)
+
+
+def form_verdict(case: Case) -> Verdict:
+    """Returns the verdict on the form of a response: of its turns, or of its text if it is one turn.
+
+    The form is that of trajectories (:func:`groundtrace.rewards.trajectory_checks.form_fault`), in which an easy
+    question may be answered directly.
+    """
+    written = case.trajectory.written if case.trajectory is not None else ()
+    fault = form_fault(written or (Turn(case.text.strip()),))
+    return Verdict(format.NAME, 0.0 if fault else 1.0, fault or "the turns have the form asked for")

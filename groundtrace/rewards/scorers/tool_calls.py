@@ -134,19 +134,25 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
     return tuple(reversed(returns))
 
 
-def normalise_turns(returns: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
-    """A_turn: every return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
+def normalise_turns(
+    returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
+) -> tuple[tuple[float, ...], ...]:
+    """A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
 
-    Mean and (population) standard deviation are over all turns of all trajectories of the batch. If all returns are
-    equal, every A_turn is exactly 0.
+    ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are over the turns
+    with code of all trajectories of the batch; the A_turn of a turn without code, which is a final one, is 0 (the
+    paper's code; its text leaves this open). If all returns are equal, every A_turn is exactly 0.
     """
-    pooled = [value for turns in returns for value in turns]
+    pairs = [list(zip(turns, own, strict=True)) for turns, own in zip(returns, executed, strict=True)]
+    pooled = [value for each in pairs for value, has_code in each if has_code]
     if not pooled or max(pooled) == min(pooled):
         return tuple((0.0,) * len(turns) for turns in returns)
     mean = math.fsum(pooled) / len(pooled)
     # The standard deviation is length / sqrt(n); hypot avoids the overflow and underflow of squares.
     length, root = math.hypot(*(value - mean for value in pooled)), math.sqrt(len(pooled))
-    return tuple(tuple((value - mean) / length * root for value in turns) for turns in returns)
+    return tuple(
+        tuple((value - mean) / length * root if has_code else 0.0 for value, has_code in each) for each in pairs
+    )
 
 
 def turn_advantages(

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.recipes.base import Memory
-from groundtrace.rewards.recipes.codedance import CodeDance
+from groundtrace.rewards.recipes.codedance import CodeDance, form_verdict
 from groundtrace.rewards.scorers.tool_calls import ToolCallSettings
 from groundtrace.rewards.trajectory import Execution, Trajectory
 
@@ -36,8 +37,8 @@ def test_codedance_eq1_a_group_half_of_which_is_right(rewards) -> None:
         (RIGHT, Trajectory((None,))),
         (WRONG, Trajectory((FAILED,))),
         (RIGHT, Trajectory((WELL,), "math")),
-        ("<answer>3</answer>", Trajectory((None, None))),
-        ("<answer>3</answer>", Trajectory((None, None), "math")),
+        ("<think>3<answer>3</answer>", Trajectory((None, None))),
+        ("<think>3<answer>3</answer>", Trajectory((None, None), "math")),
         (RIGHT, Trajectory((PRETENDED, WELL))),
     ]
     expected = [1 + 1.5 * 0.75 * 0.3, 0.5 * 0.3, 1, 0, 1.2 + 2 * 0.3, -0.2, -0.4, 1 + 1.5 * 0.5 * 0.3]
@@ -87,12 +88,34 @@ def test_what_a_judge_failed_on_is_unscored(run, case, scripted) -> None:
 
 
 def test_codedance_eq2_advantages_of_turns_by_hand() -> None:
-    """Returns: the first (-0.5 * 0.2, -0.5), the second (0, 0): mean -0.15, deviation sqrt(0.17 / 4)."""
-    found = RECIPE.advantages([1.0, -1.0], [Trajectory((None, FAILED)), Trajectory((WELL, None))])
-    deviation = (0.17 / 4) ** 0.5
-    first = [1 + 0.2 * (-0.1 + 0.15) / deviation, 1 + 0.2 * (-0.5 + 0.15) / deviation]
-    second = [-1 + 0.2 * 0.15 / deviation] * 2
-    assert [list(turns) for turns in found] == [pytest.approx(first), pytest.approx(second)]
+    """Returns of the calls: the first -0.52, -0.1 and -0.5, the second 0; mean -0.28, squares of the deviations 0.0576,
+    0.0324, 0.0484 and 0.0784. Final turns, and a trajectory without calls, have A_seq alone.
+    """
+    trajectories = [Trajectory((FAILED, WELL, FAILED, None)), Trajectory((WELL, None)), Trajectory((None,))]
+    found = RECIPE.advantages([1.0, -1.0, 0.5], trajectories)
+    deviation = (0.2168 / 4) ** 0.5
+    first = [1 + 0.2 * each / deviation for each in (-0.24, 0.18, -0.22)]
+    second = [-1 + 0.2 * 0.28 / deviation]
+    assert [list(turns) for turns in found] == [pytest.approx([*first, 1.0]), pytest.approx([*second, -1.0]), [0.5]]
+
+
+FORMS = {
+    "directly": (("<answer>2</answer>",), True),
+    "after a thought": (("<think>a</think>\n<answer>2</answer>",), True),
+    "after a call": (("<think>a</think>", "<answer>2</answer>"), True),
+    "without tags": (("2",), False),
+    "with two answers": (("<answer>2</answer><answer>2</answer>",), False),
+    "with an answer before the end": (("<answer>2</answer>", "<answer>2</answer>"), False),
+    "with a thought that is not closed": (("<think>a", "<answer>2</answer>"), False),
+}
+
+
+@pytest.mark.parametrize(("texts", "is_good"), FORMS.values(), ids=FORMS)
+def test_the_form_is_that_of_trajectories(case, texts: tuple[str, ...], is_good: bool) -> None:
+    *called, last = texts
+    written = (*(Turn(text, "x()", "ok", "2") for text in called), Turn(last))
+    trajectory = Trajectory((*(WELL for _ in called), None), written=written)
+    assert form_verdict(replace(case("<answer>2</answer>"), trajectory=trajectory)).value == is_good
 
 
 @pytest.mark.parametrize(

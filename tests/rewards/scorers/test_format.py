@@ -2,7 +2,7 @@
 
 import pytest
 
-from groundtrace.rewards.form import BOXED_FORM, DIRECT_FORM, GROUNDED_FORM, TEXTUAL_FORM
+from groundtrace.rewards.form import BOXED_FORM, GROUNDED_FORM, TEXTUAL_FORM
 from groundtrace.rewards.scorers.format import SCORER
 from groundtrace.schemas.records import Verdict
 
@@ -36,8 +36,6 @@ def test_sail_rl_eq1_format(run, case, text, value) -> None:
         (BOXED_FORM, f"I see {POINT}.", 0.0),
         (TEXTUAL_FORM, "I see two.", 1.0),
         (TEXTUAL_FORM, f"I see {BOX}.", 0.0),
-        (DIRECT_FORM, "", 1.0),
-        (DIRECT_FORM, f"I see {POINT}.", 1.0),
     ],
 )
 def test_a_response_has_the_form_that_it_was_asked_for(run, case, form, inside, value) -> None:

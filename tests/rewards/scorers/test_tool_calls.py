@@ -153,26 +153,34 @@ def test_codedance_eq2_penalty_and_discount_can_be_set() -> None:
 
 def test_codedance_eq2_normalised_over_the_batch_by_hand() -> None:
     # mean -0.25; deviations -0.25, 0.25, 0.25, -0.25; standard deviation 0.25
-    assert normalise_turns([[-0.5, 0.0], [0.0, -0.5]]) == (pytest.approx((-1, 1)), pytest.approx((1, -1)))
+    both = [[True] * 2] * 2
+    assert normalise_turns([[-0.5, 0.0], [0.0, -0.5]], both) == (pytest.approx((-1, 1)), pytest.approx((1, -1)))
     # mean -0.2; squares 0.04 x 4 and 0.64; standard deviation 0.4
-    assert normalise_turns([[0.0], [0.0, 0.0, 0.0], [-1.0]]) == (
+    assert normalise_turns([[0.0], [0.0, 0.0, 0.0], [-1.0]], [[True], [True] * 3, [True]]) == (
         pytest.approx((0.5,)),
         pytest.approx((0.5, 0.5, 0.5)),
         pytest.approx((-2,)),
+    )
+    # a final turn has no code: it is 0, and not among those with mean -0.25 and standard deviation 0.25
+    assert normalise_turns([[-0.5, 0.0], [0.0, 0.0], [0.0]], [[True, False], [True, False], [False]]) == (
+        pytest.approx((-1, 0)),
+        pytest.approx((1, 0)),
+        (0.0,),
     )
 
 
 @pytest.mark.parametrize("value", [0.0, -0.5, 0.1, 1e300])
 def test_codedance_eq2_a_flat_batch_is_exactly_0(value) -> None:
-    assert normalise_turns([[value] * 3, [], [value] * 7]) == ((0.0,) * 3, (), (0.0,) * 7)
-    assert normalise_turns([]) == ()
+    executed = [[True] * 3, [], [True] * 7]
+    assert normalise_turns([[value] * 3, [], [value] * 7], executed) == ((0.0,) * 3, (), (0.0,) * 7)
+    assert normalise_turns([], []) == ()
 
 
 @settings(max_examples=60)
 @given(st.lists(st.lists(st.booleans(), max_size=6), max_size=8))
 def test_codedance_eq2_a_batch_has_mean_0_and_deviation_1_or_is_flat(failed) -> None:
     returns = [turn_returns(each, PAPER) for each in failed]
-    normalised = normalise_turns(returns)
+    normalised = normalise_turns(returns, [[True] * len(each) for each in failed])
     assert [len(each) for each in normalised] == [len(each) for each in returns]
     pooled = [value for each in normalised for value in each]
     if len({value for each in returns for value in each}) < 2:
