@@ -60,9 +60,9 @@ _EXACT = Sampling(max_tokens=16384)
 class LocateSettings:
     """The limits of pseudo-boxes; a question outside them gets no boxes."""
 
-    max_targets: Annotated[PositiveInt, "the maximum number of kinds of objects that the teacher names"] = 10
-    max_boxes: Annotated[PositiveInt, "the maximum number of boxes that the detector finds"] = 32
-    min_found: Annotated[Share, "the minimum share of the named kinds that the detector finds"] = 1.0
+    max_targets: Annotated[PositiveInt, "a question for which the teacher names more kinds gets no boxes"] = 10
+    max_boxes: Annotated[PositiveInt, "a question for which the detector finds more boxes gets none"] = 32
+    min_found: Annotated[Share, "a question for which a smaller share of the kinds is found gets no boxes"] = 1.0
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of the teacher's reply"] = 2048
 
 

@@ -54,7 +54,7 @@ class ShardSettings:
 
     shards: Annotated[NonNegativeInt, "the number of shards (0: as many as shard_bytes needs)"] = 0
     shard_bytes: Annotated[PositiveInt, "the average size of a shard, if shards is 0"] = 400_000_000
-    row_group_bytes: Annotated[PositiveInt, "the maximum size of a row group"] = 100_000_000
+    row_group_bytes: Annotated[PositiveInt, "the maximum size of a row group, unless one row is larger"] = 100_000_000
     max_group_rows: Annotated[PositiveInt, "the maximum number of rows in a row group"] = 1000
     other_traces: Annotated[bool, "SFT rows also hold the traces that were not chosen, with their verdicts"] = False
     rejected_images: Annotated[bool, "rejected rows hold the bytes of their images, not only references"] = False

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,8 +123,3 @@ def script(planted: Iterable[Planted], digests: Mapping[str, str], asked_as: Map
         name = each.right.asked.id
         texts[script_key(digests[name], asked_as[name])] = each.text
     return json.dumps(texts)
-
-
-def per_kind(planted: Iterable[Planted]) -> Counter[FaultKind]:
-    """How many of each kind."""
-    return Counter(each.kind for each in planted)

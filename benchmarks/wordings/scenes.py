@@ -25,10 +25,6 @@ class DrawnShape:
         left, top, right, bottom = self.box_px
         return round((left + right) / 2, 1), round((top + bottom) / 2, 1)
 
-    def is_a(self, thing: str) -> bool:
-        """Whether the thing's name ("blue square", "square", "blue object") is one of the shape's."""
-        return all(word in (*self.name.split(), "object") for word in thing.split())
-
 
 @dataclass(frozen=True)
 class WordedQuestion:

@@ -38,7 +38,7 @@ class GateSettings:
     )
     tau: Annotated[float, Field(gt=0, le=1), "below this outcome, the score is the outcome alone"] = 1.0
     pointing: Annotated[PointingSettings, "the score for pointing"] = field(default_factory=PointingSettings)
-    skip: Annotated[tuple[str, ...], "the names of scorers that do not run"] = ()
+    skip: Annotated[tuple[str, ...], "the names of scorers that do not run; what they check is not checked"] = ()
 
     def __post_init__(self) -> None:
         if not self.weights.get("outcome"):

@@ -22,7 +22,11 @@ def add_publish_parser(commands: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="a run folder").complete = shtab.DIRECTORY
     parser.add_argument("--repo", required=True, metavar="ORG/NAME", help="the data set's repository; made if missing")
     parser.add_argument("--dry-run", action="store_true", help="check everything here and list the files; send nothing")
-    parser.add_argument("--public", action="store_true", help="make a new repository public (default: private)")
+    parser.add_argument(
+        "--public",
+        action="store_true",
+        help="publish to a public repository; a new one is made public (default: private)",
+    )
     parser.add_argument(
         "--replace", action="store_true", help="replace another data set in the repository; its tag stays"
     )

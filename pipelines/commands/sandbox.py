@@ -18,7 +18,7 @@ def add_sandbox_parser(commands: Any) -> None:
 def run_sandbox(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Print the layers of isolation and the outcome of each test program.
 
-    Returns 2 if a layer is missing, 1 if a program could leave the sandbox.
+    Returns 2 if a needed layer is missing, 1 if a program could leave the sandbox.
     """
     from groundtrace.sandbox.requirements import layers
     from groundtrace.sandbox.trial import trial

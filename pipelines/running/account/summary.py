@@ -107,7 +107,7 @@ def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) 
     """Return what a bounded run has spent by the notes on its requests, and the records that the budget ended."""
     spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
-    spent_usd = sum(each.cost_usd for each in paid)
+    spent_usd = sum((each.cost_usd for each in paid), 0.0)
     return BudgetFigures(budget.usd, budget.tokens, spent_usd, spent_tokens, figures.refused, left)
 
 

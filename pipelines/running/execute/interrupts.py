@@ -4,7 +4,6 @@ import _thread
 import contextlib
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -12,7 +11,7 @@ from types import FrameType
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 SAME_STOP_S = 2.0
 """A closed terminal and `timeout` send their signal twice. Two signals within this time count as one."""
-RAISE_AGAIN_S = 0.02
+RAISE_AGAIN_S = 0.05
 """After this time an interrupt that Python ignored is raised again."""
 
 
@@ -24,14 +23,14 @@ def stopped_like_an_interrupt() -> Iterator[None]:
     A KeyboardInterrupt that Python ignores (see :func:`_not_ignored`) is raised again.
     """
     plain = [number for number in STOP_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
-    stop = _interrupting()
+    stop = Interrupting()
     try:
         before = {number: signal.signal(number, stop) for number in plain}
     except ValueError:  # not the main thread: only that can set handlers
         yield
         return
     try:
-        with _not_ignored():
+        with _not_ignored(stop.again):
             yield
     finally:
         for number, handler in before.items():
@@ -39,21 +38,23 @@ def stopped_like_an_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _not_ignored() -> Iterator[None]:
-    """Raise a KeyboardInterrupt again, a moment later, if Python ignored it.
+def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
+    """Call ``again`` in another thread, a moment later, if Python ignored a KeyboardInterrupt.
 
     Python ignores each exception in a destructor and in the callback of a weak reference: one signal in some 1,500 is
     handled there, and the run would go on as if there were no Ctrl-C.
     """
     before = sys.unraisablehook
 
+    def later() -> None:
+        time.sleep(RAISE_AGAIN_S)
+        again()
+
     def come(ignored: "sys.UnraisableHookArgs") -> None:
         if not issubclass(ignored.exc_type, KeyboardInterrupt):
             before(ignored)
             return
-        again = threading.Timer(RAISE_AGAIN_S, _thread.interrupt_main)
-        again.daemon = True
-        again.start()
+        _thread.start_new_thread(later, ())  # Thread.start would wait here, where an interrupt is ignored, too
 
     sys.unraisablehook = come
     try:
@@ -62,14 +63,23 @@ def _not_ignored() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def _interrupting() -> Callable[[int, FrameType | None], None]:
-    """Return a handler that raises KeyboardInterrupt only once for all signals within :data:`SAME_STOP_S`."""
-    last_s = float("-inf")
+class Interrupting:
+    """A handler that raises KeyboardInterrupt only once for all signals within :data:`SAME_STOP_S`.
 
-    def come(_: int, __: FrameType | None) -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s > SAME_STOP_S:
-            last_s = time.monotonic()
+    ``number`` is the signal that it raised for last, None if it has not.
+    """
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._last_s = float("-inf")
+
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        """Handle the signal."""
+        if time.monotonic() - self._last_s > SAME_STOP_S:
+            self.number, self._last_s = number, time.monotonic()
             raise KeyboardInterrupt
 
-    return come
+    def again(self) -> None:
+        """Send the last signal once more, from another thread: SIGINT if it was not handled here."""
+        number, self.number, self._last_s = self.number, None, float("-inf")
+        _thread.interrupt_main(signal.SIGINT if number is None else signal.Signals(number))

@@ -55,3 +55,8 @@ def test_what_was_spent() -> None:
     figures = RunCounts(Counts(9, 0, 0, {"attempt": {"budget": 3, "low": 2}, "verify": {"budget": 1}}), refused=True)
     said = BudgetFigures(usd=2.0, tokens=None, spent_usd=1.75, spent_tokens=79, used_up=True, left=4)
     assert budget_figures(RunBudget(usd=2.0), paid, figures) == said
+
+
+def test_a_bounded_run_that_paid_nothing_spent_a_number_of_dollars() -> None:
+    found = budget_figures(RunBudget(usd=2.0), [], RunCounts(Counts(1, 0, 0, {})))
+    assert isinstance(found.spent_usd, float)

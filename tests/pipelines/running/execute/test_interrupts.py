@@ -69,7 +69,7 @@ def test_a_signal_with_another_meaning_keeps_it(number: int) -> None:
 
 def test_a_signal_that_is_sent_twice_stops_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As `timeout` and a terminal that closes send it; one that comes later ends what the first began."""
-    stop = interrupts._interrupting()
+    stop = interrupts.Interrupting()
     now_s = [100.0]
     monkeypatch.setattr(interrupts.time, "monotonic", lambda: now_s[0])
     with pytest.raises(KeyboardInterrupt):
@@ -107,15 +107,22 @@ def in_a_weak_references_callback(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("where", [in_a_destructor, in_a_weak_references_callback])
-@pytest.mark.parametrize("number", [signal.SIGINT, *STOP_SIGNALS])
+@pytest.mark.parametrize(
+    ("number", "of_ctrl_c"),
+    [
+        *((number, signal.default_int_handler) for number in (signal.SIGINT, *STOP_SIGNALS)),
+        *((number, signal.SIG_IGN) for number in STOP_SIGNALS),
+    ],
+)
 def test_a_signal_stops_where_python_ignores_exceptions(
-    where: Callable[[Callable[[], object]], None], number: int
+    where: Callable[[Callable[[], object]], None], number: int, of_ctrl_c: signal.Handlers
 ) -> None:
+    """Also where Ctrl-C is ignored, as in a background process of a shell."""
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, *STOP_SIGNALS)}
     hook = sys.unraisablehook
     for each in STOP_SIGNALS:
         signal.signal(each, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, of_ctrl_c)
     passed = []
     try:
         with pytest.raises(KeyboardInterrupt), stopped_like_an_interrupt():
