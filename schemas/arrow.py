@@ -71,7 +71,11 @@ _TURNS = pa.list_(TURN)
 _ID = Column("id", pa.string(), "the record's id in the input")
 _SOURCE = Column("source", pa.string(), "where the record comes from, as the input says")
 _LICENSE = Column("license", pa.string(), "its licence, as the input says")
-_IMAGES = Column("images", pa.list_(IMAGE), "the original files, bytes always set")
+_IMAGES = Column(
+    "images",
+    pa.list_(IMAGE),
+    "the original files, bytes always set; in a trajectory, the images that code showed follow them",
+)
 _MEDIA_NAMES = Column(
     "media_names", _TEXTS, "the names of its media in the input, in their order; null for one without"
 )

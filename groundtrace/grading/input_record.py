@@ -26,6 +26,8 @@ from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
 from groundtrace.schemas.text import excerpt, folded, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
+"""The beginning of an address; also a drive's letter."""
 _MADE_UP = re.compile(r"#\d+\Z")
 _LETTER = re.compile(r"\W*[A-Za-z]\W*")
 _MAX_NUMBER = 1e300
@@ -90,15 +92,16 @@ def _names(media: object) -> tuple[str, ...]:
 def medium_name(path: object) -> str:
     """Returns the name of a medium by its path in the input; "" for data and for an entry that is not a path.
 
-    The name is only the last part of the path, without the query: an absolute path or an address would reveal the
-    machine that made the input, and a signed address is a key to the file.
+    A relative path stays whole. Of an absolute path, an address and a path that leaves the input's folder, only the
+    last part is kept, without the query: they would reveal the machine that made the input, and a signed address is a
+    key to the file.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
     slashed = path.replace("\\", "/")
-    if "://" in slashed:
+    if _SCHEME.match(slashed):
         slashed = re.split(r"[?#]", slashed, maxsplit=1)[0]
-    elif not slashed.startswith("/") and slashed[1:2] != ":":
+    elif not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
         return storable(path)
     return storable(slashed.rstrip("/").rpartition("/")[2])
 

@@ -101,7 +101,7 @@ class EndpointSettings:
     outage_timeout_s: Annotated[
         NonNegativeFloat,
         "how long a run waits for a server that is down or asks clients to wait, before the run stops (0: its calls "
-        "fail at once)",
+        "fail after their retries)",
     ] = 600.0
     check_model: Annotated[bool, "openai: check that the server lists the model"] = True
     repair_attempts: Annotated[NonNegativeInt, "how often a reply in the wrong format is requested again"] = 1

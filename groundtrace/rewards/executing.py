@@ -25,9 +25,11 @@ from groundtrace.rewards.pretence import (
 )
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import unused_results
-from groundtrace.sandbox import Observation, Sandbox
+from groundtrace.sandbox import Observation, Sandbox, SandboxLost
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.overlay import encode_png
+
+_ENDED = ("timeout", "memory", "killed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,8 @@ async def executions(
         computes: whether calculation alone can answer the question, so that code need not look at an image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: a trajectory could not be run to its end.
+        groundtrace.sandbox.errors.SandboxLost: a trajectory could not be run to its end, or a call that succeeds in one
+            run exceeds a limit or is ended in another one.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -60,11 +63,23 @@ async def executions(
     changed = [[_nudged(image, boxes, index) for index, image in enumerate(images)]]
     changed += [[_without(image, group, index) for index, image in enumerate(images)] for group in groups]
     runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in (images, images, *changed)))
+    _check_ran(runs)
     found = iter(_judged(codes, runs, images[0], groups, computes))
     called = [next(found) if turn.code else None for turn in turns]
     ended = [turn if call is None else _ended(turn, call) for turn, call in zip(turns, called, strict=True)]
     unused = unused_results(ended)
     return tuple(_without_use(call) if index in unused else call for index, call in enumerate(called))
+
+
+def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
+    """Raise SandboxLost if a call was ended in a run, but not in the first one.
+
+    The machine was then too busy, or the code takes another way: either way its outputs cannot be compared.
+    """
+    for calls in zip(*runs, strict=True):
+        ended = next((call for call in calls if call.status in _ENDED), None)
+        if ended is not None and calls[0].status not in _ENDED:
+            raise SandboxLost(f"a call ended well in one run, and with {ended.status} in another: {ended.error}")
 
 
 def _ended(turn: Turn, call: Executed) -> Turn:

@@ -167,7 +167,10 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if a stated answer differs from the answer, or if text is added to the answer."""
+    """Returns a fault if a stated answer differs from the answer, or if text is added to the answer.
+
+    Too many boxed answers, and reasoning that concludes otherwise, are faults too.
+    """
     if answer_type_named(question.answer_type).is_boxes:
         return None
     behind = _behind_the_thought(text) if form.judged else ""

@@ -27,7 +27,7 @@ TURNS = Column[tuple[Turn, ...]](
             ]
         )
     ),
-    "the turns of the trajectory: text, code and its result, whose images are the next ones of overlays",
+    "the turns of the trajectory: text, code and its result, whose images follow the question's in images",
     read=_turns,
 )
 OPERATIONS = Column[list[str]](

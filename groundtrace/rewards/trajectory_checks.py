@@ -3,6 +3,7 @@
 What only an execution shows is in :mod:`groundtrace.rewards.pretence`.
 """
 
+import ast
 import re
 from collections.abc import Sequence
 
@@ -11,10 +12,27 @@ from groundtrace.grading.responses.response import MAX_RESPONSE_CHARS, parse_res
 from groundtrace.grading.responses.turns import Turn, as_tags
 from groundtrace.schemas.control_text import find_control
 
-_TAG = re.compile(r"<(/?)(think|answer)\s*>", re.IGNORECASE)
-_TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]{2,}")
+_TAG = re.compile(r"<(/?)(think|answer|code|interpreter|tool_call|tool_response)\s*>", re.IGNORECASE)
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_WRITTEN_TAG = re.compile(r"</?\w+\s*>")
+_NUMBER_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
+_SAME = {"true": "yes", "yes": "true", "false": "no", "no": "false"}
 _NAME = re.compile(r"\b[A-Za-z_]\w*")
-_ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*=(?!=)")
 MAX_ANSWER_CHARS = 1000
 """A longer answer is malformed, as in the paper's published code."""
 
@@ -48,8 +66,9 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Returns the indices of the turns whose results no later turn uses.
 
-    A result is used if a later turn has one of its numbers or words, if later code has one of the variables that its
-    code set, or if it showed images: whether these are used only a model can tell. A failed call needs no use.
+    A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, if later
+    code has a name that its code bound, or if it showed images: whether these are used only a model can tell. A failed
+    call needs no use.
     """
     return frozenset(
         index
@@ -60,12 +79,43 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
 
 def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
     text, code = (" ".join(getattr(each, part) for each in later) for part in ("text", "code"))
-    names = set(_ASSIGNED.findall(turn.code)) & set(_NAME.findall(code))
-    return bool(names) or bool(set(_words(turn.output)) & set(_words(f"{text} {code}")))
+    if bound_names(turn.code) & set(_NAME.findall(code)):
+        return True
+    words, numbers = _read(turn.output)
+    later_words, later_numbers = _read(f"{_WRITTEN_TAG.sub(' ', text)} {code}")
+    return bool(words & later_words) or any(_is_same(own, other) for own in numbers for other in later_numbers)
 
 
-def _words(text: str) -> list[str]:
-    return [word.lower() for word in _TOKEN.findall(text)]
+def bound_names(code: str) -> set[str]:
+    """Returns the names that a program binds: variables, functions, classes and imports; empty if it has no syntax."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    found = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def _read(text: str) -> tuple[set[str], list[str]]:
+    """Returns the words of a text in lower case, and its numbers as written, without commas between thousands."""
+    tokens = _TOKEN.findall(_THOUSANDS.sub("", text))
+    words = {token.lower() for token in tokens if not token[0].isdigit()}
+    numbers = [token for token in tokens if token[0].isdigit()]
+    numbers += [str(_NUMBER_WORDS.index(word)) for word in words & set(_NUMBER_WORDS)]
+    return words | {_SAME[word] for word in words & _SAME.keys()}, numbers
+
+
+def _is_same(number: str, other: str) -> bool:
+    """Whether one number is the other, as written or rounded to its decimals."""
+    places = min(len(each.partition(".")[2]) for each in (number, other))
+    return round(float(number), places) == round(float(other), places)
 
 
 def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:

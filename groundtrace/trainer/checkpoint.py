@@ -102,9 +102,7 @@ def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)
     if differs is not None:
-        raise CheckpointError(
-            f"{path} belongs to a run with other settings, {differs}: set it back, or choose another --output"
-        )
+        raise CheckpointError(f"{path} belongs to another run, {differs}: set it back, or choose another --output")
     try:
         optimiser.load_state_dict(state["optimiser"])
     except (ValueError, RuntimeError) as error:

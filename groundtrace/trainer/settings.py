@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from groundtrace.config.settings import ConfigError, OneOf, Plugins, Share, settings
-from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
+from groundtrace.grading.question_text import CODE, INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.vision.crops import CropSettings
@@ -175,7 +175,9 @@ class EvalSettings:
     questions: Annotated[NonNegativeInt, "use only this number of first questions (0: all)"] = 0
     k: Annotated[tuple[PositiveInt, ...], "the values of k for pass@k, each at most samples"] = (1, 4)
     form: Annotated[
-        str, OneOf(tuple(INSTRUCTIONS)), "the response form that questions from a folder of records ask for"
+        str,
+        OneOf(tuple(form for form in INSTRUCTIONS if form != CODE)),
+        "the response form that questions from a folder of records ask for",
     ] = POINTS
     streams: Annotated[
         tuple[str, ...], "the streams in which rows with streams are asked, such as textual (empty: all of the row's)"

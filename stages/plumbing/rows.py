@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from groundtrace.grading.question_text import user_text
-from groundtrace.grading.responses.turns import conversation
+from groundtrace.grading.question_text import CODE, user_text
+from groundtrace.grading.responses.turns import conversation, one_answer
 from groundtrace.schemas.arrow import REJECTED_SCHEMA
 from groundtrace.schemas.columns import Column, Value
 from groundtrace.schemas.records import Attempt, Draft, Origin, Question, Rejected, Trace, Verdict
@@ -52,7 +52,12 @@ def sft_row(draft: Draft, context: RowContext) -> Row:
     row["verdicts"] = [{**_verdict(verdict), "evidence": list(verdict.evidence)} for verdict in trace.verdicts]
     if context.other_traces:
         row["other_traces"] = [_trace(other) for other in draft.traces if other.index != trace.index]
-    row["messages"] = conversation(user_text(draft.question, draft.form), trace.text)
+    asked = user_text(draft.question, draft.form)
+    messages = conversation(asked, trace.text) if draft.form == CODE else one_answer(asked, trace.text)
+    if len(messages) > 2:  # each image that code showed has its place in the messages, behind the question's
+        row["images"] = [*_image_uris(draft.question), *(overlay.uri for overlay in draft.overlays)]
+        row["overlays"] = []
+    row["messages"] = messages
     return row
 
 

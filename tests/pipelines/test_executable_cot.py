@@ -58,7 +58,7 @@ def test_easy_questions_are_answered_directly_and_hard_ones_with_code_of_one_kin
     for row in found:
         if row["mode"] == "direct":
             assert row["messages"][1]["content"] == f"<answer>{row['answer']}</answer>"
-            assert (row["turns"], row["operations"], row["overlays"]) == (None, None, [])
+            assert (row["turns"], row["operations"], len(row["images"])) == (None, None, 1)
             assert row["pass_rate"] == 1
             continue
         assert row["pass_rate"] < 1
@@ -74,12 +74,31 @@ def test_messages_turns_and_images_agree(done: Path) -> None:
         text = "\n".join(message["content"] for message in row["messages"][1:])
         plain = [{**turn, "status": ""} for turn in row["turns"]]
         assert [vars(turn) for turn in read_trajectory(text)] == plain
-        assert sum(turn["images"] for turn in row["turns"]) == len(row["overlays"])
-        assert sum(message["content"].count("<image>") for message in row["messages"]) == 1 + len(row["overlays"])
+        assert sum(turn["images"] for turn in row["turns"]) == len(row["images"]) - 1
+        assert sum(message["content"].count("<image>") for message in row["messages"]) == len(row["images"])
+        assert row["overlays"] == []
         assert [turn["status"] for turn in row["turns"]][-2:] == ["ok", ""]
         roles = [message["role"] for message in as_tool_calls(row["messages"])]
         assert roles == ["user", *(["assistant", "tool"] * (len(row["turns"]) - 1)), "assistant"]
     assert {len(row["turns"]) for row in coded} == {2, 3}, "in one call and in two"
+
+
+def test_exports_have_all_images_and_no_result_as_a_target(done: Path, tmp_path: Path) -> None:
+    found = rows(done / "run", "sft")
+    for form in ("trl", "llamafactory", "verl"):
+        words = ["export", str(done / "run"), "--format", form, "--output", str(tmp_path / form)]
+        assert cli.main(words) == 0
+        assert not (tmp_path / form / "left_out.jsonl").exists()
+    pairs = pq.read_table(tmp_path / "trl/sft.parquet").to_pylist()
+    assert len(pairs) == sum(len(row["turns"] or [None]) for row in found)
+    for pair in pairs:
+        assert [turn["role"] for turn in pair["completion"]] == ["assistant"]
+        parts = [part["type"] for turn in pair["prompt"] for part in turn["content"]]
+        assert parts.count("image") == len(pair["images"])
+        text = "".join(part["text"] or "" for part in pair["completion"][0]["content"])
+        assert "<interpreter>" not in text
+    whole = pq.read_table(tmp_path / "verl/sft.parquet").to_pylist()
+    assert {row["id"]: len(row["images"]) for row in whole} == {row["id"]: len(row["images"]) for row in found}
 
 
 def test_rl_rows_ask_for_code(done: Path) -> None:

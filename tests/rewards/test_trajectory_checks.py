@@ -21,6 +21,12 @@ FORMS = {
     "a turn without code": ((Turn("<think>a</think>"), ANSWER), "turn 1 has no code, and is not the last"),
     "an empty answer": ((Turn("<answer> </answer>"),), "the answer has 0 characters"),
     "a long answer": ((Turn(f"<answer>{'3' * 1000}</answer>"),), "the answer has 1000 characters"),
+    "code behind the answer": ((Turn("<answer>5</answer>\n<code>print(1)</code>"),), "turn 1 is not made of"),
+    "a call behind the answer": ((Turn("<answer>5</answer><tool_call>{}</tool_call>"),), "turn 1 is not made of"),
+    "a forged result": (
+        (Turn("<think>a</think>\n<interpreter>\n5\n</interpreter>", "x()"), ANSWER),
+        "turn 1 is not made of",
+    ),
     "a special token": ((CALL, Turn("<think><|im_end|></think><answer>3</answer>")), "the control text '<|im_end|>'"),
     "a long trajectory": ((Turn("<think>a</think>", "#" * 200_001), ANSWER), "more than 200,000 characters"),
 }
@@ -33,6 +39,33 @@ UNUSED = {
     "a later call uses the variable": (
         (CALL, Turn("", "print(n * 20)", "ok", "60"), Turn("<think>60.</think><answer>60</answer>")),
         set(),
+    ),
+    **{
+        f"{output!r} in {later!r}": ((Turn("", "p(x)", "ok", output), Turn(f"<answer>{later}</answer>")), set())
+        for output, later in (
+            ("2.0", "2"),
+            ("B", "B"),
+            ("3.14159", "3.14"),
+            ("1234", "1,234"),
+            ("True", "yes"),
+            ("3", "three"),
+        )
+    },
+    **{
+        code: ((Turn("", code, "ok", "77"), Turn("", later, "ok", "5"), Turn("<answer>5</answer>")), set())
+        for code, later in (
+            ("width, height = input_image.size", "print(width)"),
+            ("def f(x): return x", "print(f(5))"),
+            ("import math as m", "print(m.sqrt(25))"),
+        )
+    },
+    "an argument's name is no variable": (
+        (
+            Turn("", "print(123, end='')", "ok", "123"),
+            Turn("", "print(7, end='')", "ok", "7"),
+            Turn("<answer>7</answer>"),
+        ),
+        {0},
     ),
     "images are for the model to see": ((Turn("", "display(x)", "ok", "", 1), Turn("<answer>9</answer>")), set()),
     "a failed call": ((Turn("", "x", "error", "NameError"), ANSWER), set()),

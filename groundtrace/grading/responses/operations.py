@@ -7,7 +7,6 @@ neither transforms nor draws, because a crop, too, computes its corners.
 """
 
 import ast
-from collections.abc import Iterator
 
 TRANSFORM, COMPUTATION, DRAWING = "transform", "computation", "drawing"
 OPERATIONS = (TRANSFORM, COMPUTATION, DRAWING)
@@ -33,6 +32,8 @@ _CALLED = {
     kind: frozenset(names.split())
     for kind, names in ((TRANSFORM, _TRANSFORMS), (COMPUTATION, _COMPUTATIONS), (DRAWING, _DRAWINGS))
 }
+_PYTHONS = frozenset(("filter", "reduce", "point", "fit", "expand", "scale", "text", "line", "lines", "transform"))
+"""Names of methods of images that are also functions of Python or common names of a program's own functions."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 
 _LITERALS = (
@@ -50,8 +51,8 @@ def operations_of(code: str) -> tuple[str, ...]:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    called = set(_called(tree))
-    found = {kind for kind, names in _CALLED.items() if called & names}
+    methods, functions = _called(tree)
+    found = {kind for kind, names in _CALLED.items() if methods & names or functions & (names - _PYTHONS)}
     if any(map(_is_crop, ast.walk(tree))):
         found.add(TRANSFORM)
     if not found and any(isinstance(node, ast.BinOp) and _is_sum(node) for node in ast.walk(tree)):
@@ -59,13 +60,17 @@ def operations_of(code: str) -> tuple[str, ...]:
     return tuple(kind for kind in OPERATIONS if kind in found)
 
 
-def _called(tree: ast.AST) -> Iterator[str]:
+def _called(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """Returns the names of the methods that are called, and those of the functions."""
+    methods, functions = set[str](), set[str]()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute):
-                yield node.func.attr
-            elif isinstance(node.func, ast.Name):
-                yield node.func.id
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            functions.add(node.func.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner = node.func.value
+            is_of_tools = isinstance(owner, ast.Name) and owner.id in ("functools", "itertools")
+            (functions if is_of_tools else methods).add(node.func.attr)
+    return methods, functions
 
 
 def _is_crop(node: ast.AST) -> bool:

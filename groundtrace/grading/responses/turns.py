@@ -164,11 +164,15 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
     return (*turns, Turn(rest)) if rest else tuple(turns)
 
 
-def conversation(asked: str, response: str) -> list[dict[str, str]]:
-    """Returns the messages of a row: the user's turn, and the response as turns of ``assistant`` and ``user``.
+def one_answer(asked: str, response: str) -> list[dict[str, str]]:
+    """Returns the messages of a row whose response is one turn."""
+    return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
-    A response in one turn is one message. In a trajectory (:func:`as_tags`), each result is a message of the user, so
-    that a trainer computes its loss only on what the model wrote.
+
+def conversation(asked: str, response: str) -> list[dict[str, str]]:
+    """Returns the messages of a row whose response is a trajectory (:func:`as_tags`).
+
+    Each result is a message of the user, so that a trainer computes its loss only on what the model wrote.
     """
     messages = [{"role": "user", "content": asked}]
     start = 0

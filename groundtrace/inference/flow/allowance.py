@@ -31,10 +31,10 @@ class Allowance:
         self._is_reserved = True
 
     async def next_try(self) -> None:
-        """Reserve the cost of the next attempt; to be called before each attempt. From the second attempt on, the usage
-        given to :meth:`took` is first counted as spent, and the method waits until the attempt fits.
+        """To be called before each attempt. Before the first one, whose cost :meth:`begin` reserved, it does nothing.
 
-        Raises BudgetUsedUp if it does not fit.
+        Before a further one it counts the usage given to :meth:`took` as spent, waits until the attempt fits, and
+        reserves its cost. Raises BudgetUsedUp if it does not fit.
         """
         if self._has_tried:
             self._settle(self._told)

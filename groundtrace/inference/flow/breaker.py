@@ -40,7 +40,10 @@ class Breaker:
             return error
 
     async def admit(self) -> None:
-        """Return at once if the server is up. Raises CallError (``AWAY``) if it is down."""
+        """Raises CallError (``AWAY``) if the server is down.
+
+        After several attempts without an answer (:data:`UNREACHABLE_IN_A_ROW`), the server is checked first.
+        """
         if self._away is None and self._unreachable >= UNREACHABLE_IN_A_ROW:
             await self.check()
         if self._away is not None:

@@ -345,8 +345,8 @@ class Guard:
         waited, setting = f"{self._outage.limit_s:g} s", f"endpoints.{self._name}.outage_timeout_s"
         what = "start it again" if last is None or last.unreachable else "when it answers again"
         self.stop(
-            f"{self._named}: no answer for {waited}: {last}. All replies so far are kept: {what}, run the same command "
-            f"to continue ({setting} is the time to wait)",
+            f"{self._named}: out of service for {waited}: {last}. All replies so far are kept: {what}, run the same "
+            f"command to continue ({setting} is the time to wait)",
             resumable=True,
         )
 

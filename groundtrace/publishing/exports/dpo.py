@@ -70,6 +70,8 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of pairs for ``DPOTrainer``."""
 
     def record(row: ExportRow) -> Record:
+        if len(row.turns) > 2:
+            raise LeftOut("several_turns")
         others, scores = row.fields.get("other_traces"), row.fields.get("scores") or {}
         if not others:
             raise LeftOut("no_other_trace")

@@ -3,14 +3,16 @@
 If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) puts all images before it and keeps its
 ``<image>`` marks, so each image would be there twice. TRL uses a list of parts unchanged, which also keeps each frame
 of a clip after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss counts only the
-completion, as in our trainer.
+completion, as in our trainer. A trajectory becomes a row for each answer of the assistant (:class:`ByAnswer`).
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.base import MARK, ExportFormat, ExportRow, Target
 from groundtrace.publishing.exports.client import reward_client
 from groundtrace.publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
@@ -32,7 +34,29 @@ RL = hub_schema(
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of rows for ``SFTTrainer``."""
-    return ParquetWriter(folder / "sft.parquet", SFT, sft_record)
+    return ByAnswer(folder / "sft.parquet", SFT, sft_record)
+
+
+class ByAnswer(ParquetWriter):
+    """Writes a row of several turns as one row for each turn of the assistant, with the turns before it as the prompt.
+
+    ``SFTTrainer`` computes its loss on the whole completion, and the results of code must not be targets.
+    """
+
+    def write(self, rows: Sequence[ExportRow]) -> None:
+        """Writes the rows of one question. Raises LeftOut."""
+        super().write([each for row in rows for each in by_answer(row)])
+
+
+def by_answer(row: ExportRow) -> list[ExportRow]:
+    """Returns a row for each turn of the assistant: the turns up to it, with their images."""
+    found = []
+    for number, turn in enumerate(row.turns, 1):
+        if turn["role"] == "assistant":
+            turns = row.turns[:number]
+            shown = sum(each["content"].count(MARK) for each in turns if each["role"] != "assistant")
+            found.append(replace(row, turns=turns, images=row.images[:shown]))
+    return found
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:

@@ -234,7 +234,7 @@ class RewardServer:
         except web.HTTPRequestEntityTooLarge as error:
             raise Refused(413, "too_large", f"the body has more than {MAX_BODY_BYTES} bytes") from error
         except (web.RequestPayloadError, ConnectionError, ValueError) as error:
-            raise Refused(400, "bad_request", "the body does not have the length of its Content-Length") from error
+            raise Refused(400, "bad_request", "the body ended early, or is not valid HTTP") from error
         try:
             asked = await asyncio.to_thread(parse, body)
         except BadRequest as error:

@@ -42,10 +42,10 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
-        decision = fields.get("decision")
-        if not isinstance(decision, str) or decision not in DECISIONS:
-            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {decision!r:.80}")
-        return float(DECISIONS[decision] == complexity), f"{decision}, labelled {complexity}: {reason_of(fields)}"
+        decided = fields.get("decision")
+        if not isinstance(decided, str) or decided not in DECISIONS:
+            raise BadReply(f"decision: expected one of {', '.join(DECISIONS)}, got {decided!r:.80}")
+        return float(DECISIONS[decided] == complexity), f"{decided}, labelled {complexity}: {reason_of(fields)}"
 
     return await judge(NAME, JudgeTask(PROMPT, {"decision": decision}, read, max_chars=MAX_JUDGE_CHARS), caller)
 

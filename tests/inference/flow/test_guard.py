@@ -183,7 +183,7 @@ def test_a_wait_that_a_server_asks_for_is_shown_at_once_and_bounded(tmp_path: Pa
         assert shown.endswith("rate_limited: HTTP 429: slow down (it asks to wait 3600 s)")
         await asyncio.wait_for(pausing, 10)
         guard.tried(1, asks(3600))
-        with pytest.raises(RunStopped, match=r"no answer for 3 s: .*it asks to wait 3600 s") as stopped:
+        with pytest.raises(RunStopped, match=r"out of service for 3 s: .*it asks to wait 3600 s") as stopped:
             await guard.pause(asks(3600), 600.0)
         assert stopped.value.resumable
 
@@ -265,6 +265,6 @@ def test_a_server_that_asks_to_wait_at_the_start_is_waited_for(tmp_path: Path) -
     async def never() -> str:
         raise asks(0.3)
 
-    with pytest.raises(RunStopped, match="no answer for 1 s: rate_limited") as stopped:
+    with pytest.raises(RunStopped, match="out of service for 1 s: rate_limited") as stopped:
         asyncio.run(guard_of(tmp_path, never, outage_timeout_s=1.0).check())
     assert stopped.value.resumable

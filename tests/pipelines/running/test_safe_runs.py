@@ -210,7 +210,7 @@ def test_a_server_that_stays_away_stops_the_run_which_goes_on_later(
     assert (seen.ran.code, seen.ran.out) == (3, "")
     assert "Traceback" not in seen.ran.err
     last = seen.ran.err.splitlines()[-1]
-    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: no answer for 1 s: connection: ")
+    assert last.startswith(f"beam: endpoint far (policy), m at {seen.url}: out of service for 1 s: connection: ")
     assert "run the same command to continue (endpoints.far.outage_timeout_s is the time to wait)" in last
     assert held(finished) == before
     with serving(right, port=seen.port) as server:
