@@ -51,7 +51,7 @@ class Flow:
         request bodies in memory.
 
         The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. At most
-        ``READ_AT_ONCE`` reads run at once, so that little uncounted data is in memory.
+        ``READ_AT_ONCE`` reads run at once, so that only little data in memory is not counted.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:
