@@ -91,8 +91,8 @@ def plain_label(label: str) -> str:
 def label_fault(label: str) -> str | None:
     """Returns the reason why a label does not name an object that can be searched for; None if it names one.
 
-    Faulty labels are: a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters,
-    one with a special token or a control character, and one that names the whole image ("picture").
+    A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
+    has a special token or a control character, or names the whole image ("picture").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"

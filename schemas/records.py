@@ -91,10 +91,11 @@ class MediaRef:
 
 @record
 class Question:
-    """A validated input record. ``choices`` is None unless the question is asked with its choices (multiple choice).
+    """A validated input record. ``choices`` holds the choices if the question is asked with them (multiple choice),
+    else it is None.
 
     ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
-    (None if it has no field for boxes); no model is shown them.
+    (None if the input has no field for boxes); no model sees these boxes.
     """
 
     id: str
@@ -224,8 +225,8 @@ class Rubric:
 class Draft(HasValues):
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at (None if no model was asked for them). ``events`` are the events in
-    its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
+    ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
+    in its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
     ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept one.
     ``form`` is the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`.
     ``pseudo_boxes`` are a detector's boxes in pixels if the record has no gold boxes (iVGR): they become the row's

@@ -80,7 +80,7 @@ class TruncatedReplies:
     """The number of ``replies`` of a role to a stage, and how many are ``truncated`` and were not requested again.
 
     ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
-    are config keys: raising any one of them allows longer replies.
+    are config keys: a higher value of any of these keys allows longer replies.
     """
 
     replies: int
@@ -119,8 +119,8 @@ class ReplacedFigures:
     then.
 
     ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
-    new value. ``kept`` says whether its outputs are kept in RUN/previous, because they have rows and differ from the
-    new ones.
+    new value. ``kept`` is True if the earlier outputs are kept in RUN/previous, because they have rows and differ from
+    the new outputs.
     """
 
     finished: str
@@ -231,8 +231,8 @@ class RunSummary:
         details: the most frequent detail of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if there was none.
         paid: the sum of what all runs have paid for the run folder; None for a run of earlier code.
-        files: the shards and artifacts by their names in the run folder: a file that is not among them, or differs, is
-            not this run's. None for a run of earlier code.
+        files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
+            differs from its entry, is not from this run. None for a run of earlier code.
         blind: what a policy that never looks earns on the RL rows; None without RL rows or without a reward for them.
         warnings: one sentence for each thing that the rows lack for their purpose.
     """

@@ -111,7 +111,7 @@ def question_of(prompt: RenderedPrompt) -> Query | None:
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view, with a point on each object that it is based on."""
+    """Returns an answer from a jittered view, with a point on each object that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 

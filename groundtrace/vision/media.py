@@ -181,14 +181,14 @@ class MediaStore:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """The roots of ``input:`` and ``run:`` media, and how remote ones are reached."""
+    """The roots of ``input:`` and ``run:`` media, and the settings to access remote roots."""
 
     input_root: str
     run_root: str
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Returns the store over these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
+        """Returns the media store of these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 

@@ -315,5 +315,5 @@ def _inode(path: Path) -> int:
 
 def _share(handle: int, path: Path, exclusive: bool) -> None:
     if exclusive:
-        raise CacheInUse(f"another process has {path} open")
+        raise CacheInUse(f"another process has {path} open: wait until it has ended")
     fcntl.flock(handle, fcntl.LOCK_SH)

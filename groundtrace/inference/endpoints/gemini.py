@@ -212,10 +212,11 @@ class _Response(aiohttp.ClientResponse):
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
     """Returns the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the requested model. If the response names another model, the candidates' ``answered_by`` is that one.
+    ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
+    model.
 
-    Raises CallError if no candidate is usable; only then do tokens count as wasted, since the API does not report them
-    by candidate.
+    Raises CallError if no candidate is usable. Tokens count as wasted only in this case, since the API does not report
+    them by candidate.
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")

@@ -192,8 +192,8 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if no process of
-        this run has ever reached it, or if it asks to wait for too long.
+        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if it never
+        answered any process of this run, or if it demands a wait that is too long.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:

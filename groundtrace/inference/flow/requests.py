@@ -60,7 +60,7 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Returns all samples of the request. Samples that are unusable or missing are requested again.
+        """Returns all samples of the request. Unusable and missing samples are requested again.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt; ``partial`` of the error holds the samples that did arrive. If the
