@@ -32,11 +32,11 @@ class Column(Generic[T]):
     """A column of the shards; ``T`` is the type of the values that stages and scorers work with.
 
     Attributes:
-        name: in the shards; a Python identifier if a stage adds the column.
-        type: the Arrow type; made of texts, numbers, booleans, lists and structs if a stage adds the column.
+        name: its name in the shards; this must be a Python identifier if a stage adds the column.
+        type: its Arrow type; a stage may use only texts, numbers, booleans, and lists and structs of these.
         meaning: what it holds, in one sentence for the data card.
         read: converts the plain value (texts, numbers, lists, dicts) to the value to work with; raises ValueError or
-            TypeError for an invalid one. None: the plain value is used.
+            TypeError for an invalid value. If it is None, the plain value is used.
         for_training: whether trainers and exports get the column.
         is_class: whether its values are classes by which card, report and ``beam inspect`` count the rows: texts, or
             lists of texts.

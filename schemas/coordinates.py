@@ -187,7 +187,7 @@ def to_px(
         rule: the resize rule of the endpoint; used by frames in pixels of a resized image only.
 
     Raises:
-        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
         UnresizableImage: the image has no size in the frame.
     """
     frame = CoordinateFrame(frame)
@@ -208,7 +208,7 @@ def from_px(
     The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
-        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
         UnresizableImage: the image has no size in the frame.
     """
     frame = CoordinateFrame(frame)

@@ -268,7 +268,7 @@ class Draft(HasValues):
     def reference_boxes(self) -> tuple[Box, ...]:
         """The boxes with which responses are compared: the boxes of the record or, if it has none, those of a detector.
 
-        () for clips, since a box would have to name its frame.
+        A question about clips has no such boxes, (), since a box would have to name its frame.
         """
         if any(medium.frames for medium in self.question.media):
             return ()

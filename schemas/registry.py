@@ -228,7 +228,9 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
     for kind, parts in given.items():
         if kind not in KINDS:
-            raise RegistryError(f"{where}.{kind}: the kinds of plug-ins are {', '.join(KINDS)}{near(kind, KINDS)}")
+            raise RegistryError(
+                f"{where}.{kind} is not a kind of plug-in: use one of {', '.join(KINDS)}{near(kind, KINDS)}"
+            )
         if not isinstance(parts, Mapping):
             raise RegistryError(f"{where}.{kind} must be a section of names, got {parts!r:.80}")
         for name, path in parts.items():

@@ -214,12 +214,12 @@ class RunSummary:
     """A finished run.
 
     Attributes:
-        recipe, makes: the recipe's name and its description of its rows.
-        input: what ``--input`` named.
+        recipe, makes: the recipe's name, and the recipe's description of its rows.
+        input: the value of ``--input``.
         sets: the training sets that the recipe makes, with or without rows.
         stages: the stages that ran, in the recipe's order.
         ledger: the usage of the calls, by role.
-        truncated: the figures on truncated replies, by role and stage; only for those that have such replies.
+        truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
         taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.

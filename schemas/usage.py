@@ -47,7 +47,7 @@ class Usage:
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
         """Returns the usage in a mapping such as a role's entry in the ledger.
 
-        Names that are missing in it count as 0, and other names are ignored.
+        A field that the mapping lacks is 0, and unknown names in it are ignored.
         """
         return cls(**{name: figures[name] for name in USAGE_FIELDS if name in figures})
 

@@ -223,5 +223,5 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
     except RegistryError as error:
-        raise EndpointError(f"the endpoint kind {settings.kind} is {error}") from error
+        raise EndpointError(f"the endpoint kind {settings.kind} names {error}") from error
     return endpoint(settings, media, threads)

@@ -214,7 +214,7 @@ class ModelsSettings:
         for key, endpoint in self.endpoints:
             if key == name:
                 return endpoint
-        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]")
+        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]: add it there")
 
     def has_role(self, role: str) -> bool:
         """Whether the config has an endpoint for ``role``."""

@@ -59,7 +59,7 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     if not parts or rest.startswith("/"):
         raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
     if ".." in parts or not name.isprintable():
-        raise StorageError(f"{name}: a URL must not hold .. or invisible characters")
+        raise StorageError(f"{name}: a URL must not hold .. or invisible characters: remove them")
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
 
 

@@ -54,7 +54,7 @@ class RemotePath:
     def __truediv__(self, relative: "str | PurePosixPath") -> "RemotePath":
         parts = [part for part in str(relative).split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise ValueError(f"not a path below {self.url}: {relative}")
+            raise ValueError(f"{relative} is not a path below {self.url}")
         return replace(self, url="/".join([self.url, *parts]))
 
     def __lt__(self, other: "RemotePath") -> bool:

@@ -184,7 +184,7 @@ def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
         db.execute(_SCHEMA)
         have = _columns(db)
         if not have >= set(_FIRST_COLUMNS):
-            raise Damaged("it is another program's database")
+            raise Damaged("the file is another program's database")
         for name, kind in (("tokens_in", "NOT NULL DEFAULT 0"), ("tokens_out", "NOT NULL DEFAULT 0"), ("crc", "")):
             if name not in have:
                 db.execute(f"ALTER TABLE replies ADD COLUMN {name} INTEGER {kind}")

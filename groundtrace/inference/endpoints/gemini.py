@@ -84,7 +84,7 @@ class GeminiEndpoint:
     async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
         size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
         if size_bytes > MAX_REQUEST_BYTES:
-            raise _not_sent(f"the request has {size_bytes} bytes, inline media are limited to {MAX_REQUEST_BYTES}")
+            raise _not_sent(f"the request has {size_bytes} bytes, but inline media are limited to {MAX_REQUEST_BYTES}")
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:

@@ -58,7 +58,7 @@ class _Wanted:
 
 
 def find_vllm() -> str:
-    """The path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, beside this Python or on PATH.
+    """Returns the path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, or else a file beside this Python or on PATH.
 
     Raises :class:`VllmServerError` if it is not found.
     """
@@ -165,7 +165,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log_folder.mkdir(parents=True, exist_ok=True)
                 log = starting.enter_context(log_path.open("wb"))
             except OSError as error:
-                raise VllmServerError(f"{log_path} can't be written: {error.strerror}") from error
+                raise VllmServerError(f"{log_path} can't be written ({error.strerror}): check its folder") from error
             # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command, *server.serve_args],
@@ -195,7 +195,9 @@ def _locked(server: _Wanted) -> Iterator[int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise VllmServerError(f"the lock file {path} can't be opened: {error.strerror}") from error
+        raise VllmServerError(
+            f"the lock file {path} can't be opened ({error.strerror}): check its permissions"
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

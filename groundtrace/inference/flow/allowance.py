@@ -31,7 +31,7 @@ class Allowance:
         self._is_reserved = True
 
     async def next_try(self) -> None:
-        """Reserve the cost of the next attempt; to be called before each attempt. From the second attempt on, the usage
+        """Reserve the cost of the next attempt. Call this before each attempt. From the second attempt on, the usage
         given to :meth:`took` is first counted as spent, and the method waits until the attempt fits.
 
         Raises BudgetUsedUp if it does not fit.
@@ -46,8 +46,9 @@ class Allowance:
         self._told += usage
 
     def hedged(self) -> bool:
-        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if it
-        does not fit into the budget."""
+        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if the
+        cost does not fit into the budget.
+        """
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Machines:
     """The machines that have objects in ``folder``; the local folder ``here`` identifies this machine.
 
-    A thread writes and lists objects as long as :meth:`used` is called repeatedly. Thread-safe.
+    A thread writes and lists objects as long as :meth:`used` is called repeatedly. All methods are thread-safe.
     """
 
     def __init__(self, folder: RemotePath, here: Path) -> None:

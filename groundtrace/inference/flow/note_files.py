@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class NoteFiles(Protocol):
-    """Writes the lines of one process, to one file for each kind of note. Thread-safe."""
+    """Writes the lines of one process, to one file for each kind of note. All methods are thread-safe."""
 
     def append(self, kind: str, line: bytes) -> None:
         """Append a line to the process's file for notes of this ``kind``. The line must end with a newline."""
