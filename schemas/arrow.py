@@ -232,7 +232,7 @@ _ADDED = b"groundtrace.added"
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
     """Returns the schema of SFT rows with these ``added`` columns.
 
-    ``other_traces`` adds the column for the traces that were not chosen.
+    If ``other_traces`` is set, the schema has the column for the traces that were not chosen.
     """
     return _shard_schema((*_COMMON, *_SFT, *([OTHER_TRACES] if other_traces else [])), added)
 
@@ -248,7 +248,8 @@ def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Returns the added columns of a shard, in order: those that its stages declare, then those kept of the input.
+    """Returns the added columns of a shard in order: first the columns that its stages declare, then the columns kept
+    from the input.
 
     The meaning is "" if the shard does not hold it, as in other people's shards.
     """

@@ -47,7 +47,7 @@ def record(cls: T) -> T:
 
 
 def for_each_record(action: Callable[[type], object]) -> None:
-    """Call ``action`` with each record type: at once with those declared so far, later with each new one."""
+    """Call ``action`` with each record type: at once with the types declared so far, and later with each new type."""
     for kind in _RECORDS:
         action(kind)
     _ACTIONS.append(action)

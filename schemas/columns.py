@@ -32,11 +32,11 @@ class Column(Generic[T]):
     """A column of the shards; ``T`` is the type of the values that stages and scorers work with.
 
     Attributes:
-        name: in the shards; a Python identifier if a stage adds the column.
-        type: the Arrow type; made of texts, numbers, booleans, lists and structs if a stage adds the column.
+        name: its name in the shards; this must be a Python identifier if a stage adds the column.
+        type: its Arrow type; a stage may use only texts, numbers, booleans, and lists and structs of these.
         meaning: what it holds, in one sentence for the data card.
         read: converts the plain value (texts, numbers, lists, dicts) to the value to work with; raises ValueError or
-            TypeError for an invalid one. None: the plain value is used.
+            TypeError for an invalid value. If it is None, the plain value is used.
         for_training: whether trainers and exports get the column.
         is_class: whether its values are classes by which card, report and ``beam inspect`` count the rows: texts, or
             lists of texts.
@@ -60,18 +60,22 @@ class Column(Generic[T]):
         if not is_plain(self.type):
             raise ColumnError(
                 f"the column {self.name} is of type {self.type}: use texts, numbers, booleans, and lists and structs "
-                "of these (images travel as overlays)"
+                "of these (an image must be an overlay instead)"
             )
         texts = pa.types.is_list(self.type) and self.type.value_type == pa.string()
         if self.is_class and not (texts or self.type == pa.string()):
-            raise ColumnError(f"the column {self.name} is of type {self.type}: classes are texts, or lists of texts")
+            raise ColumnError(
+                f"the column {self.name} is of type {self.type}: with is_class it must hold texts, or lists of texts"
+            )
 
     def value_of(self, value: object) -> "Value":
-        """Returns the value as a record holds it. Raises ColumnError for a value that is not of the column's type."""
+        """Converts a value to the form in which a record holds it. Raises ColumnError for a value that is not of the
+        column's type.
+        """
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
         except _Unfit as error:
-            raise ColumnError(f"the column {self.name} ({self.type}) does not take its value: {error}") from error
+            raise ColumnError(f"the column {self.name} ({self.type}) cannot hold this value: {error}") from error
 
 
 @record
@@ -83,17 +87,19 @@ class Value:
 
     @property
     def plain(self) -> Any:
-        """The value as text, number, boolean, list or dict."""
+        """The value as a text, number, boolean, list or dict."""
         return json.loads(self.json)
 
 
 class HasValues:
-    """A frozen dataclass with a field ``values: tuple[Value, ...]``, one for each column that was set."""
+    """A frozen dataclass with a field ``values: tuple[Value, ...]``, with one value for each column that was set."""
 
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """Returns a copy with the value in the column, or without it for None. Raises ColumnError for a wrong type."""
+        """Returns a copy with the value in the column, or without a value there if it is None. Raises ColumnError for a
+        wrong type.
+        """
         found = {each.column: each for each in self.values}
         if value is None:
             found.pop(column.name, None)
@@ -102,7 +108,9 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """Returns the value in the column, None if there is none. Raises the errors of the column's ``read``."""
+        """Returns the value in the column, converted by the column's ``read``; None if the column has no value. Raises
+        the errors of ``read``.
+        """
         for each in self.values:
             if each.column == column.name:
                 return each.plain if column.read is None else column.read(each.plain)
@@ -157,7 +165,7 @@ def _struct(value: object, kind: pa.StructType, where: str) -> dict[str, Any]:
         raise _unfit(value, "an object", where)
     known = [field.name for field in kind]
     if unknown := [name for name in value if name not in known]:
-        raise _Unfit(f"{where or 'it'} has the field {excerpt(unknown[0])}, and the type has {', '.join(known)}")
+        raise _Unfit(f"{where or 'it'} has the field {excerpt(unknown[0])}, but its type has only {', '.join(known)}")
     return {name: _plain(value.get(name), kind.field(name).type, f"{where}.{name}") for name in known}
 
 

@@ -100,7 +100,9 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Returns the first special token of a text, or the first control character as ``U+001B``; None without either."""
+    """Returns the first special token of a text, or the first control character as ``U+001B``; None if the text has
+    neither.
+    """
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
     matches = [match for kind in kinds if (match := kind.search(text))]
     if not matches:
@@ -110,7 +112,7 @@ def find_control(text: str) -> str | None:
 
 
 def without_hidden(text: str) -> str:
-    """Returns the text without the characters of :data:`HIDDEN`."""
+    """Returns the text without the characters that :data:`HIDDEN` matches."""
     before = None
     while before != text:  # removing a character may make another one match
         before, text = text, HIDDEN.sub("", text)

@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 
 class CoordinateFrame(StrEnum):
-    """A model's coordinate frame; the value is the name used in configs."""
+    """A model's coordinate frame; the enum's value is the frame's name in configs."""
 
     MOLMO100 = "molmo100"
     MOLMO1000 = "molmo1000"
@@ -53,7 +53,9 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """A position is not a number, or it is outside the image by more than 1 % of the side: a parse failure."""
+    """A position is not a number, or it is outside the image by more than 1 % of the side. The reply then counts as
+    unparsable.
+    """
 
 
 class UnresizableImage(ValueError):
@@ -62,7 +64,9 @@ class UnresizableImage(ValueError):
 
 @dataclass(frozen=True)
 class ResizeRule:
-    """How a Qwen processor sizes its input: sides in multiples of ``factor`` px, area in bounds (px²)."""
+    """How a Qwen processor sizes its input: the sides are multiples of ``factor`` px, and the area is within bounds
+    (px²).
+    """
 
     factor: int
     min_area_px: int
@@ -71,7 +75,7 @@ class ResizeRule:
     def __post_init__(self) -> None:
         """Raise ValueError for bounds that no image can meet."""
         if self.factor < 1 or not 0 < self.min_area_px <= self.max_area_px:
-            raise ValueError(f"impossible resize rule {self}")
+            raise ValueError(f"no image can meet the bounds of the rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
         """Returns the (width, height) in px to which an image is resized: :func:`smart_resize`."""
@@ -83,8 +87,8 @@ class FitRule:
     """How Claude sizes its input: an image is never enlarged, and keeps its shape.
 
     The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
-    ``max_side_px``, counted in whole patches. The padding to whole patches has no content, so positions refer to the
-    size without padding (the page vision-coordinates of the Claude documentation).
+    ``max_side_px``, counted in whole patches. The padding to whole patches has no content, so that positions refer to
+    the size without padding (the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int
@@ -94,7 +98,7 @@ class FitRule:
     def __post_init__(self) -> None:
         """Raise ValueError for bounds that no image can meet."""
         if not 1 <= self.patch_px <= self.max_side_px or self.max_patches < 1:
-            raise ValueError(f"impossible resize rule {self}")
+            raise ValueError(f"no image can meet the bounds of the rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
         """Returns the (width, height) in px to which an image is resized.
@@ -141,8 +145,8 @@ def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IM
     """Returns the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
     Both sides are rounded to multiples of the factor. If the area is then above the maximum, both are scaled down and
-    rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor:
-    rounding down would give 0 for a thin image, so the area of such an image may exceed the maximum.
+    rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor,
+    since rounding down would give 0 for a thin image. So the area of a thin image may exceed the maximum.
 
     Raises:
         UnresizableImage: a side is not positive and finite, or the aspect ratio exceeds 200.
@@ -172,7 +176,7 @@ def to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float]:
-    """Convert a written pair to ``(x_px, y_px)`` of the upright original.
+    """Convert a pair, as the model wrote it, to ``(x_px, y_px)`` of the upright original.
 
     Args:
         frame: the frame that the endpoint declares.
@@ -183,7 +187,7 @@ def to_px(
         rule: the resize rule of the endpoint; used by frames in pixels of a resized image only.
 
     Raises:
-        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
         UnresizableImage: the image has no size in the frame.
     """
     frame = CoordinateFrame(frame)
@@ -198,12 +202,13 @@ def to_px(
 def from_px(
     frame: CoordinateFrame, x_px: float, y_px: float, width_px: float, height_px: float, rule: Resize = QWEN25_IMAGE
 ) -> tuple[float, float]:
-    """Convert original pixels to the pair as the frame writes it (y first for ``gemini``); inverse of to_px.
+    """Convert original pixels to a pair in the order of the frame (y first for ``gemini``). This is the inverse of
+    :func:`to_px`.
 
     The numbers are not rounded; the caller rounds them to the number of decimals that the model writes.
 
     Raises:
-        OutOfFrame: NaN, infinite, or beyond the image by more than 1 % of the side.
+        OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
         UnresizableImage: the image has no size in the frame.
     """
     frame = CoordinateFrame(frame)
@@ -220,7 +225,7 @@ def box_to_px(
     height_px: float,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[float, float, float, float]:
-    """Convert two opposite corners, as written, to ``(x1, y1, x2, y2)`` px with x1 <= x2 and y1 <= y2.
+    """Convert two opposite corners, as the model wrote them, to ``(x1, y1, x2, y2)`` px with x1 <= x2 and y1 <= y2.
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.

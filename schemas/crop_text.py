@@ -6,7 +6,7 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Returns a sentence that says which of the images shown are whole, and which are crops."""
+    """Returns a sentence that says which of a prompt's images are whole images, and which are crops."""
     parts = counted(crops, "part")
     if images == 1:
         return f"The first image is whole; behind it: {parts} of it, cut out."
@@ -16,7 +16,7 @@ def crop_hint(images: int, crops: int) -> str:
 def with_crops(user_text: str, images: int, crops: int) -> str:
     """Returns a user turn with marks for the crops after the marks of its images, and a sentence about the crops.
 
-    Raises ValueError if the turn does not begin with one mark per image, which is so for the turn of a clip.
+    Raises ValueError if the turn does not begin with one mark for each image; the turn of a clip does not.
     """
     if not crops:
         return user_text

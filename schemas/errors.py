@@ -7,13 +7,12 @@ class UserError(Exception):
     """A mistake in a command, a config, an input, a file or a folder that the user named.
 
     The message is one line that says what is wrong, where, and what to do. The commands print it without a traceback
-    and exit with 2. A fault of a server or a broken machine is not a UserError; a bad reply or a bad record is not one
-    either.
+    and exit with 2. A fault of a server, a broken machine, a bad reply and a bad record are not UserErrors.
     """
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields the error and its causes, each once, even if the chain of causes is a cycle."""
+    """Yields the error and its causes. Each of them is yielded once, even if the chain of causes is a cycle."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

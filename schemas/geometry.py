@@ -26,7 +26,7 @@ class Point:
 
 @record
 class Box:
-    """A labelled axis-aligned box, in pixels of the upright original; see the module for the convention."""
+    """A labelled axis-aligned box in pixels of the upright original, with ``x1 <= x2`` and ``y1 <= y2``."""
 
     label: str
     x1: float

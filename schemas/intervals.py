@@ -7,9 +7,9 @@ CONFIDENCE = 0.95
 
 
 def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Returns Wilson's score interval of a share: ``hits`` of ``n``, both ends in [0, 1].
+    """Returns Wilson's score interval of the share ``hits`` / ``n``; both bounds are in [0, 1].
 
-    Raises ValueError for n < 1 and for hits outside 0..n: without observations there is no interval.
+    Raises ValueError for n < 1, since there is no interval without observations, and for hits outside 0..n.
     """
     if n < 1 or not 0 <= hits <= n:
         raise ValueError(f"an interval needs 0 <= hits <= n and n >= 1, got hits={hits}, n={n}")

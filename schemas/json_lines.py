@@ -29,7 +29,9 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yields the JSON objects among the lines; other lines are skipped, since other code reports them by number."""
+    """Yields the JSON objects among the lines. Other lines are skipped, since other code reports such lines by their
+    numbers.
+    """
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)

@@ -101,7 +101,8 @@ def noun_phrase_of(label: str) -> str:
     """Returns a plain label without the places, relations and additions that follow its noun.
 
     "small black square in the left box" becomes "small black square". If an addition describes the thing ("square
-    (black)"), the label is returned unchanged. Plain labels: :func:`groundtrace.schemas.labels.plain_label`.
+    (black)"), the label is returned unchanged. The label must be plain
+    (:func:`groundtrace.schemas.labels.plain_label`).
     """
     own, *asides = _ASIDE.split(_FROM_A_SIDE.sub("", label, count=1))
     if not all(_says_which(aside.rstrip(")] ").split()) for aside in asides):

@@ -66,7 +66,7 @@ def singular(word: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Returns the words of a text in lower case and in the singular, without articles and the like."""
+    """Returns the words of a text in lower case and in the singular, without articles and similar words."""
     words = (singular(match.group().lower()) for match in _WORD.finditer(text))
     return tuple(word for word in words if word not in _SKIPPED)
 
@@ -91,8 +91,8 @@ def plain_label(label: str) -> str:
 def label_fault(label: str) -> str | None:
     """Returns the reason why a label does not name an object that can be searched for; None if it names one.
 
-    Faulty labels are: a blank one, one without letters or digits, one of more than :data:`MAX_LABEL_CHARS` characters,
-    one with a special token or a control character, and one that names the whole image ("picture").
+    A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
+    has a special token or a control character, or names the whole image ("picture").
     """
     if len(label) > MAX_LABEL_CHARS:
         return f"a label of more than {MAX_LABEL_CHARS} characters names no object"
@@ -109,7 +109,7 @@ def label_fault(label: str) -> str | None:
 def counted_phrase(question: str) -> tuple[str, ...] | None:
     """Returns the words, in the singular, for what a question counts; None if it does not ask how many.
 
-    Returns None, too, if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
+    Also returns None if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
     """
     asked = _ASKS.search(question)
     if asked is None:
@@ -132,8 +132,8 @@ def counted_words(question: str) -> frozenset[str] | None:
 def is_counted(label: str, words: frozenset[str]) -> bool:
     """Returns whether a label can name what is counted.
 
-    The label must have all the words for what is counted, or the other way round; words that select things ("leftmost
-    square") are ignored. The attributes must not contradict each other.
+    The label must have all of ``words``, which describe what is counted, or ``words`` must have all words of the label.
+    Words that select things ("leftmost square") are ignored. The attributes must not contradict each other.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -145,7 +145,7 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 def names_only(label: str, words: frozenset[str]) -> bool:
     """Returns whether a label has all the words of what is counted, and does not name other things too.
 
-    "Black or blue square" does not only name black squares.
+    For example, "black or blue square" does not only name black squares.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
@@ -153,9 +153,10 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Returns the words of a label that describe the thing: those of its noun phrase, without general nouns.
+    """Returns the words of a label that describe the thing, which are the words of its noun phrase without general
+    nouns.
 
-    Empty for "object": such a label fits all things.
+    There are no such words in "object", a label that fits all things.
     """
     return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
 
@@ -163,10 +164,10 @@ def own_words(label: str) -> frozenset[str]:
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
     """Returns whether one of the phrases names the same thing as the label (:func:`is_counted`), or a text mentions it.
 
-    A text mentions the label if it contains the label's noun, which is the last word before "in", "with" and the like.
-    The text's attributes must not contradict the label's: "the black circle" is not a yellow circle. A general noun in
-    the text ("items") mentions labels that have one of its attributes: "yellow items" mentions "yellow square". A
-    general noun without attributes mentions labels without attributes ("object").
+    A text mentions the label if it contains the label's noun, which is the last word before "in", "with" or a similar
+    word. The text's attributes must not contradict the label's: "the black circle" is not a yellow circle. A general
+    noun in the text ("items") mentions labels that have one of its attributes: "yellow items" mentions "yellow square".
+    A general noun without attributes mentions labels without attributes ("object").
     """
     own, noun = own_words(label), _noun(plain_label(label))
     if any(is_counted(label, frozenset(words_of(phrase)) - GENERAL) for phrase in phrases if words_of(phrase)):
@@ -180,13 +181,15 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Returns whether a label can name the object that the other one names; None if words cannot decide.
+    """Returns whether a label can name the object that the other label names; None if words cannot decide.
 
-    It can if no attribute of one label contradicts an attribute of the other, and if both have the same noun, or the
-    label has no word that the other lacks, or it has all words of the other and only attributes in addition. A blank
-    label, and a label that names an object in general ("item"), contradicts nothing. A label that names no object
-    (:func:`label_fault`) matches only an equal label. In other cases the result is None, since different nouns may be
-    synonyms; also for a label with several nouns or several attributes of one kind, since it may name too much.
+    - True: both labels have the same noun, or the label has no word that the other lacks, or the label has all words of
+      the other and only attributes in addition. No attribute of one label may contradict an attribute of the other.
+      Also True if one label is blank or names an object in general ("item").
+    - False: attributes of the labels contradict each other, or one label names no object (:func:`label_fault`) and the
+      labels are not equal.
+    - None: all other cases, since different nouns may be synonyms. Also None if the label has several nouns or several
+      attributes of one kind, since it may name too much.
     """
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:

@@ -16,7 +16,7 @@ def pass_rate(c: int, k: int) -> float:
         k: scored attempts, at least 1.
 
     Raises:
-        ValueError: the counts do not fit together. Without attempts there is no rate; it is never taken to be 0.
+        ValueError: the counts do not fit together. Without attempts there is no rate, not even 0.
     """
     if k < 1 or not 0 <= c <= k:
         raise ValueError(f"pass rate needs 0 <= c <= k and k >= 1, got c={c}, k={k}")

@@ -56,7 +56,7 @@ class Quoted:
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
     """Returns the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
-    Raises ValueError for a limit below 2. Of a longer text, the first and the last ``limit // 2`` characters are kept.
+    Raises ValueError for a limit below 2. A longer text is cut to its first and its last ``limit // 2`` characters.
     """
     if limit < 2:
         raise ValueError(f"limit must be at least 2, got {limit}")
@@ -79,8 +79,8 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 def visible(text: str) -> str:
     """Returns the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
 
-    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52 and so make a right step wrong. Never
-    raises.
+    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52, so that a right step would look
+    wrong. Never raises.
     """
     shown = _BARS.sub(lambda bar: bar.group() + " ", _folded(_without_invisible(text)))
     while _NAMED.search(shown):

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """What is wrong with an input record; the value is the reason in ``rejected/``."""
+    """A kind of fault of an input record; the enum's value is the reason in ``rejected/``."""
 
     INVALID_RECORD = "invalid_record"
     CONTROL_CHARACTERS = "control_characters"

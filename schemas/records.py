@@ -33,8 +33,8 @@ class RawRecord:
     """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
     ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media entries are
-    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. If the record is
-    materialised, ``origin`` has the names of the media; otherwise they are in the text.
+    ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. ``origin`` holds
+    the names of the media if the record is materialised; otherwise the text of the record contains them.
     """
 
     number: int
@@ -60,12 +60,12 @@ class FrameRef:
 
 @record
 class MediaRef:
-    """A medium that was decoded and checked, by reference.
+    """A reference to a medium that was decoded and checked.
 
     ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that was
-    applied (1: none). ``sha256`` is of the file's bytes, ``pixel_sha256`` of the decoded pixels, ``dhash`` is the
-    64-bit difference hash in hexadecimal. A video has at least one frame in ``frames``; its width and height are those
-    of a frame, its pixel hash is over all frames, and its difference hash is that of the first frame.
+    applied (1: none). ``sha256`` is the digest of the file's bytes, ``pixel_sha256`` that of the decoded pixels, and
+    ``dhash`` the 64-bit difference hash in hexadecimal. A video has at least one frame in ``frames``; its width and
+    height are those of a frame, its pixel hash is over all frames, and its difference hash is that of the first frame.
     """
 
     uri: str
@@ -81,20 +81,21 @@ class MediaRef:
 
     @property
     def image_uris(self) -> tuple[str, ...]:
-        """The URIs of its images: the image itself, or the frames."""
+        """The URIs of the medium's images: the image itself, or the frames of a video."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
-        """Returns the sampled frame with this number, None if there is none."""
+        """Returns the sampled frame with this number; None if there is no such frame."""
         return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
 @record
 class Question:
-    """A validated input record. ``choices`` is None unless the question is asked with its choices (multiple choice).
+    """A validated input record. ``choices`` holds the choices if the question is asked with them (multiple choice),
+    else it is None.
 
     ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
-    (None if it has no field for boxes); no model is shown them.
+    (None if the input has no field for boxes); no model sees these boxes.
     """
 
     id: str
@@ -112,12 +113,12 @@ class Question:
 
 @record
 class Call:
-    """One call of a model by a stage: the data for the lineage and the ledger.
+    """One call of a model by a stage, with the data for the lineage and the ledger.
 
     ``keys`` are the cache keys of its samples. ``worth_usd`` holds, for each sample, its cost if nothing is in the
-    cache; () if all costs are 0. This cost is the same however often the call is made. ``answered_by`` holds, for each
-    sample, the model that the server named, "" if that is ``model``; () if all are "". ``taken_from`` holds, in the
-    same form, the run folder from whose cache the sample was taken over. ``truncated`` holds the keys of truncated
+    cache; () if all costs are 0. A repeated call has the same ``worth_usd``. ``answered_by`` holds, for each sample,
+    the model that the server named, "" if the server named ``model``; () if all names are "". ``taken_from`` holds, in
+    the same form, the run folder from whose cache the sample was taken over. ``truncated`` holds the keys of truncated
     samples, and ``max_tokens`` is the largest token limit of their requests, 0 if there are none. ``usage`` is what the
     call used this time; a repeated call uses less.
     """
@@ -138,7 +139,9 @@ class Call:
 
 @record
 class Attempt:
-    """A policy's sampled answer. ``correct`` is None if the answer was not scored, for example if it is truncated."""
+    """One sampled answer of the policy. ``correct`` is None if the answer was not scored, for example if it is
+    truncated.
+    """
 
     text: str
     answer: str | None
@@ -148,7 +151,7 @@ class Attempt:
 
 
 def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
-    """Returns the share of the scored attempts that are right; None when none was scored."""
+    """Returns the share of the scored attempts that are right; None if no attempt was scored."""
     k = sum(attempt.correct is not None for attempt in attempts)
     return pass_rate(sum(attempt.correct is True for attempt in attempts), k) if k else None
 
@@ -158,12 +161,12 @@ class Verdict:
     """The typed result of one scorer, in one of three states, and the reason.
 
     - Scored: ``value`` is in [0, 1].
-    - Not applicable: ``value`` is None, since there is nothing of the kind to check.
-    - Failed: ``value`` is None and ``failed`` is set, since there is something to check and it could not be checked,
-      such as when a server did not answer. It never passes.
+    - Not applicable: ``value`` is None, since there is nothing that the scorer could check.
+    - Failed: ``value`` is None and ``failed`` is set, since something had to be checked but could not be checked, for
+      example because a server did not answer. A failed verdict never passes.
 
-    ``evidence`` is for programs: what the value is based on, one JSON object in each string; its fields are documented
-    by the scorer.
+    ``evidence`` holds, for programs, what the value is based on: one JSON object in each string; its fields are
+    documented by the scorer.
     """
 
     name: str
@@ -195,7 +198,7 @@ class Event:
 
 @record
 class Trace:
-    """A teacher's reasoning plus answer, in canonical tags and original pixels, and its verdicts."""
+    """A teacher's reasoning and answer, in canonical tags and original pixels, with the verdicts on them."""
 
     index: int
     text: str
@@ -208,7 +211,7 @@ class Trace:
 
 @record
 class Rubric:
-    """One criterion and its measurements (RuCL §3.2): applicability η, pass rate p, stratum."""
+    """One criterion and its measurements (RuCL §3.2), which are applicability η, pass rate p and stratum."""
 
     id: str
     description: str
@@ -222,18 +225,18 @@ class Rubric:
 class Draft(HasValues):
     """A question on its way to a shard, with what the stages have added to it so far.
 
-    ``entities`` are the noun phrases to point at (None if no model was asked for them). ``events`` are the events in
-    its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
+    ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
+    in its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
     ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept one.
     ``form`` is the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`.
     ``pseudo_boxes`` are a detector's boxes in pixels if the record has no gold boxes (iVGR): they become the row's
     ``gold_boxes``.
 
-    ``values`` holds what only some recipes add, under the columns that their stages declare
+    ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
     ``passed`` holds the stages that the draft has passed, in order, and ``calls`` the calls made for it: a run's
-    figures on its stages and costs are sums over these.
+    figures on its stages and costs are sums over these two fields.
     """
 
     question: Question
@@ -263,9 +266,9 @@ class Draft(HasValues):
 
     @property
     def reference_boxes(self) -> tuple[Box, ...]:
-        """The boxes with which responses are compared: the record's own, or else a detector's.
+        """The boxes with which responses are compared: the boxes of the record or, if it has none, those of a detector.
 
-        () for clips, since a box would have to name its frame.
+        A question about clips has no such boxes, (), since a box would have to name its frame.
         """
         if any(medium.frames for medium in self.question.media):
             return ()
@@ -279,7 +282,7 @@ class Draft(HasValues):
 
     @property
     def pass_rate(self) -> float | None:
-        """Share of the scored attempts that are right; None when none was scored."""
+        """The share of the scored attempts that are right; None if no attempt was scored."""
         return rate_of(self.attempts)
 
 

@@ -32,12 +32,16 @@ KINDS = ("answer_types", "endpoint_kinds", "exports", "families", "formats", "re
 
 
 class RegistryError(UserError, ValueError):
-    """A part that cannot be found, imported or used. The message continues a sentence that the key begins."""
+    """A part that cannot be found, imported or used. The message continues a sentence that begins with the key in the
+    config.
+    """
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A part from outside this repository: its path ``module:NAME``, and who names it (for messages)."""
+    """A part from outside this repository: its path ``module:NAME`` and, for messages, the config or package that names
+    it.
+    """
 
     path: str
     origin: str
@@ -53,9 +57,10 @@ _registries: "list[Registry[Any]]" = []
 
 
 class Registry(Generic[T]):
-    """The parts of one kind: ours, those of installed packages, and those that a config names, in this order.
+    """The parts of one kind, in this order: parts of this repository, parts of installed packages, and parts that a
+    config names.
 
-    Iterating gives their names; nothing is imported for it.
+    Iteration yields the names of the parts and imports nothing.
     """
 
     def __init__(self, kind: str, what: str, of: str, ours: Mapping[str, str | T], *, classes: bool = False) -> None:
@@ -83,7 +88,7 @@ class Registry(Generic[T]):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The names of the parts that are not ours."""
+        """The names of the parts that are from outside this repository."""
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
@@ -106,7 +111,9 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Returns the part of that name, or the one at ``module:NAME``. Raises RegistryError as a look-up does."""
+        """Returns the part of that name, or the part at ``module:NAME``. Raises RegistryError if there is no such part,
+        or if it cannot be used.
+        """
         self.check(name)
         return self[name] if name in self else self._loaded(name)
 
@@ -117,7 +124,7 @@ class Registry(Generic[T]):
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """Returns all parts, in the order of their names. Raises RegistryError if one cannot be used."""
+        """Returns all parts, in the order of their names. Raises RegistryError if a part cannot be used."""
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
@@ -171,7 +178,7 @@ class Registry(Generic[T]):
 
 
 def near(word: str, known: Collection[str]) -> str:
-    """Returns a hint that names the most similar known word, "" if none is similar."""
+    """Returns a hint that names the most similar known word, or "" if no known word is similar."""
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f": did you mean {found[0]}?" if found else ""
 
@@ -183,9 +190,9 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """Returns the value at ``module:NAME``. Raises RegistryError.
+    """Returns the value at ``module:NAME``. Raises RegistryError if it cannot be imported.
 
-    The module is searched for as Python does, and then in the folder in which the command was started.
+    The module is searched on Python's import path, and then in the folder in which the command was started.
     """
     module, _, name = path.partition(":")
     try:
@@ -221,7 +228,9 @@ def use_plugins(given: Any, where: str = "plugins") -> None:
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")
     for kind, parts in given.items():
         if kind not in KINDS:
-            raise RegistryError(f"{where}.{kind}: the kinds of plug-ins are {', '.join(KINDS)}{near(kind, KINDS)}")
+            raise RegistryError(
+                f"{where}.{kind} is not a kind of plug-in: use one of {', '.join(KINDS)}{near(kind, KINDS)}"
+            )
         if not isinstance(parts, Mapping):
             raise RegistryError(f"{where}.{kind} must be a section of names, got {parts!r:.80}")
         for name, path in parts.items():
@@ -254,7 +263,7 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """Returns the parts that configs of this process name, in the form that :func:`use_plugins` takes."""
+    """Returns the parts that configs of this process name, in the form of the argument of :func:`use_plugins`."""
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 

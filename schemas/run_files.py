@@ -41,7 +41,8 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """Returns the file entries of the ``run.json`` in a folder; None if there is none, or if earlier code wrote it.
+    """Returns the file entries of the ``run.json`` in a folder; None if there is no ``run.json``, or if earlier code
+    wrote a ``run.json`` without file entries.
 
     Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.
     """

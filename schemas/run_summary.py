@@ -17,7 +17,7 @@ MAX_BLIND_SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of records: each record in ``input`` is counted in exactly one of the other fields, too.
+    """Numbers of records. Each record that is counted in ``input`` is also counted in exactly one of the other fields.
 
     ``rejected`` holds the numbers by stage and reason.
     """
@@ -39,7 +39,7 @@ class Counts:
 
     @property
     def kept(self) -> int:
-        """The rows of all training sets."""
+        """The number of rows in all training sets together."""
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
@@ -51,7 +51,7 @@ class Counts:
 class StageFigures:
     """A stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
-    For a run of earlier code ``does`` is empty.
+    ``does`` is empty for a run of earlier code.
     """
 
     read: int
@@ -65,13 +65,13 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """The usage of one role's calls, in each stage."""
+    """The usage of one role's calls, separately for each stage."""
 
     stages: Mapping[str, Usage]
 
     @property
     def usage(self) -> Usage:
-        """The usage in all stages together."""
+        """The sum of the usage in all stages."""
         return reduce(add, self.stages.values(), NOTHING)
 
 
@@ -80,7 +80,7 @@ class TruncatedReplies:
     """The number of ``replies`` of a role to a stage, and how many are ``truncated`` and were not requested again.
 
     ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
-    are config keys: raising any one of them allows longer replies.
+    are config keys: a higher value of any of these keys allows longer replies.
     """
 
     replies: int
@@ -115,11 +115,12 @@ class BudgetFigures:
 
 @dataclass(frozen=True)
 class ReplacedFigures:
-    """The finished run whose outputs were replaced: when it ended, its rows, and what ``changed`` since.
+    """The earlier finished run whose outputs this run replaced: when it ended, its rows, and what has ``changed`` since
+    then.
 
     ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
-    new value. ``kept`` says whether its outputs are kept in RUN/previous, because they have rows and differ from the
-    new ones.
+    new value. ``kept`` is True if the earlier outputs are kept in RUN/previous, because they have rows and differ from
+    the new outputs.
     """
 
     finished: str
@@ -131,7 +132,7 @@ class ReplacedFigures:
 
 @dataclass(frozen=True)
 class PaidFigures:
-    """What all ``runs`` of one run folder have paid together, including failed and stopped ones."""
+    """The sum of what all ``runs`` of one run folder have paid, including failed and stopped runs."""
 
     usd: float
     requests: int
@@ -172,7 +173,7 @@ class BlindFigures:
 
     @property
     def is_high(self) -> bool:
-        """Whether never looking earns so much that a reward curve does not show whether a policy looks."""
+        """Whether a policy that never looks earns so much that a reward curve does not show whether a policy looks."""
         return self.share is not None and self.share > MAX_BLIND_SHARE
 
     @classmethod
@@ -183,7 +184,8 @@ class BlindFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """The model requested from an endpoint, and the other models that its server named, with their numbers of replies.
+    """The model that was requested from an endpoint, and the other models that its server named, with the number of
+    replies of each model.
 
     A server may name a dated version or a path of the requested model, or another model.
     """
@@ -212,25 +214,25 @@ class RunSummary:
     """A finished run.
 
     Attributes:
-        recipe, makes: the recipe's name and its description of its rows.
-        input: what ``--input`` named.
+        recipe, makes: the recipe's name, and the recipe's description of its rows.
+        input: the value of ``--input``.
         sets: the training sets that the recipe makes, with or without rows.
-        stages: those that ran, in the recipe's order.
+        stages: the stages that ran, in the recipe's order.
         ledger: the usage of the calls, by role.
-        truncated: the figures on truncated replies, by role and stage; only for those that have such replies.
+        truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
         judges: how far two judges agreed, by scorer.
         roles: the model that played each role.
         taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.
         fresh_since: the time since which replies count for this run folder (``--fresh``); None if all count.
         answered: the figures on endpoints whose server named another model than the requested one, by endpoint.
-        prompts: those that the run may send, with their SHA-256.
+        prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
         details: the most frequent detail of the rejections, by stage and reason; one line each.
         replaced: the finished run that was in the folder before; None if there was none.
-        paid: what was ever paid for the run folder; None for a run of earlier code.
-        files: the shards and artifacts by their names in the run folder: a file that is not among them, or differs, is
-            not this run's. None for a run of earlier code.
+        paid: the sum of what all runs have paid for the run folder; None for a run of earlier code.
+        files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
+            differs from its entry, is not from this run. None for a run of earlier code.
         blind: what a policy that never looks earns on the RL rows; None without RL rows or without a reward for them.
         warnings: one sentence for each thing that the rows lack for their purpose.
     """
@@ -267,14 +269,16 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Returns the most frequent detail of a reason, in the stage that gave it most often; "" if there is none."""
+        """Returns the most frequent detail of the rejections for a reason, in the stage with the most of these
+        rejections; "" if there is no detail.
+        """
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
         stage = max(stages, key=lambda name: stages[name], default="")
         return self.details.get(stage, {}).get(reason, "")
 
     @property
     def saved_usd(self) -> float:
-        """What the replies from the cache would have cost."""
+        """The cost that the replies from the cache would have had without the cache."""
         return max(0.0, self.usage.worth_usd - self.usage.cost_usd)
 
     @property

@@ -10,12 +10,12 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Returns ``1 record`` or ``2 records``; ``things`` is the plural if it is not ``thing`` and an s."""
+    """Returns ``1 record`` or ``2 records``; ``things`` is the plural; by default it is ``thing`` with an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
 def alternatives(names: Sequence[str]) -> str:
-    """Returns the names as ``a``, ``a or b``, ``a, b or c``; there is at least one."""
+    """Returns the names as ``a``, ``a or b``, ``a, b or c``; ``names`` must not be empty."""
     return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
@@ -32,7 +32,7 @@ def storable(text: str) -> str:
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each text on one line, made :func:`printable`; ``file`` is standard output unless given.
+    """Print each text on one line, made :func:`printable`; ``file`` is standard output if it is not given.
 
     All text that may come from a server, a model or a file is printed by this function.
     """
@@ -41,12 +41,14 @@ def say(*lines: str, file: TextIO | None = None) -> None:
 
 
 def printable(text: str) -> str:
-    """Returns the text with every character escaped that a terminal would execute, for text of models and files."""
+    """Returns the text with escapes in place of the characters that a terminal would execute. It is used for text of
+    models and files.
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def folded(text: str) -> str:
-    """Returns the text in lower case with single blanks, for a comparison that ignores both."""
+    """Returns the text in lower case with single blanks, for comparisons that ignore case and blanks."""
     return " ".join(text.casefold().split())
 
 
@@ -57,7 +59,7 @@ def excerpt(value: object) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """Returns the words and numbers of a text in order; each Chinese, Japanese or Korean character is one."""
+    """Returns the words and numbers of a text in order. Each Chinese, Japanese or Korean character counts as a word."""
     return _WORD.findall(text)
 
 

@@ -10,14 +10,15 @@ from groundtrace.schemas.coding import record
 
 @record
 class Usage:
-    """Counts of calls, requests and tokens, and what they cost in US dollars. A Beam row, as a field of a record.
+    """Counts of calls, requests and tokens, and their cost in US dollars. As a field of a record it is encoded as a
+    Beam row.
 
     ``calls`` counts the calls of stages. ``requests`` counts what was sent to an endpoint; a call that the cache
     answers sends no request. ``cached`` counts the samples from the cache or from a call already in flight. ``retries``
-    are the requests that were sent again, ``repairs`` the calls that asked again for a reply of the wrong form.
-    ``tokens_cached`` are the input tokens that the server had cached. ``tokens_wasted`` are the input and output tokens
-    of samples that could not be used. ``cost_usd`` is what was paid, ``worth_usd`` what would have been paid with
-    nothing in the cache.
+    are the requests that were sent again, ``repairs`` the calls that requested another reply because the first had the
+    wrong form. ``tokens_cached`` are the input tokens that the server had cached. ``tokens_wasted`` are the input and
+    output tokens of samples that could not be used. ``cost_usd`` is the amount that was paid, and ``worth_usd`` the
+    amount that would have been paid without the cache.
 
     The names and their order are those of the ledger in run.json.
     """
@@ -46,7 +47,7 @@ class Usage:
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
         """Returns the usage in a mapping such as a role's entry in the ledger.
 
-        Names that are missing in it count as 0, and other names are ignored.
+        A field that the mapping lacks is 0, and unknown names in it are ignored.
         """
         return cls(**{name: figures[name] for name in USAGE_FIELDS if name in figures})
 

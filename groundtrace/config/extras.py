@@ -10,9 +10,9 @@ class MissingExtra(UserError, ModuleNotFoundError):
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Look for the modules that ``what`` needs, without importing them: some take seconds.
+    """Check that the modules that ``what`` needs are installed. They are not imported, since some imports take seconds.
 
-    Raises :class:`MissingExtra` if one of them is not installed; ``extra`` is the extra that contains them.
+    Raises :class:`MissingExtra` if a module is not installed; ``extra`` is the extra that contains them.
     """
     for module in modules:
         if not _is_installed(module):

@@ -23,7 +23,7 @@ PLAIN = ("integer", "number", "text", "true or false", "list (text)")
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """One key: its type in words, its default as TOML ("" if it has none), and its meaning."""
+    """One key of a config: its type in words, its default as TOML ("" if it has none), and its meaning."""
 
     name: str
     takes: str
@@ -34,9 +34,9 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ConfigSection:
-    """One section: its dotted path ("" for the top), its purpose, its keys, and its default entries.
+    """One section of a config: its dotted path ("" for the top), its purpose, its keys, and its default entries.
 
-    Only a section in which the user chooses the names has entries.
+    Only a section whose entries the user names has default entries.
     """
 
     path: str
@@ -46,7 +46,7 @@ class ConfigSection:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Returns Markdown: for each section of a config class a heading of this level and a table of the keys.
+    """Returns Markdown with a heading of this level and a table of the keys for each section of a config class.
 
     ``without`` names a section that is left out, because it is documented elsewhere.
     """

@@ -71,9 +71,10 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """Annotates a text that names a part: by its name in a registry (:mod:`groundtrace.schemas.registry`) or its path.
+    """Annotates a text that identifies a part: the part's name in a registry (:mod:`groundtrace.schemas.registry`), or
+    its path.
 
-    A path is ``module:NAME``. ``or_empty`` also allows "", which means no part.
+    A path has the form ``module:NAME``. ``or_empty`` also allows "", which means no part.
     """
 
     registry: Registry[Any]
@@ -177,7 +178,9 @@ def config_sha256(settings: Any) -> str:
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:
-    """Returns the settings class in a field's type, None if there is none, and whether the field has several values."""
+    """Returns the settings class in a field's type (None if the type has none), and whether the field holds several of
+    them.
+    """
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False
     arguments = typing.get_args(hint)
@@ -211,7 +214,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
     for part in path:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigError(f"--set {override!r}: {part} is not a section")
+            raise ConfigError(f"--set {override!r}: {part} is not a section, but has a value")
     values[last] = value
 
 
@@ -234,7 +237,7 @@ def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any
     """
     for old, new in ChainMap(*(vars(base).get("RENAMED", {}) for base in cls.__mro__)).items():
         if _holds(values, old.split(".")):
-            raise ConfigError(f"{where}{old} is now {where}{new}")
+            raise ConfigError(f"{where}{old} is now {where}{new}: rename the key")
     kept = {} if holder is None else _plain(holder)
     own = {field.name for field in dataclasses.fields(cls) if default_of(field, holder) != default_of(field)}
     filled = {name: value for name, value in kept.items() if name in own} | dict(values)
@@ -276,7 +279,7 @@ def _holds(values: Any, path: Sequence[str]) -> bool:
 def _plain(value: Any) -> dict[str, Any]:
     """Convert settings to JSON data."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        raise ConfigError(f"no setting takes a date or a time, as {value} is: put it in quotes")
+        raise ConfigError(f"no setting takes a date or a time, as {value} is: put the value in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")
 
 

@@ -17,7 +17,7 @@ ONE_IMAGE = "The first image is"
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view, with a box around each object that it is based on."""
+    """Returns an answer from a jittered view, with a box around each object that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)

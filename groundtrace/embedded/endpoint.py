@@ -67,16 +67,20 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """The ids of the prompts that the settings' algorithm answers."""
+    """Returns the ids of the prompts that the algorithm of these settings answers."""
     return frozenset(HANDLERS.get(settings.model, ()))
 
 
 class ClassicalEndpoint:
-    """See :class:`groundtrace.inference.endpoint.Endpoint`. Works on a few threads, since OpenCV releases the GIL."""
+    """The embedded engine as an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`). It works on a few threads,
+    since OpenCV releases the GIL.
+    """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         if settings.model not in HANDLERS:
-            raise ValueError(f"a classical endpoint's model is one of {', '.join(HANDLERS)}, got {settings.model!r}")
+            raise ValueError(
+                f"the model of a classical endpoint must be one of {', '.join(HANDLERS)}, got {settings.model!r}"
+            )
         self.settings = settings
         self._media = media
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="classical")
@@ -88,8 +92,8 @@ class ClassicalEndpoint:
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`groundtrace.inference.endpoint.Endpoint`; raises CallError for a prompt that the engine does not
-        answer.
+        """Returns a reply with one sample for each of the request's indices. Raises CallError for a prompt that the
+        engine does not answer.
         """
         name = request.prompt.name.split(".")[0]
         handler = HANDLERS[self.settings.model].get(name)
@@ -128,7 +132,7 @@ class ClassicalEndpoint:
         return np.random.default_rng(int.from_bytes(seed[:8], "big"))
 
     async def check(self) -> str:
-        """Returns one line on the engine, which is always ready."""
+        """Returns one line that describes the engine, which is always ready."""
         return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
 
     async def close(self) -> None:

@@ -83,7 +83,7 @@ _OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
 
 
 def one_image(prompt: RenderedPrompt) -> bool:
-    """Whether a prompt of this module is about one image; the other images are results of code."""
+    """Whether a prompt of this module is about one image only; further images in the prompt must be results of code."""
     if prompt.name.split(".")[0] not in _OF_CODE:
         return False
     first_text = next((index for index, part in enumerate(prompt.user) if isinstance(part, TextPart)), 0)
@@ -91,7 +91,7 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns the next turn: code for the kind of operation that the prompt asks for, or the answer."""
+    """Returns the next turn of the reply: code with the kind of operation that the prompt asks for, or the answer."""
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
     query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -150,7 +150,9 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns whether the answer is the last line that code printed, or, after images alone, what the engine sees."""
+    """Judges whether the answer equals the last line that the code printed. If the code returned only images, judges
+    whether the answer equals the engine's own answer.
+    """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""
     outputs = (_PICTURE.sub("", turn.output).strip() for turn in read_trajectory(trajectory))

@@ -16,7 +16,9 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges a candidate that abstains as wrong. Raises CallError for others, since the engine compares no meanings."""
+    """Judges a candidate that abstains as wrong. Raises CallError for any other candidate, since the engine cannot
+    compare meanings.
+    """
     if prompt.variable("predicted") != CANNOT_READ:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
     return json.dumps({"reason": "the candidate abstains", "same": False})
@@ -32,11 +34,10 @@ def with_answer(question: str, predicted: str) -> Question:
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the reasoning's text agrees with its points and its answer
-    (:mod:`groundtrace.embedded.prose`).
+    """Judges whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
-    It does not compare the number of points with the answer, for two reasons: the check of the points does that, and if
-    a correct point could lower the reasoning's reward, a policy would learn not to point.
+    It does not compare the number of points with the answer, for two reasons: another check already compares them, and
+    a policy would learn not to point if a correct point could lower the reasoning's reward.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
@@ -46,8 +47,8 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether an object can have both names. The verdict is no if the label names several colours. Raises
-    CallError for words that the engine does not know.
+    """Judges whether one object can have both names that the prompt gives. The verdict is no if the label names several
+    colours. Raises CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))

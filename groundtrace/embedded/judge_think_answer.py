@@ -110,8 +110,9 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns a judgement, reasoning and an answer from what the engine sees. The answer in the prompt, which is a hint
-    for other teachers, is ignored."""
+    """Returns a judgement, reasoning and an answer, all based on what the engine sees. The answer in the prompt, which
+    is a hint for other teachers, is ignored.
+    """
     query = question_of(prompt)
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if query is None or reading is None:
@@ -147,12 +148,13 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether a judge section decides to reason, from its words. Raises CallError if the words state neither
-    decision, or both."""
+    """Judges from the words of a response's judge section whether it decides to reason or to answer directly. Raises
+    CallError if the words state neither decision, or both.
+    """
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
-        raise _beyond("whether this text decides to reason")
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge whether this text decides to reason")
     return json.dumps({"reason": "by its words", "decision": "direct" if directly else "think"})
 
 
@@ -160,7 +162,7 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     """Judges whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
-        raise _beyond("reasoning without a sum")
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning without a sum")
     wrong = next((equation for equation, left, right in sums if left != right), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
     return json.dumps({"reason": reason, "sound": wrong is None})
@@ -171,15 +173,19 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the image contains the stated numbers of objects. Raises CallError if no number is stated."""
+    """Judges whether the image contains the numbers of objects that the text states. Raises CallError if no number is
+    stated.
+    """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
     if scene.shapes is None or not counted:
-        raise _beyond("reasoning that does not list what is seen")
+        raise CallError(
+            Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning that does not list what is seen"
+        )
     for claim, read in counted:
         noun = None if read is None else read_label(read.group(2))
         if read is None or noun is None:
-            raise _beyond(f"the claim {claim!r}")
+            raise CallError(Failure.UNSUPPORTED, f"the embedded engine cannot judge the claim {claim!r}")
         label = read.group(2).removesuffix("s")
         number = sum(shape.label == label or (not noun.colours and noun.matches(shape)) for shape in scene.shapes)
         if number != int(read.group(1)):
@@ -192,7 +198,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
-        raise _beyond("reasoning that states no conclusion")
+        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning that states no conclusion")
     return json.dumps({"reason": f"it says: {stated[-1].text}", "supported": all(each.right for each in stated)})
 
 
@@ -218,10 +224,6 @@ def _parted(text: str) -> tuple[str, tuple[str, ...]]:
     if any(not line.startswith(f"{chr(65 + number)}. ") for number, line in enumerate(choices)):
         return text, ()
     return "\n".join(lines[:start]), tuple(line[3:] for line in choices)
-
-
-def _beyond(what: str) -> CallError:
-    return CallError(Failure.UNSUPPORTED, f"the embedded engine cannot judge {what}")
 
 
 HANDLERS = {

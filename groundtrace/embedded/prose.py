@@ -102,7 +102,9 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judges whether a reasoning's text agrees with its evidence and with the answer of ``question``. Never raises."""
+    """Judges whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
+    raises.
+    """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
     text = "".join(parts_of(reasoning))

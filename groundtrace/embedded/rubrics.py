@@ -135,7 +135,9 @@ def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gen
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns for each rubric in the prompt whether it applies, and its score. Unknown rubrics do not apply."""
+    """Returns for each rubric in the prompt whether it applies, and its score. Rubrics that the engine does not know do
+    not apply.
+    """
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
     scores = []

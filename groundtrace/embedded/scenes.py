@@ -84,7 +84,9 @@ class Scene:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
-        """Returns the shapes in a jittered view, in pixels of the original. At strength 0 the image itself is used."""
+        """Returns the shapes that colour clustering finds in a jittered view, in pixels of the original; None if the
+        view does not consist of flat shapes. At strength 0 the image itself is used.
+        """
         pixels = self.pixels if strength else None
         if pixels is None:
             return self.shapes
@@ -109,7 +111,7 @@ def question_of(prompt: RenderedPrompt) -> Query | None:
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view, with a point on each object that it is based on."""
+    """Returns an answer from a jittered view, with a point on each object that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
@@ -136,8 +138,8 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
     """Returns reasoning that points at the objects that the answer is based on. If an object has a mark, the point is
     the mark.
 
-    If the answer is based on no object ("no, there is none that…"), the reasoning points at all marks, since these
-    objects were searched.
+    If the answer is based on no object ("no, there is none that…"), the reasoning points at the marks of all objects,
+    since the engine has searched all of them.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -175,7 +177,9 @@ def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the mask of the smallest outline around each point; an empty mask if no outline is around it."""
+    """Returns the mask of the smallest outline around each point; an empty mask for a point without an outline around
+    it.
+    """
     pixels = _one_image(scene)
     masks = []
     for x, y in json.loads(prompt.variable("points")):

@@ -197,7 +197,8 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 def ends_on_another(text: str, question: Question) -> str | None:
     """Returns a message if the last sentence ends with a number other than the answer and does not contain the answer,
-    or if the last question is not answered; else None."""
+    or if the text does not answer its last question; else None.
+    """
     answer = read_numerals(question.answer).single
     sentences = [each.strip() for each in SENTENCE.findall(text) if each.strip(" .\n")]
     if answer is None or polarity(question.answer) is not None or not sentences:
@@ -220,7 +221,7 @@ def ends_on_another(text: str, question: Question) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """Returns the text in lower case, with "not" for "n't", and "i.e." and the like without full stops."""
+    """Returns the text in lower case, with "not" for "n't", and abbreviations such as "i.e." without full stops."""
     text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
     text = _I_HAVE.sub("je", text)
     text = _APOSTROPHE.sub(" not", _CANNOT.sub("can not", _WILL_NOT.sub("will not", text))).casefold()

@@ -53,8 +53,8 @@ class BothSidesError(ValueError):
 def side_of_statement(clause: str) -> bool | None:
     """Returns whether a clause affirms the statement or the yes-no question; None if the clause has no verdict on it.
 
-    Verdict words count only if the clause is about the statement, "it" or "this", if it ends with them, or if it has no
-    other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
+    Verdict words count only if the clause is about the statement, "it" or "this", or ends with the verdict words, or
+    has no other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
     """
     clause = _COMPARED.sub("it", clause)
     clause = _WRONG_IDIOM.sub("wrong", _RIGHT_IDIOM.sub("right", clause))

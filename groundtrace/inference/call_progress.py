@@ -78,6 +78,6 @@ class CallInProgress:
 
 
 def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
-    """The cost of a usage at the endpoint's prices, in dollars and in tokens."""
+    """Returns the cost of a usage at the endpoint's prices, in dollars and in tokens."""
     usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
     return Cost(usd, usage.tokens_in + usage.tokens_out)

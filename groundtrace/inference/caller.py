@@ -23,8 +23,8 @@ class CallResult:
 
 
 class Caller(Protocol):
-    """The interface to call models. Implemented by :class:`groundtrace.inference.models.Models` and by
-    :class:`groundtrace.inference.session.Session`.
+    """The interface to call models. :class:`groundtrace.inference.models.Models` and
+    :class:`groundtrace.inference.session.Session` implement it.
     """
 
     async def generate(
@@ -36,21 +36,27 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """See :meth:`groundtrace.inference.models.Models.generate`."""
+        """Returns ``sampling.n`` samples of the role's model for the prompt
+        (:meth:`groundtrace.inference.models.Models.generate`).
+        """
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """See :meth:`groundtrace.inference.models.Models.repair_attempts`."""
+        """Returns how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """See :meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
+        """Returns the limit for repeating a truncated reply
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """
         ...
 
     def family(self, role: str) -> Family:
-        """See :meth:`groundtrace.inference.models.Models.family`."""
+        """Returns the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
         ...
 
     def gives_logprobs(self, role: str) -> bool:
-        """See :meth:`groundtrace.inference.models.Models.gives_logprobs`."""
+        """Whether the role's endpoint returns log-probabilities
+        (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
+        """
         ...

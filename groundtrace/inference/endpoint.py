@@ -28,15 +28,16 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices; only a truncated sample may have no text.
+        """Returns a reply with one sample for each of the request's indices. Only a truncated sample may have an empty
+        text.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
         """
         ...
 
     async def check(self) -> str:
-        """Returns one line on the endpoint's health; raises :class:`groundtrace.inference.errors.CallError` if it
-        cannot serve.
+        """Returns one line that describes the endpoint's health. Raises :class:`groundtrace.inference.errors.CallError`
+        if the endpoint cannot answer requests.
         """
         ...
 
@@ -51,15 +52,15 @@ class Kind:
 
     ``endpoint``: its class as ``module:Class``, called with the settings, the media store and a number of threads.
     ``in_process``: the model runs in the worker itself. It uses no tokens, costs nothing and gives the same answer each
-    time, so it needs no budget and no repair. ``server``: for a kind whose server a run starts on its own machine, the
-    context manager that starts it, as ``module:function`` (:mod:`groundtrace.inference.serving`). ``extra``: the
-    optional dependency that installs the required ``modules``.
+    time, so it needs no budget and no repair. ``server``: the context manager, as ``module:function``, that starts the
+    server of this kind on the machine of the run (:mod:`groundtrace.inference.serving`); "" for other kinds. ``extra``:
+    the optional dependency that installs the required ``modules``.
 
     ``own_form``: with any model, this kind writes points and boxes in our own form, in pixels of the original image
     unless a frame is declared; it needs no family. ``embedded``: the embedded engine, which replaces a model.
-    ``needs_url``: the settings must give the server's URL. ``prompts``: for a kind whose models answer only some
-    prompts, the function that returns the ids of these prompts for an endpoint's settings, as ``module:function``; it
-    may raise CallError.
+    ``needs_url``: the settings must give the server's URL. ``prompts``: the function, as ``module:function``, that
+    returns the ids of the prompts that the model of an endpoint's settings answers; it may raise CallError. It is "" if
+    the models answer all prompts.
     """
 
     endpoint: str
@@ -79,7 +80,9 @@ class Kinds(Registry[Kind]):
     """
 
     def made(self, path: str, found: Any) -> Kind:
-        """See :meth:`groundtrace.schemas.registry.Registry.made`."""
+        """Returns the imported value, which must be a :class:`Kind` or the class of an endpoint; the class becomes a
+        kind. Raises RegistryError for any other value.
+        """
         if isinstance(found, Kind):
             return found
         if not isinstance(found, type) or not callable(getattr(found, "generate", None)):
@@ -134,12 +137,15 @@ def is_embedded(settings: EndpointSettings) -> bool:
 
 
 def is_real(settings: EndpointSettings) -> bool:
-    """Whether the endpoint is known to serve a real model. For a user's own kind this is not known: returns False."""
+    """Whether the endpoint is known to serve a real model. Returns False for a user's own kind, since this is not
+    known.
+    """
     return settings.kind in KINDS.ours and not kind_of(settings.kind).embedded
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raises ValueError for endpoints and roles that cannot work together; its message begins with the key to change.
+    """Raises ValueError for endpoints and roles that cannot work together; the message begins with the config key to
+    change.
 
     It raises for an endpoint of an unknown kind or family, for a role whose endpoint is not defined or has no URL, and
     for a pointer or detector whose endpoint cannot play that role or does not declare how its model writes coordinates.
@@ -176,13 +182,13 @@ prompt. If the teacher of a recipe locates objects itself, the recipe checks the
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
     """Raises ValueError if the endpoint does not declare how its model writes coordinates, or cannot play the role.
 
-    Its message begins with the key to change.
+    The message begins with the config key to change.
     """
     family = settings.model_family
     if kind_of(settings.kind).own_form:
         if family.name != DEFAULT:
             raise ValueError(
-                f"endpoints.{name}.family: the kind {settings.kind} has its own form of coordinates: remove the key"
+                f"endpoints.{name}.family: the kind {settings.kind} has its own form of coordinates: remove this key"
             )
     elif not settings.family and settings.frame is None:
         raise ValueError(
@@ -203,7 +209,7 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """The optional dependencies that the endpoints' kinds need."""
+    """Returns the optional dependencies that the endpoints' kinds need."""
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 
 
@@ -217,5 +223,5 @@ def open_endpoint(settings: EndpointSettings, media: MediaStore, threads: int) -
     try:
         endpoint = load(kind_of(settings.kind).endpoint)
     except RegistryError as error:
-        raise EndpointError(f"the endpoint kind {settings.kind} is {error}") from error
+        raise EndpointError(f"the endpoint kind {settings.kind} names {error}") from error
     return endpoint(settings, media, threads)

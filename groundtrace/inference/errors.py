@@ -109,8 +109,8 @@ NOT_SENT = Reply((), NOTHING)
 class BudgetUsedUp(Exception):
     """A call was not sent, or not completed, because the run's budget is used up.
 
-    Not a :class:`CallError`: a scorer that turns a failed judge call into an unscored verdict must not catch it.
-    ``call``: the record of the call so far, for the ledger; ``partial``: the samples that did arrive.
+    This is not a :class:`CallError`, since a scorer that turns a failed judge call into an unscored verdict must not
+    catch it. ``call``: the record of the call so far, for the ledger; ``partial``: the samples that did arrive.
     """
 
     call: Call | None = None
@@ -120,9 +120,9 @@ class BudgetUsedUp(Exception):
 class RunStopped(Exception):
     """The run cannot go on: an endpoint does not serve it, or its server stays down.
 
-    Not a :class:`CallError`: code that turns a failed call into a rejection or an unscored verdict must not catch it.
-    ``message``: one line that names the endpoint and says what to do. ``resumable``: whether the same command resumes
-    the run when the server is up; otherwise something has to be changed first.
+    This is not a :class:`CallError`, since code that turns a failed call into a rejection or an unscored verdict must
+    not catch it. ``message``: one line that names the endpoint and says what to do. ``resumable``: whether the same
+    command resumes the run when the server is up; otherwise something has to be changed first.
 
     A Beam runner passes on only the text of a worker's exception: :func:`stop_in` restores the exception from it.
     """

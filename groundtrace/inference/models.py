@@ -98,12 +98,16 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """How often a reply of the wrong form may be repaired; 0 for a model in this process, which would repeat it."""
+        """How often a reply of the wrong form may be repaired; 0 for a model in this process, since it would give the
+        same reply again.
+        """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """The largest token budget with which a truncated reply is requested again; 0 if none is requested again."""
+        """The largest token budget with which a truncated reply is requested again; 0 if truncated replies are not
+        requested again.
+        """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
@@ -378,7 +382,8 @@ class Models:
             self._watch.notes.flush()
 
     async def drain(self, limit_s: float) -> int:
-        """Send no more requests, and wait until the replies to those in flight are cached, at most ``limit_s``.
+        """Send no more requests, and wait until the replies to the requests in flight are cached; the wait takes at
+        most ``limit_s`` seconds.
 
         Later calls raise :class:`groundtrace.inference.errors.RunStopped`. Returns the number of requests still without
         a reply. Does nothing outside of a run.

@@ -14,7 +14,8 @@ async def points_of(
 ) -> ParsedPointing[Point]:
     """Returns the points of an entity in an image (or a video frame) of the medium, in pixels of the original.
 
-    Raises CallError, and BadReply for an entity that cannot be named in a prompt or a reply that cannot be parsed.
+    Raises CallError if the call fails, and BadReply for an entity that cannot be named in a prompt or a reply that
+    cannot be parsed.
     """
     family = caller.family(role)
     prompt = family.ask_points(image, entity)
@@ -27,7 +28,7 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Returns the boxes of a label, in pixels of the original. Raises like :func:`points_of`."""
+    """Returns the boxes of a label, in pixels of the original. Raises the errors of :func:`points_of`."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)
     read = untruncated(lambda reply: family.boxes(reply.text, label, medium, media_index))

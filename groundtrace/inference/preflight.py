@@ -40,7 +40,7 @@ class NotServed(UserError):
 
 @dataclass(frozen=True)
 class Health:
-    """The result of checking an endpoint. ``fault`` is the error because of which it does not serve, or None;
+    """The result of checking an endpoint. ``fault`` is the error because of which the endpoint does not serve, or None;
     ``message`` says what the fault is and what to do about it.
     """
 
@@ -81,7 +81,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Returns one line for each role whose endpoint answers none of the prompts that are sent to the role."""
+    """Returns a one-line message for each role whose endpoint answers no prompt that is sent to the role."""
     sent: dict[str, list[str]] = {}
     for ask in asks:
         if settings.has_role(ask.role):
@@ -103,7 +103,7 @@ def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -
 async def healths(
     models: Models, asks: Iterable[Asks], where: str = "", retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S
 ) -> tuple[Health, ...]:
-    """Check all endpoints of the roles in ``asks`` concurrently; returns one result for each.
+    """Check all endpoints of the roles in ``asks`` concurrently; returns one result for each endpoint.
 
     ``timeout_s`` does not limit the loading of a model.
     """

@@ -39,7 +39,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Continuation:
-    """A text to score: the log-probability of ``text`` after the prompt and the beginning ``given`` of the reply.
+    """A text to score: a model returns the log-probability of ``text`` after the prompt and ``given``, the beginning of
+    the reply.
 
     For Argos Eq. 5, P(ŷ|q,r,v), ``given`` is the reasoning r and ``text`` the answer ŷ.
     """
@@ -96,7 +97,7 @@ class Reply:
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
-    """One reply from the replies to the parts of a request."""
+    """Returns one reply with the samples and the total usage of the replies to the parts of a request."""
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
         sum((reply.usage for reply in replies), NOTHING),
@@ -152,8 +153,8 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """Returns the reply with an estimate in place of each token count that the server did not report (0). Without the
-    estimate, limits and budgets would count the reply as free.
+    """Returns the reply with an estimate in place of each token count that is 0, since the server did not report it.
+    Without the estimate, limits and budgets would count the reply as free.
     """
     usage = reply.usage
     characters = sum(len(each.text) + len(each.reasoning) for each in reply.completions)

@@ -27,7 +27,7 @@ cached (see :func:`groundtrace.inference.request.cache_key`)."""
 
 
 class TruncatedReply(BadReply):
-    """A reply is truncated: it does not have the requested form, or may lack a part of it."""
+    """A reply is truncated: it does not have the requested form, or a part of it may be missing."""
 
 
 @dataclass(frozen=True)

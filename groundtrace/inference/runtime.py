@@ -46,7 +46,9 @@ class Runtime:
             return self._models[settings]
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Start the coroutine on the loop, from any other thread. Its SystemExit is raised as a RuntimeError."""
+        """Start the coroutine on the loop, from any other thread. If it raises SystemExit, its future raises
+        RuntimeError.
+        """
         return asyncio.run_coroutine_threadsafe(_without_exit(work), self._loop)
 
     def _run(self) -> None:
@@ -57,7 +59,7 @@ class Runtime:
                 return self._loop.run_forever()
 
     def drain(self, settings: ModelsSettings, limit_s: float) -> int:
-        """Send no more requests with these settings, and wait for the replies to those in flight
+        """Send no more requests with these settings, and wait for the replies to the requests in flight
         (:meth:`groundtrace.inference.models.Models.drain`). Returns the number of missing replies.
         """
         with self._lock:
@@ -106,7 +108,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def end_process(limit_s: float) -> None:
-    """Wait for the replies to this process's requests in flight, ``limit_s`` at most, and close all models."""
+    """Wait at most ``limit_s`` seconds for the replies to this process's requests in flight, and close all models."""
     if _runtime is not None:
         _runtime.end_all(limit_s)
 

@@ -30,7 +30,9 @@ class Session:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """See :meth:`groundtrace.inference.models.Models.generate`; also records the call."""
+        """Call :meth:`groundtrace.inference.models.Models.generate`, and record the call. Returns ``sampling.n``
+        samples.
+        """
         try:
             answered = await self.models.generate(role, prompt, sampling, continuation=continuation, repair=repair)
         except (CallError, BudgetUsedUp) as error:
@@ -43,17 +45,21 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """See :meth:`groundtrace.inference.models.Models.repair_attempts`."""
+        """Returns how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """See :meth:`groundtrace.inference.models.Models.max_tokens_limit`."""
+        """Returns the limit for repeating a truncated reply
+        (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
+        """
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """See :meth:`groundtrace.inference.models.Models.family`."""
+        """Returns the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:
-        """See :meth:`groundtrace.inference.models.Models.gives_logprobs`."""
+        """Whether the role's endpoint returns log-probabilities
+        (:meth:`groundtrace.inference.models.Models.gives_logprobs`).
+        """
         return self.models.gives_logprobs(role)

@@ -47,7 +47,7 @@ def _checked_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or port == 0 or not url.isprintable() or " " in url:
         raise ValueError("must be a URL such as http://127.0.0.1:8000/v1: http or https, a host, and a port from 1")
     if parts.fragment:
-        raise ValueError("must not hold a # part, which is never sent to a server")
+        raise ValueError("must not hold a fragment (# and what follows), which is never sent to a server")
     if parts.path.rstrip("/").endswith(_METHOD):
         raise ValueError(f"must not end with {_METHOD}, which is added for each request")
     return url
@@ -136,7 +136,7 @@ class EndpointSettings:
 
     def __post_init__(self) -> None:
         if self.api_key_env and self.api_key_file:
-            raise ValueError("api_key_env and api_key_file exclude each other")
+            raise ValueError("api_key_env and api_key_file exclude each other: set only one of them")
 
     @property
     def model_family(self) -> "Family":
@@ -166,8 +166,8 @@ class EndpointSettings:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and the ISO time
-    after which its replies must have been requested ("": all are valid).
+    """The reply cache of another run folder on this machine: the folder's ``name``, the cache's file, and an ISO time;
+    only replies that were requested after this time are valid ("": all replies).
     """
 
     name: str
@@ -182,9 +182,9 @@ class ModelsSettings:
     ``budget_usd`` and ``budget_tokens``: the budget of all processes of a run together (None: unlimited). ``notes``:
     the folder in which these processes note usage and servers that are down (:mod:`groundtrace.inference.flow.notes`);
     "" outside of a run, and then no endpoint is checked or waited for. ``fails_fast``: calls to a server that is down
-    fail at once; only without notes, for a caller that does not wait. ``neighbours``: further caches on this machine,
-    whose replies are copied if needed. ``fresh_since``: the ISO time of the command before which no reply is valid ("":
-    all are). ``storage``: the settings to access a remote cache and remote media.
+    fail at once. It is for callers that do not wait, and only without ``notes``. ``neighbours``: further caches on this
+    machine, whose replies are copied if needed. ``fresh_since``: the ISO time of the command before which no reply is
+    valid ("": all are). ``storage``: the settings to access a remote cache and remote media.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -214,7 +214,7 @@ class ModelsSettings:
         for key, endpoint in self.endpoints:
             if key == name:
                 return endpoint
-        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]")
+        raise ValueError(f"roles.{role} names the endpoint {name!r}, which is not in [endpoints]: add it there")
 
     def has_role(self, role: str) -> bool:
         """Whether the config has an endpoint for ``role``."""

@@ -59,7 +59,7 @@ class BeyondObjectEnd(Exception):
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """Returns our own error for an error of the store's library; any other error is returned unchanged."""
+    """Converts an error of the store's library to one of our own errors; any other error is returned unchanged."""
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)

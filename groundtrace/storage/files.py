@@ -18,7 +18,9 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 
 def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) -> None:
-    """Replace ``path`` by the bytes, or by the text as UTF-8. See :func:`written_whole`."""
+    """Replace ``path`` by the bytes, or by the text as UTF-8. A reader sees either the old file or the complete new one
+    (:func:`written_whole`).
+    """
     with written_whole(path, durable=durable) as unfinished:
         unfinished.write_bytes(data.encode() if isinstance(data, str) else data)
 

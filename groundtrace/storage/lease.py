@@ -40,7 +40,7 @@ class Lost(UserError):
 
 
 class Lease:
-    """The lease on a folder that this process holds; made by :func:`leased`."""
+    """A lease that this process holds on a folder; :func:`leased` makes it."""
 
     def __init__(self, folder: RemotePath, lasts_s: float, renew_s: float) -> None:
         self._folder, self._lasts_s, self._renew_s = folder, lasts_s, renew_s
@@ -58,7 +58,7 @@ class Lease:
             self._is_lost = True
         if self._is_lost or time.monotonic() - self._signed_s > self._lasts_s:
             raise Lost(
-                f"another process may be writing {self._folder}, since this one did not reach the store for "
+                f"another process may be writing {self._folder}, since this process did not reach the store for "
                 f"{self._lasts_s:g} s, was suspended, or lost its lease: run the same command again"
             )
 
@@ -137,7 +137,7 @@ class Lease:
 
 @contextlib.contextmanager
 def leased(folder: RemotePath, lasts_s: float = LASTS_S, renew_s: float = RENEW_S) -> Iterator[Lease]:
-    """Hold a folder of a store for this process.
+    """Hold the lease on a folder of a store while the body runs, so that no other process writes to it.
 
     Raises :class:`Held` if another process holds it, and StorageError if the store cannot exclude other processes.
     """

@@ -31,7 +31,8 @@ def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
     """Returns the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
     The copy of a run folder does not contain the cache and the drawn images. Raises
-    :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if it cannot be copied.
+    :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if the folder there cannot be
+    copied.
     """
     if not is_in_store(name):
         return Path(name).expanduser()
@@ -95,4 +96,4 @@ def fetch(source: RemotePath, size: int, target: Path) -> None:
         for start in range(0, size, PIECE_BYTES):
             stream.write(source.read_bytes(start, min(start + PIECE_BYTES, size)))
         if stream.tell() != size:  # it became shorter since it was listed
-            raise FileNotFoundError(f"{source} is not the object that was listed")
+            raise FileNotFoundError(f"{source} has changed since it was listed: it does not have {size} bytes any more")

@@ -44,7 +44,7 @@ def _endpoint(url: str) -> str:
     if url and (parts.scheme not in ("http", "https") or not parts.hostname):
         raise ValueError("must be a URL such as https://minio.example:9000")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError("must not hold a user, password, query or # part: give keys in environment variables")
+        raise ValueError("must not hold a user, password, query or fragment (#…): give keys in environment variables")
     return url
 
 
@@ -52,9 +52,9 @@ def _endpoint(url: str) -> str:
 class StorageSettings:
     """How this machine and the workers connect to ``s3://`` and ``gs://``.
 
-    If none of these is set, each machine uses the stores' own variables and files, such as AWS_ACCESS_KEY_ID,
-    AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config never holds a key:
-    each process reads the variables that are named here when it connects.
+    If none of these settings is given, each machine uses the stores' own variables and files, such as
+    AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, GOOGLE_APPLICATION_CREDENTIALS and STORAGE_EMULATOR_HOST. A config
+    never holds a key: each process reads the variables that are named here when it connects.
     """
 
     endpoint_url: Annotated[str, AfterValidator(_endpoint), "s3://: the URL of the store (empty: AWS)"] = ""
@@ -124,7 +124,7 @@ def _check_endpoint(scheme: str, url: str) -> None:
         _endpoint(url)
     except ValueError as error:
         variables = "AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL" if scheme == "s3" else "STORAGE_EMULATOR_HOST"
-        raise StorageError(f"{variables}, the URL of {scheme}://: {error}") from None
+        raise StorageError(f"the URL of {scheme}:// in {variables} {error}") from None
 
 
 def _s3(settings: StorageSettings) -> Any:
@@ -167,7 +167,7 @@ def _gs(settings: StorageSettings) -> Any:
         )
     except Exception as error:
         if names_of(error) & {"DefaultCredentialsError", "GoogleAuthError"}:
-            raise StorageError(f"gs:// has no credentials: {GS_CREDENTIALS}") from error
+            raise StorageError(f"there are no credentials for gs://: {GS_CREDENTIALS}") from error
         raise
 
 
@@ -181,7 +181,7 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """Returns the arguments for the call that writes these bytes.
+    """Returns extra arguments for the client's call that writes these bytes.
 
     gcsfs sends small data between two boundary lines that are always the same. Data that contains such a line would be
     cut there, so it is sent in the way that gcsfs uses for large data.
@@ -192,9 +192,9 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
     """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
-    The call is retried at least once, because a single connection that hangs may take all of that time. ``url`` is for
-    messages. Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for what the user can correct,
-    :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
+    The call is retried at least once, because a single connection that hangs may take all of that time. ``url`` appears
+    only in messages. Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for an error that the user
+    can correct, :class:`StoreUnavailable` when the time is up, and other OSErrors unchanged.
     """
     end_s, pause_s, tries = time.monotonic() + retry_s, FIRST_PAUSE_S, 0
     while True:

@@ -24,7 +24,7 @@ Place: TypeAlias = Path | RemotePath
 
 
 def is_remote(name: object) -> bool:
-    """Whether a name or a place is remote, so not a local path."""
+    """Whether a name or a place is a URL, and not a local path."""
     return isinstance(name, RemotePath) or "://" in str(name)
 
 
@@ -34,15 +34,15 @@ def is_in_store(name: str) -> bool:
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """Returns the extras of our package that are needed for places with these names."""
+    """Returns the extras of our package that must be installed to use places with these names."""
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
     """Returns the place with this name.
 
-    Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or with a ``..`` or a password in
-    it.
+    Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or that contains ``..`` or a
+    password.
     """
     if not is_remote(name):
         return Path(name)
@@ -54,12 +54,12 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
             f"the store's own files"
         )
     if scheme not in SCHEMES:
-        known = " and ".join(f"{each}://" for each in SCHEMES)
-        raise StorageError(f"{name}: locations are local paths, {known}, not {scheme}://")
+        known = " or ".join(f"{each}://" for each in SCHEMES)
+        raise StorageError(f"{name}: {scheme}:// is not supported: use a local path, {known}")
     if not parts or rest.startswith("/"):
         raise StorageError(f"{name} names no bucket: write {scheme}://BUCKET/PATH")
     if ".." in parts or not name.isprintable():
-        raise StorageError(f"{name}: a URL must not hold .. or invisible characters")
+        raise StorageError(f"{name}: a URL must not hold .. or invisible characters: remove them")
     return RemotePath(f"{scheme}://{'/'.join(parts)}", storage)
 
 

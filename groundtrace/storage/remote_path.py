@@ -40,8 +40,8 @@ class Stat:
 class RemotePath:
     """An object, or the counterpart of a folder, in a store. ``url`` has no slash at its end.
 
-    Methods raise FileNotFoundError if there is no object, :class:`StorageError` for what the user can correct and
-    :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
+    Methods raise FileNotFoundError if there is no object, :class:`StorageError` for an error that the user can correct,
+    and :class:`StoreUnavailable` if a store stays unreachable. Use :func:`groundtrace.storage.places.place` to make a
     remote path: it checks the name.
     """
 
@@ -54,7 +54,7 @@ class RemotePath:
     def __truediv__(self, relative: "str | PurePosixPath") -> "RemotePath":
         parts = [part for part in str(relative).split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise ValueError(f"not a path below {self.url}: {relative}")
+            raise ValueError(f"{relative} is not a path below {self.url}")
         return replace(self, url="/".join([self.url, *parts]))
 
     def __lt__(self, other: "RemotePath") -> bool:
@@ -67,7 +67,7 @@ class RemotePath:
 
     @property
     def suffix(self) -> str:
-        """The name's ending with its dot; "" if it has none."""
+        """The name's ending with its dot; "" if the name has no ending."""
         return self._pure.suffix
 
     @property
@@ -77,13 +77,13 @@ class RemotePath:
 
     @property
     def parent(self) -> "RemotePath":
-        """The folder that contains it; the parent of a bucket is the bucket itself."""
+        """The folder that contains this path; the parent of a bucket is the bucket itself."""
         scheme, _, rest = self.url.partition("://")
         return replace(self, url=f"{scheme}://{rest.rpartition('/')[0] or rest}")
 
     @property
     def parents(self) -> "list[RemotePath]":
-        """The folders that contain it, the nearest first."""
+        """The folders that contain this path, the nearest first."""
         found, each = [], self
         while each.parent != each:
             each = each.parent
@@ -92,7 +92,7 @@ class RemotePath:
 
     @property
     def bucket(self) -> "RemotePath":
-        """The bucket that contains it."""
+        """The bucket that contains this path."""
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
@@ -114,11 +114,11 @@ class RemotePath:
         """Returns the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
         info = self._info()
         if info["type"] != "file":
-            raise FileNotFoundError(f"{self.url} is a folder")
+            raise FileNotFoundError(f"{self.url} is a folder, not an object")
         return _stat_of(info)
 
     def exists(self) -> bool:
-        """Whether there is an object of this name, or one below it."""
+        """Whether there is an object of this name, or an object below this path."""
         return self._kind() != ""
 
     def is_file(self) -> bool:
@@ -126,7 +126,7 @@ class RemotePath:
         return self._kind() == "file"
 
     def is_dir(self) -> bool:
-        """Whether there are objects below it."""
+        """Whether there are objects below this path."""
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
@@ -161,7 +161,7 @@ class RemotePath:
         :func:`groundtrace.storage.places.written_to`.
         """
         if mode not in ("r", "rb"):
-            raise ValueError(f"a remote file is opened for reading, not as {mode!r}")
+            raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
         stream: Any = io.BufferedReader(_Ranges(self), READ_AHEAD_BYTES)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
@@ -175,7 +175,7 @@ class RemotePath:
         return self.write_bytes(text.encode(encoding))
 
     def create(self, data: bytes) -> bool:
-        """Create the object with these bytes; returns whether it holds them afterwards.
+        """Create the object with these bytes; returns whether the object holds these bytes afterwards.
 
         An existing object is not changed; the store itself checks that. If several processes create the object, one
         succeeds. If each of them writes unique bytes, a repeated request does no harm.
@@ -193,7 +193,7 @@ class RemotePath:
             return
         self._put(lambda store: store.put_file(str(file), self.url))
         if (here := file.stat().st_size) != (there := self.stat().st_size):
-            raise OSError(f"{self.url} did not arrive whole: {there} of {here} bytes")
+            raise OSError(f"{self.url} was not uploaded completely: the store holds {there} of {here} bytes")
 
     def copy_to(self, other: "RemotePath") -> None:
         """Copy the object to another name in the same store, without downloading it."""
@@ -209,7 +209,9 @@ class RemotePath:
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """Returns the entries directly in the folder; folders have None. Empty if there is no such folder."""
+        """Returns the entries directly in the folder; the value of a folder is None. The mapping is empty if there is
+        no such folder.
+        """
         entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
         found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
         return {
@@ -219,7 +221,7 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """Returns all objects below it, at any depth, except those whose names are not paths.
+        """Returns all objects below this path, at any depth, except objects whose names are not paths.
 
         Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
         """
@@ -228,7 +230,9 @@ class RemotePath:
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yields the objects below it whose paths match, segment by segment; ``**`` matches any number of segments."""
+        """Yields the objects below this path whose own paths match the pattern, segment by segment; ``**`` matches any
+        number of segments.
+        """
         if "/" not in pattern and pattern != "**":
             yield from (path for path in self.iterdir() if fnmatch.fnmatchcase(path.name, pattern))
             return
@@ -240,7 +244,7 @@ class RemotePath:
                 yield path
 
     def rglob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Works as :meth:`glob` does with ``**/`` before the pattern."""
+        """Yields the objects that :meth:`glob` yields for ``**/`` followed by the pattern."""
         return self.glob(f"**/{pattern}")
 
     @property

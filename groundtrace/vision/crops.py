@@ -59,7 +59,8 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """Returns the crops of all images in order: for each image the crops of its boxes, then the crop around all boxes.
+    """Returns the crops of all images in order. For each image these are the crops of its boxes, and then the crop
+    around all boxes.
 
     ``sizes`` holds each image's size; None for a clip. The result is empty if no box can be cropped. Never raises.
     """

@@ -53,7 +53,7 @@ class UndecodableMedia(ValueError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
-        """Pickle the constructor's arguments, so that the error can be sent between workers."""
+        """Returns the constructor and its arguments for pickle, so that the error can be sent between workers."""
         return type(self), (self.kind, self.detail)
 
 
@@ -79,7 +79,7 @@ class DecodedImage:
     """A decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
     ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the detected file format, ``frames`` the
-    number of images (always 1; several raise an error).
+    number of images (always 1, since a file with several images is rejected).
     """
 
     pixels: Pixels
@@ -91,7 +91,7 @@ class DecodedImage:
 
 
 def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> DecodedImage:
-    """Decode one still image. Raises only :class:`UndecodableMedia`, for any bytes."""
+    """Decode one still image. Whatever the bytes are, the only error that it raises is :class:`UndecodableMedia`."""
     if not data:
         raise UndecodableMedia("empty", "the file has no bytes")
     if len(data) > limits.max_bytes:

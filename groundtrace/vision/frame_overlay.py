@@ -29,13 +29,13 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
     """Returns the object number of each point, in the order given.
 
-    Points of one label (ignoring case and white space) and medium are tracked from frame to frame: the points of the
-    next frame with such points are paired with the known objects by distance to the object's last position, closest
+    Points of one label (ignoring case and white space) in one medium are tracked from frame to frame: the points of the
+    next frame that has such points are paired with the known objects by distance to the object's last position, closest
     pair first; ties go to the older object, then to the point given first. A point without a pair is a new object.
-    Therefore, two points of one frame never share a number, nor do two labels; an object keeps its number, however far
-    it moves; and a label has as many objects as it has points in the frame with the most of them. Numbers start at 1 in
-    order of first appearance: by frame, within a frame in the order given. Points without a frame count as one frame
-    before all others. Objects that cross can be confused, because only positions are compared.
+    Therefore, two points of one frame never share a number, and two labels never share a number. An object keeps its
+    number, however far it moves. The number of objects of a label is the largest number of its points in one frame.
+    Numbers start at 1 in order of first appearance: by frame, within a frame in the order given. Points without a frame
+    count as one frame before all others. Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -80,14 +80,16 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
     """Returns each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
     ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
-    :func:`stable_ids`. ``k`` is 1 unless frames are small; frames without points are enlarged like the others. Raises
+    :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged too. Raises
     :class:`ValueError` if a point's frame is not in ``frames``, or if there are not as many ids as points.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[OverlayPoint]] = [[] for _ in frames]
     for point, number in zip(points, ids, strict=True):
         if point.frame not in places:
-            raise ValueError(f"a point of {point.label!r} is on frame {point.frame}, which is not drawn")
+            raise ValueError(
+                f"a point of {point.label!r} is on frame {point.frame}, which is not among the frames to draw"
+            )
         marks[places[point.frame]].append(OverlayPoint(number, point.label, point.x, point.y))
     drawn = [draw_overlay(frame.pixels, found) for frame, found in zip(frames, marks, strict=True)]
     scales = [after.shape[0] // frame.pixels.shape[0] for after, frame in zip(drawn, frames, strict=True)]

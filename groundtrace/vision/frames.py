@@ -60,7 +60,8 @@ DEFAULT_VIDEO_LIMITS: Final = VideoLimits()
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts the clip's frames in display order, from 1.
+    """One frame of a clip. ``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts the clip's frames in
+    display order, from 1.
 
     ``t_s`` is the frame's start in seconds from the clip's first frame, not rounded.
     """
@@ -88,12 +89,13 @@ class Clip:
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
     """Returns at most ``max_frames`` distinct frames, evenly spread in time.
 
-    The first frame is always among them, and also the last if ``max_frames`` > 1. ``data`` is the file's bytes or local
-    path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the bytes are not a complete clip
-    within the limits, and :class:`groundtrace.config.extras.MissingExtra` without the extra ``video``.
+    The first frame is always among the sampled frames; the last frame is among them too if ``max_frames`` > 1. ``data``
+    is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the
+    bytes are not a complete clip within the limits, and :class:`groundtrace.config.extras.MissingExtra` if the extra
+    ``video`` is not installed.
     """
     if max_frames < 1:
-        raise ValueError(f"max_frames must be at least 1: {max_frames}")
+        raise ValueError(f"max_frames must be at least 1, got {max_frames}")
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)
     moments = _moments(timeline, max_frames)

@@ -38,7 +38,7 @@ def pixel_sha256(pixels: Pixels) -> str:
 def dhash(pixels: Pixels) -> int:
     """Returns the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
 
-    A bit says whether its cell is darker than its right neighbour. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
+    A bit is 1 if its cell is darker than the cell to its right. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
     """
     grey = cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY)
     height, width = grey.shape
@@ -61,7 +61,8 @@ def same_image(a: Pixels, b: Pixels) -> bool:
     The larger image is scaled down to the smaller. The images differ if, anywhere, the grey value (smoothed over 3x3
     pixels, which removes compression ringing) or a colour channel (over 5x5, because chroma is stored at half size)
     differs by more than 64, or if the mean difference exceeds 6 of 255. A single object that was moved or recoloured
-    makes the images different, however small it is; a fainter change does not. The arguments are interchangeable.
+    makes the images different, however small it is; a fainter change does not make them different. The order of the
+    arguments does not matter.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

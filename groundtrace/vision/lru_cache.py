@@ -25,9 +25,9 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """Returns the value of ``key``, from the cache or else from ``compute``.
+        """Returns the value of ``key`` from the cache; if it is not there, ``compute`` makes it.
 
-        Several threads may compute a missing value at the same time; the first value is cached and all threads get it.
+        Several threads may compute a missing value at the same time; all of them get the value that is cached first.
         """
         with self._lock:
             if key in self._kept:

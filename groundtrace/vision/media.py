@@ -63,7 +63,7 @@ class MediaMissing(FileNotFoundError):
 
 
 class MediaNotAllowed(PermissionError):
-    """The URI is not a media URI, or its file is outside the two roots or cannot be read."""
+    """The URI is not a media URI, or its file is outside the two roots, or the file cannot be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
@@ -95,8 +95,8 @@ class MediaStore:
     """Opens media by URI, caches decoded pixels, and writes the images that stages make.
 
     ``input_root`` is the data folder, ``run_root`` the run folder. ``cache_bytes`` is the size of the cache of decoded
-    pixels (least recently used are dropped first). ``storage`` holds the settings for remote roots. The store is
-    thread-safe; only its settings are pickled.
+    pixels, which drops the least recently used pixels first. ``storage`` holds the settings for remote roots. The store
+    is thread-safe; only its settings are pickled.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class MediaStore:
         storage: StorageSettings = STANDARD,
     ) -> None:
         if cache_bytes < 0:
-            raise ValueError(f"cache_bytes must not be negative: {cache_bytes}")
+            raise ValueError(f"cache_bytes must not be negative, got {cache_bytes}")
         self.input_root = input_root
         self.run_root = run_root
         self.cache_bytes = cache_bytes
@@ -117,15 +117,15 @@ class MediaStore:
         self._pixels: LruCache[Pixels] = LruCache(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
-        """Pickle only the settings: a worker starts with an empty cache."""
+        """Returns only the settings for pickle; a worker starts with an empty cache."""
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
         """Returns the file's bytes.
 
-        Raises :class:`MediaNotAllowed`, :class:`MediaMissing`, and :class:`UndecodableMedia`: of kind ``too_large`` if
-        the file has more than ``max_bytes`` (it is then not read in full), and of kind ``corrupt`` if the name of a
-        ``run:`` file does not match the SHA-256 of its bytes.
+        Raises :class:`MediaNotAllowed`, :class:`MediaMissing` and :class:`UndecodableMedia`. The last is of kind
+        ``too_large`` if the file has more than ``max_bytes`` (it is then not read in full), or of kind ``corrupt`` if
+        the name of a ``run:`` file does not match the SHA-256 of its bytes.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
@@ -156,7 +156,7 @@ class MediaStore:
         processes write the same file. ``ext`` has no dot.
         """
         if not _EXTENSION.fullmatch(ext):
-            raise ValueError(f"not a plain lower-case extension: {ext!r}")
+            raise ValueError(f"the extension must be of lower-case letters and digits, without a dot, got {ext!r}")
         relative = f"media/{sha256_bytes(data)}.{ext}"
         _write(place(self.run_root, self.storage) / relative, data)
         return f"run:{relative}"
@@ -181,14 +181,14 @@ class MediaStore:
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """The roots of ``input:`` and ``run:`` media, and how remote ones are reached."""
+    """The roots of ``input:`` and ``run:`` media, and the settings to access remote roots."""
 
     input_root: str
     run_root: str
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Returns the store over these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
+        """Returns the media store of these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 

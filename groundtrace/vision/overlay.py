@@ -47,7 +47,7 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 @dataclass(frozen=True)
 class OverlayPoint:
-    """A point to draw: ``number`` and ``label`` as written, ``x`` and ``y`` in original pixels."""
+    """A point to draw. Its caption shows ``number`` and ``label``; ``x`` and ``y`` are in original pixels."""
 
     number: int
     label: str
@@ -56,7 +56,7 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Returns an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast rather than strong."""
+    """Returns an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast, not strong."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -74,7 +74,7 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
-        raise ValueError("marks need finite coordinates")
+        raise ValueError("the coordinates of marks must be finite")
     if not len(corners):
         return pixels.copy()
     height, width = pixels.shape[:2]
@@ -186,7 +186,9 @@ def _writable(label: str) -> str:
 def _font(font_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(font_px)
     if not isinstance(font, ImageFont.FreeTypeFont):
-        raise TypeError("Pillow was built without FreeType: overlays need its scalable font")
+        raise TypeError(
+            "Pillow was built without FreeType, whose scalable font overlays need: install another build of Pillow"
+        )
     # The basic layout engine is always available; the other needs a system library and spaces letters differently.
     return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
 
@@ -215,7 +217,7 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """Returns a caption's opacity mask and the width of its first part, which is the chip with the number.
+    """Returns a caption's opacity mask, and the width of the mask's first part, which holds the number.
 
     The mask has the shape ``(h, w)`` and includes the padding.
     """

@@ -13,7 +13,8 @@ STRIPE_BYTES = 32 * 2**20
 
 
 def to_rgb(samples: Samples) -> Pixels:
-    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB, with transparency on white.
+    """Convert OpenCV's samples (grey, BGR or BGRA; 8 or 16 bits) to 8-bit RGB; transparent pixels are composited on
+    white.
 
     Large images are converted in stripes, because intermediate results need several times the memory of the samples.
     """

@@ -249,8 +249,8 @@ def test_the_key_of_an_error_is_whole_wherever_the_section_stands(section: dict[
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"old_section": {"low": 1}}, "old_section is now section"),
-        ({"section": {"gone": 1}}, "section.gone is now named.X.low"),
+        ({"old_section": {"low": 1}}, "old_section is now section: rename the key"),
+        ({"section": {"gone": 1}}, "section.gone is now named.X.low: rename the key"),
         ({"parts": [{"weight": 1}, {"weihgt": 1}]}, "unknown key parts[1].weihgt; did you mean parts[1].weight?"),
         ({"parts": [{"weight": "x"}]}, "parts[0].weight must be a number, got 'x'"),
         ({"parts": [1]}, "parts[0] must be a section, got 1"),
@@ -270,7 +270,7 @@ INNER = [
     ({"high": 13}, "outer.inner: thirteen is unlucky"),
     ({"part": {"wieght": 1}}, "unknown key outer.inner.part.wieght; did you mean outer.inner.part.weight?"),
     ({"zzzzz": 1}, "unknown key outer.inner.zzzzz; known here: high, kind, low, part, word"),
-    ({"floor": 1}, "outer.inner.floor is now outer.inner.floors.spatial"),
+    ({"floor": 1}, "outer.inner.floor is now outer.inner.floors.spatial: rename the key"),
 ]
 
 

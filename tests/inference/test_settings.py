@@ -153,7 +153,7 @@ def test_self_judging(judge: str | None, own: bool) -> None:
         ("http://h:port/v1", "Port could not be cast"),
         ("http://[::1/v1", "Invalid IPv6"),
         ("http://h/v 1", "must be a URL"),
-        ("http://h/v1#part", "must not hold a # part"),
+        ("http://h/v1#part", "must not hold a fragment"),
         ("http://u:p@h/v1", "must not hold a user"),
     ],
 )

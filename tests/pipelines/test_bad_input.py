@@ -246,7 +246,7 @@ def test_an_output_that_is_a_url(good: Path, tmp_path: Path, run_beam: RunBeam, 
     monkeypatch.chdir(tmp_path)
     ran = run_beam(good, "https://b/run")  # type: ignore[arg-type]
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert "https://b/run: locations are local paths, s3:// and gs://" in ran.err
+    assert "https://b/run: https:// is not supported: use a local path, s3:// or gs://" in ran.err
     assert list(tmp_path.iterdir()) == []
 
 

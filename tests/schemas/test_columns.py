@@ -62,12 +62,12 @@ def test_a_value_comes_back_plain(kind: pa.DataType, value: Any, back: Any) -> N
         (TEXTS, "ab", "expected a list, got 'ab'"),
         (TEXTS, ["a", 1], r"expected a text at \[1\], got 1"),
         (BOXED, [3], r"expected an object at \[0\], got 3"),
-        (BOXED, [{"label": "a", "y": 1}], r"\[0\] has the field 'y', and the type has label, x, n"),
+        (BOXED, [{"label": "a", "y": 1}], r"\[0\] has the field 'y', but its type has only label, x, n"),
         (BOXED, [{"label": "a", "x": "1"}], r"expected a number at \[0\].x, got '1'"),
     ],
 )
 def test_a_value_of_another_type_is_refused_where_it_is_set(kind: pa.DataType, value: Any, said: str) -> None:
-    with pytest.raises(ColumnError, match=rf"the column added \(.*\) does not take its value: {said}"):
+    with pytest.raises(ColumnError, match=rf"the column added \(.*\) cannot hold this value: {said}"):
         Holder().with_added(Column[Any]("added", kind, "something"), value)
 
 
@@ -83,7 +83,7 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(kind: pa.DataType, v
         ("added", pa.struct([]), "m", False, "use texts, numbers"),
         ("added", pa.list_(pa.struct([])), "m", False, "use texts, numbers"),
         ("added", pa.struct([("a", pa.string()), ("a", pa.int8())]), "m", False, "use texts, numbers"),
-        ("added", pa.float64(), "m", True, "classes are texts, or lists of texts"),
+        ("added", pa.float64(), "m", True, "with is_class it must hold texts, or lists of texts"),
     ],
 )
 def test_what_no_stage_can_declare(name: str, kind: pa.DataType, meaning: str, is_class: bool, said: str) -> None:

@@ -26,8 +26,8 @@ _MARGIN = 1.08
 class SightAnswer:
     """An answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
 
-    `evidence` holds exactly the counted or selected objects, each once; `reason` is one or two sentences without
-    coordinates.
+    `evidence` holds each counted or selected object once, and no other objects; `reason` is one or two sentences
+    without coordinates.
     """
 
     answer: str
@@ -40,9 +40,10 @@ def answer(
 ) -> SightAnswer | None:
     """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
 
-    `panels` are the boxes from `layout.find_panels`; without panels, the whole image is the only box whose walls can be
-    touched. Returns None, "cannot read", if the image does not decide the question: two interpretations of a sentence
-    disagree, a question is about towers but no shapes are stacked, or the answer is not one of the choices.
+    `panels` are the boxes from `layout.find_panels`; without panels, objects can touch only the walls of the whole
+    image. Returns None ("cannot read") if the image does not decide the question, for example if two interpretations of
+    a sentence disagree, if a question is about towers but no shapes are stacked, or if the answer is not one of the
+    choices.
     """
     seen = list(shapes)
     walls = walls_of(image_size, panels)
@@ -59,14 +60,15 @@ def answer(
 
 
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
-    """The boxes whose walls can be touched: the panels, or the whole image if there are no panels."""
+    """Returns the boxes whose walls an object can touch: the panels, or the whole image if there are no panels."""
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
 def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
-    """The labels of the question's nouns that the image contains, at most `MAX_LABELS`.
+    """Returns the labels of objects in the image that match the question's nouns, at most `MAX_LABELS`.
 
-    A noun without matching shapes is included as its own phrase ("circle"), so that a detector can search for it, too.
+    If no shape matches a noun, the noun's own phrase ("circle") is returned, so that a detector can search for such
+    objects too.
     """
     labels: dict[str, None] = {}
     for noun in nouns_of(query):

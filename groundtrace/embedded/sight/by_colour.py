@@ -28,7 +28,7 @@ _MAX_CUT_PX = 40_000
 
 
 def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDArray[np.uint8], float]:
-    """Scale an image down to at most `max_px` pixels; also returns the scale, new side / old side."""
+    """Returns the image, scaled down to at most `max_px` pixels, and the scale (new side / old side)."""
     height, width = image.shape[:2]
     scale = min(1.0, math.sqrt(max_px / (height * width)))
     if scale == 1.0:
@@ -40,9 +40,9 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
 def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
     """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
 
-    Returns None, "cannot read", if the image does not consist of flat shapes on a flat background: photographs, scans,
-    text, line drawings. An empty list means that the image was read and has no shapes. Images above `MAX_PX` pixels are
-    scaled down; boxes and points are in pixels of the given image.
+    Returns None ("cannot read") if the image does not consist of flat shapes on a flat background, as photographs,
+    scans, text and line drawings do not. An empty list means that the image was read and has no shapes. Images above
+    `MAX_PX` pixels are scaled down; boxes and points are in pixels of the given image.
     """
     small, scale = shrink_to_limit(image)
     height, width = small.shape[:2]

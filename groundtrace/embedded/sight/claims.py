@@ -44,23 +44,26 @@ class Claim:
 
     @property
     def of_none(self) -> bool:
-        """Whether it claims that no such object exists."""
+        """Whether the claim states that no such object exists."""
         return self.amount is not None and self.amount.n == 0 and self.amount.op in ("bare", "exactly", "at most")
 
     @property
     def is_number(self) -> bool:
-        """Whether it claims an exact number, instead of a lower or upper bound."""
+        """Whether the claim states an exact number, instead of a lower or upper bound."""
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether an object of the noun exists; for a claim that none exists, whether this claim is true."""
+        """Whether an object that matches the claim's noun exists. For a claim that no such object exists, whether the
+        claim is true.
+        """
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether the claimed number agrees with the shapes. If it counts only some of the objects, it must not exceed
-        their number."""
+        """Whether the claimed number agrees with the number of matching shapes. If the claim counts only some of the
+        objects, its number must not exceed the number of shapes.
+        """
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
         if self.amount is None:

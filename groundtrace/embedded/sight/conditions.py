@@ -9,14 +9,16 @@ from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a condition holds for a group, and the shapes that satisfy it."""
+    """The result of checking a condition on a group: whether it holds, and the shapes that satisfy it."""
 
     holds: bool
     evidence: tuple[FoundShape, ...]
 
 
 def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group; None if image or sentence does not decide it."""
+    """Check one condition on the shapes of one group; None if the image or the sentence does not decide whether it
+    holds.
+    """
     match condition:
         case Has():
             return _has(condition, group, walls)

@@ -30,7 +30,7 @@ def enlargement(width_px: int, height_px: int) -> int:
 def kind_of(mask: NDArray[np.uint8]) -> str | None:
     """Classify a filled mask uint8 (h, w) of 0 and 1, cropped to its box.
 
-    Returns a word of `labels.KINDS`, or None if no kind fits. The area is compared with that of the smallest enclosing
+    Returns a word of `labels.KINDS`; None if no kind fits. The area is compared with that of the smallest enclosing
     rectangle (ratio 1 for an ideal rectangle, pi/4 for a circle, 1/2 for a triangle), circle and triangle.
     """
     height, width = mask.shape

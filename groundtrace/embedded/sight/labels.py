@@ -56,7 +56,7 @@ _PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
 class Noun:
     """The set of shapes that a phrase such as "blue or black circles" describes.
 
-    An empty `colours` or `kinds` allows all. `word` is the phrase's noun in the singular.
+    If `colours` or `kinds` is empty, any colour or kind matches. `word` is the phrase's noun in the singular.
     """
 
     colours: tuple[str, ...]
@@ -72,16 +72,16 @@ class Noun:
         return (not self.colours or colour in self.colours) and (not self.kinds or kind in self.kinds)
 
     def overlaps(self, other: "Noun") -> bool:
-        """Whether a shape could match both nouns: "square" and "black or blue block"."""
+        """Whether a shape could match both nouns, as with "square" and "black or blue block"."""
         return _share(self.colours, other.colours) and _share(self.kinds, other.kinds)
 
     def covers(self, other: "Noun") -> bool:
-        """Whether every shape that matches the other noun also matches this one: "square" covers "black square"."""
+        """Whether every shape that matches the other noun also matches this noun, as "square" covers "black square"."""
         return _holds(self.colours, other.colours) and _holds(self.kinds, other.kinds)
 
     @property
     def is_general(self) -> bool:
-        """Whether the noun means any object: "items", "blocks"."""
+        """Whether the noun means any object, as "items" and "blocks" do."""
         return not self.colours and (not self.kinds or self.word == "block")
 
     @property
@@ -111,13 +111,13 @@ def colour_word(word: str) -> str | None:
 
 
 def kind_word(word: str) -> tuple[str, ...] | None:
-    """The kinds of shape that a noun means: () for any kind, None if the word does not mean a shape."""
+    """The kinds of shape that a noun means: () if it means any kind; None if the word does not mean a shape."""
     kinds = _KIND_WORDS.get(word)
     return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
 
 
 def read_label(text: str) -> Noun | None:
-    """Read a class label: "yellow square", "circles", "blue object", "blue"; None if a word is not known."""
+    """Read a class label: "yellow square", "circles", "blue object", "blue". Returns None if a word is not known."""
     colours: list[str] = []
     words = text.lower().split()
     if not words or len(words) > 12:

@@ -16,7 +16,8 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """The panels of an RGB image uint8 (H, W, 3) that flat vertical bars separate, from left to right, as boxes.
+    """Returns the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right. Flat vertical bars separate the
+    panels.
 
     A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour. Returns () if
     there are fewer than two panels.
@@ -53,7 +54,7 @@ def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
 
 
 def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
-    """The shapes as one tower from top to bottom; None if they are not a straight stack of blocks."""
+    """Returns the shapes as one tower, sorted from top to bottom; None if they are not a straight stack of blocks."""
     if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
         return None
     stack = sorted(shapes, key=lambda shape: shape.box_px[1])
@@ -67,7 +68,7 @@ def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
 
 
 def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
-    """All towers of the image; None if a shape is not part of a tower.
+    """Returns all towers of the image; None if a shape is not part of a tower.
 
     Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
     """
@@ -87,7 +88,7 @@ def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[
 
 
 def touches(shape: FoundShape, touch: Touch, panels: tuple[Box, ...]) -> bool | None:
-    """Whether a shape touches a wall of its panel as `touch` requires; None if it is outside all panels."""
+    """Whether a shape touches a wall of its panel as `touch` requires; None if the shape is outside all panels."""
     home = panel_of(shape, panels)
     if home is None:
         return None

@@ -83,9 +83,10 @@ _PX = 2.0
 class Name:
     """The objects that a name describes: objects of a noun, with an optional end of the image, panel and relative size.
 
-    ``end`` is an axis (0 is x) and the sign of the inward direction, ``rank`` the object's rank from that end;
-    ``panel`` counts from the left, -1 is the last; ``size`` is -1 for small and 1 for large objects; ``extreme`` is -1
-    for the smallest and 1 for the largest objects of the noun. The default values mean no restriction.
+    ``end`` is an axis (0 is x) and the sign of the inward direction, and ``rank`` is the object's rank from that end.
+    ``panel`` counts from the left, and -1 is the last panel; ``size`` is -1 for small and 1 for large objects;
+    ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default values mean no
+    restriction.
     """
 
     noun: Noun
@@ -128,7 +129,7 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Parse the name of an object; None if it cannot be read."""
+    """Returns the parsed name of an object; None if it cannot be read."""
     if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()

@@ -13,7 +13,9 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse the conditions after "with" or "that has"; returns () if there are none, None if they cannot be read."""
+    """Parse the conditions after "with" or "that has"; returns () if there are no conditions, and None if they cannot
+    be read.
+    """
     start = words.at
     words.take(",")
     if words.take(*_HAVING) is None:
@@ -36,7 +38,7 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """Parse one condition; returns None, without advancing, if no pattern fits."""
+    """Parse one condition. If no pattern fits, returns None and consumes no words."""
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)

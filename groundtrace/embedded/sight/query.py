@@ -12,7 +12,7 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An amount: "exactly 2", "at least 1", "at most 3", or a "bare" number such as "two"."""
+    """An amount: "exactly 2", "at least 1", "at most 3", or "bare" for a number without such words, as in "two"."""
 
     op: Literal["exactly", "at least", "at most", "bare"]
     n: int
@@ -44,7 +44,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """The condition that a group contains that amount of these objects."""
+    """The condition that a group contains the `amount` of objects that match `noun` and, if given, `touch`."""
 
     amount: Amount
     noun: Noun
@@ -53,21 +53,21 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """The condition that all objects of a group match this noun, and each colour of the noun occurs."""
+    """The condition that all objects of a group match the noun, and that each colour of the noun occurs."""
 
     noun: Noun
 
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """The condition that the objects of a group have exactly that many different colours."""
+    """The condition that the objects of a group have exactly `n` different colours."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """The condition that the top or bottom object of a group matches this noun."""
+    """The condition that the top or bottom object of a group matches the noun."""
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -75,8 +75,9 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The condition that somewhere in a stack an object of `upper` is above an object of `lower`; if `adjacent`,
-    directly on it."""
+    """The condition that, in a stack, an object of `upper` is above an object of `lower`; directly on it if `adjacent`
+    is set.
+    """
 
     upper: Noun
     lower: Noun
@@ -107,10 +108,11 @@ class ObjectStatement:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatement:
-    """A statement such as "There is a tower with a black block at the top": that many groups meet all conditions. The
-    answer is yes or no.
+    """A statement such as "There is a tower with a black block at the top": the number of groups that meet all
+    conditions is `amount`. The answer is yes or no.
 
-    `amount` None means "each". With `of`, the statement is about the only group that meets the conditions `of`.
+    If `amount` is None, each group must meet the conditions. If `of` is given, the statement is about the only group
+    that meets the conditions `of`.
     """
 
     amount: Amount | None

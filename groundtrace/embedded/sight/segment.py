@@ -12,7 +12,7 @@ _MAX_SIDE_PX = 640
 
 
 def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
-    """The pixels in a box that belong to its object: bool (H, W) for an RGB image uint8 (H, W, 3).
+    """Returns the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
 
     The background colour is the most frequent colour in a ring around the box; the object's colour is the most frequent
     colour inside, weighted towards the centre, that differs from it. A pixel of the box belongs to the object if its

@@ -47,10 +47,10 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 
 
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
-    """Cut a filled rectangle into a row or column of equal squares; None if it is a rectangle.
+    """Cut a filled rectangle into a row or column of equal squares; None if the mask is a single rectangle.
 
-    `sides_px` are the sides of the separate squares in the image. If none of them has nearly the same side, a long
-    rectangle is not cut.
+    `sides_px` are the sides of the separate squares in the image. A long rectangle is cut only if one of these squares
+    has nearly the same side.
     """
     height, width = mask.shape
     shorter, longer = min(height, width), max(height, width)

@@ -14,11 +14,11 @@ _MIN_SIDE_PX = 12
 def coarse_view(
     image: NDArray[np.uint8], rng: np.random.Generator, strength: float = DEFAULT_POLICY_STRENGTH
 ) -> tuple[NDArray[np.uint8], float]:
-    """A coarse view of an RGB image uint8 (H, W, 3), and its scale, view pixels / image pixels.
+    """Returns a coarse view of an RGB image uint8 (H, W, 3), and its scale (view pixels / image pixels).
 
     `strength` 0 returns the image itself and scale 1; larger values give coarser views. The scale, a shift below one
-    view pixel, a blur, a colour cast and noise are random for every view. A point (x, y) of the view is at
-    (x / scale, y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
+    view pixel, a blur, a colour cast and noise are random for every view. A point (x, y) of the view is at (x / scale,
+    y / scale) in the image, within one view pixel. Raises ValueError for a negative strength.
     """
     if strength < 0:
         raise ValueError(f"strength must not be negative, got {strength}")

@@ -58,8 +58,9 @@ class Words:
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """Read the next words if they are one of the given phrases, and return it. Otherwise return None, without
-        advancing."""
+        """If the next words are one of the given phrases, consume them and return the phrase. Otherwise return None and
+        consume nothing.
+        """
         for option in options:
             wanted = option.split()
             if self.words[self.at : self.at + len(wanted)] == wanted:
@@ -68,7 +69,7 @@ class Words:
         return None
 
     def number(self) -> int | None:
-        """Read a number: 0 to 99 in digits, or zero to twelve as a word. None if there is none."""
+        """Read a number: 0 to 99 in digits, or zero to twelve as a word. Returns None if no number is next."""
         word = self.next
         value = _NUMBERS.get(word)
         if value is None and word.isascii() and word.isdigit() and len(word) <= 2:

@@ -41,21 +41,23 @@ class ClaimTable:
         db.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", rows)
 
     def made(self, keys: Iterable[str]) -> None:
-        """Count the claims. This must be called after the transaction of :meth:`make` was committed."""
+        """Record that this process claims the keys. Call this after the transaction of :meth:`make` was committed."""
         self._held.update(keys)
 
     def end(self, db: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
-        """Delete the claims on the keys that are claimed only once, and return those keys, for :meth:`ended`."""
+        """Delete the claims on the keys that this process claims only once. Returns these keys; pass them to
+        :meth:`ended` after the transaction was committed.
+        """
         last = [key for key in keys if self._held[key] == 1] if self._held else []
         db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", [(key, self._owner) for key in last])
         return last
 
     def held(self, keys: Iterable[str]) -> list[str]:
-        """Returns those of the keys that this process claims."""
+        """Returns the keys, among the given ones, that this process claims."""
         return [key for key in keys if key in self._held]
 
     def ended(self, keys: Iterable[str]) -> None:
-        """Note that one claim on each of these claimed keys has ended."""
+        """Record that one claim on each of the keys has ended. This process must have a claim on all of the keys."""
         for key in keys:
             self._held[key] -= 1
             if not self._held[key]:
@@ -73,5 +75,5 @@ class ClaimTable:
 
 
 def forget(db: sqlite3.Connection) -> None:
-    """Delete the claims of all processes, if none of them is left."""
+    """Delete the claims of all processes. Call this only if no other process has the cache open."""
     db.execute("DELETE FROM claims")

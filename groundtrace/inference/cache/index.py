@@ -184,7 +184,7 @@ def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
         db.execute(_SCHEMA)
         have = _columns(db)
         if not have >= set(_FIRST_COLUMNS):
-            raise Damaged("it is another program's database")
+            raise Damaged("the file is another program's database")
         for name, kind in (("tokens_in", "NOT NULL DEFAULT 0"), ("tokens_out", "NOT NULL DEFAULT 0"), ("crc", "")):
             if name not in have:
                 db.execute(f"ALTER TABLE replies ADD COLUMN {name} INTEGER {kind}")
@@ -226,8 +226,9 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Returns the logs that have bytes which are not imported yet, each with the offset of these bytes. A log that was
-    cut is read from its start."""
+    """Returns the logs whose last bytes are not imported yet, each with the offset of the first such byte. This is 0
+    for a log that was cut, since such a log is read from its start.
+    """
     with reporting_damage():
         taken = dict(db.execute("SELECT name, bytes FROM logs"))
     found = []
@@ -239,14 +240,18 @@ def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
 
 
 def take_in(db: sqlite3.Connection, log: Path, batch: LogEntries) -> None:
-    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged` if the database is."""
+    """Insert the entries of a batch, and store that they are imported. Raises :class:`Damaged` if the database is
+    damaged.
+    """
     rows = [row_of(logged, encode_body(logged.entry.completion)) for logged in batch.entries]
     with reporting_damage(), transaction(db):
         insert(db, rows, log.name, batch.end_bytes, _TAKE_IN)
 
 
 def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_bytes: int) -> None:
-    """Delete the replies with the keys ``doomed``, and replace the list of imported logs by one whole log."""
+    """Delete the replies with the keys ``doomed``, and record ``log`` as the only log, of which ``taken_bytes`` bytes
+    are imported.
+    """
     with reporting_damage(), transaction(db):
         db.executemany("DELETE FROM replies WHERE key = ?", ((key,) for key in doomed))
         db.execute("DELETE FROM logs")

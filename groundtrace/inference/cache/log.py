@@ -48,7 +48,9 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class LogEntries:
-    """Entries of a log in order, the number of damaged lines among them, and the offset after the last whole line."""
+    """A batch of log entries in order, the number of damaged lines among them, and the offset after the last whole
+    line.
+    """
 
     entries: list[LogEntry]
     damaged: int
@@ -153,7 +155,7 @@ def write_log(path: Path, entries: Iterator[LogEntry]) -> int:
 
 
 class LogWriter:
-    """This process's log in ``folder``, created with the first line. Not thread-safe."""
+    """This process's log in ``folder``, created with the first line. It is not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -204,13 +206,13 @@ def _check(fields: dict[str, Any]) -> None:
 
 def _completion(fields: Any) -> Completion:
     if not isinstance(fields, dict):
-        raise ValueError("a reply is an object")
+        raise ValueError("a reply must be a JSON object")
     texts = [fields.get(name) for name in ("text", "reasoning", "finish_reason")]
     texts += [fields.get(name, "") for name in ("answered_by", "taken_from")]
     logprobs = fields.get("logprobs", [])
     if not all(type(text) is str for text in texts) or not isinstance(logprobs, list):
-        raise ValueError("a reply has a text, a reasoning and a finish reason")
+        raise ValueError("a reply must have a text, a reasoning and a finish reason")
     if not all(type(value) in (int, float) and -_MAX_NUMBER < value < _MAX_NUMBER for value in logprobs):
-        raise ValueError("log-probabilities are finite numbers")
+        raise ValueError("log-probabilities must be finite numbers")
     text, reasoning, finish_reason, *named = map(str, texts)
     return Completion(text, reasoning, finish_reason, tuple(float(value) for value in logprobs), *named)

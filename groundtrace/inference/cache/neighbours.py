@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 
 class Neighbours:
-    """The caches of other runs, only for reading. A cache that cannot be opened is skipped with a warning."""
+    """The reply caches of other runs, which are only read. A cache that cannot be opened is skipped with a warning."""
 
     def __init__(self, neighbours: Sequence[Neighbour]) -> None:
         self._caches: list[tuple[Neighbour, ReplyCache]] = []
@@ -24,9 +24,9 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Returns the replies that the caches hold, by key. ``keys`` maps the key of each wanted sample to its key
-        before ``fresh_key``. If several caches hold a reply, the first cache is used; the reply's ``taken_from`` names
-        it.
+        """Returns the cached replies by key. ``keys`` maps the key of each wanted sample to the key that ``fresh_key``
+        made it from. If several caches hold a reply, the first cache is used; ``taken_from`` of the reply names its
+        run.
         """
         found, missing = dict[str, CachedReply](), dict(keys)
         for neighbour, cache in self._caches:

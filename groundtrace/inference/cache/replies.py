@@ -65,10 +65,10 @@ class CachedReply:
 
 
 class ReplyCache:
-    """Replies by key. Safe to use from several threads and processes.
+    """A cache of replies by key. It is safe to use from several threads and processes.
 
     ``path`` is the SQLite file, or ":memory:" for a cache without files. ``exclusive`` keeps other processes from
-    opening the cache; raises :class:`CacheInUse` if another process has it open.
+    opening the cache; the constructor then raises :class:`CacheInUse` if another process has it open.
     """
 
     def __init__(self, path: str, exclusive: bool = False) -> None:
@@ -109,7 +109,8 @@ class ReplyCache:
         return found
 
     def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        """Claim the keys without a reply: no other process can claim them until they are put or released.
+        """Claim the keys without a reply: no other process can claim these keys until :meth:`put` or :meth:`release` is
+        called for them.
 
         Returns the cached replies that serve ``max_tokens``; their keys are not claimed. Returns None and claims
         nothing while another process claims one of the other keys. A cache in memory has no claims: returns {}.
@@ -151,9 +152,9 @@ class ReplyCache:
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
 
-        If another process was first to put a reply for a key, that reply is returned. So all processes use the same
-        one. Raises ValueError and stores none if an entry is not valid (the key is not a text, a token count is not an
-        integer, …).
+        If another process was first to put a reply for a key, its reply is returned, so that all processes use the same
+        reply. Raises ValueError, and stores no entry, if an entry is not valid (the key is not a text, a token count is
+        not an integer, …).
         """
         entries = list(entries)
         with self._lock:
@@ -202,7 +203,7 @@ class ReplyCache:
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yields all replies in the order of their keys; may include replies that are put meanwhile."""
+        """Yields all replies in the order of their keys; replies that are put meanwhile may be among them."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -212,10 +213,11 @@ class ReplyCache:
             after = page[-1].entry.key
 
     def rewrite(self, keep: Callable[[LogEntry], bool]) -> int:
-        """Delete the replies for which ``keep`` returns False, from the database and the logs; returns their number.
+        """Delete the replies for which ``keep`` returns False, from the database and the logs; returns the number of
+        deleted replies.
 
-        The cache must be open as ``exclusive``. If the process is killed meanwhile, some of these replies may be left,
-        but no other reply is lost.
+        The cache must be open as ``exclusive``. If the process is killed meanwhile, some of the replies to delete may
+        be left, but no other reply is lost.
         """
         doomed = [logged.entry.key for logged in self.entries() if not keep(logged)]
         with self._lock:
@@ -313,5 +315,5 @@ def _inode(path: Path) -> int:
 
 def _share(handle: int, path: Path, exclusive: bool) -> None:
     if exclusive:
-        raise CacheInUse(f"another process has {path} open")
+        raise CacheInUse(f"another process has {path} open: wait until it has ended")
     fcntl.flock(handle, fcntl.LOCK_SH)

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class SegmentStore:
-    """Replies by key, shared between machines. Safe to use from several threads and processes.
+    """A cache of replies by key that several machines share. It is safe to use from several threads and processes.
 
     The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
     the location cannot be reached; a later upload that fails is retried after ``upload_every_s`` seconds. ``torn`` is
@@ -71,12 +71,14 @@ class SegmentStore:
         return self._cache.damaged_lines
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.get`."""
+        """Returns the replies on this machine for the keys
+        (:meth:`groundtrace.inference.cache.replies.ReplyCache.get`).
+        """
         return self._cache.get(keys)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies on this machine; the thread uploads them later. Returns the replies that this machine then
-        holds for their keys.
+        """Store the replies on this machine; a thread uploads them later. Returns the replies that this machine then
+        holds for the entries' keys.
 
         Two machines that send the same request before the next upload each use their own reply; later the older reply
         replaces the other.
@@ -84,16 +86,19 @@ class SegmentStore:
         return self._cache.put(entries)
 
     def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.claim`. Claims are valid only for the processes of
-        this machine: two machines may both request a key, until one of them has imported the other's reply."""
+        """Claim the keys without a reply (:meth:`groundtrace.inference.cache.replies.ReplyCache.claim`).
+
+        Claims are valid only for the processes of this machine: two machines may both request a key, until one of them
+        has imported the other's reply.
+        """
         return self._cache.claim(keys, max_tokens)
 
     def release(self, keys: Iterable[str]) -> None:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.release`."""
+        """Release the claims on these keys (:meth:`groundtrace.inference.cache.replies.ReplyCache.release`)."""
         self._cache.release(keys)
 
     def renew_claims(self) -> None:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.renew_claims`."""
+        """Renew the claims (:meth:`groundtrace.inference.cache.replies.ReplyCache.renew_claims`)."""
         self._cache.renew_claims()
 
     def count(self) -> int:
@@ -101,11 +106,11 @@ class SegmentStore:
         return self._cache.count()
 
     def entries(self) -> Iterator[LogEntry]:
-        """See :meth:`groundtrace.inference.cache.replies.ReplyCache.entries`."""
+        """Yields all replies on this machine (:meth:`groundtrace.inference.cache.replies.ReplyCache.entries`)."""
         return self._cache.entries()
 
     def close(self) -> None:
-        """Upload new replies, and close. Raises OSError if that fails; the replies then stay in the local folder."""
+        """Upload new replies and close. Raises OSError if the upload fails; the replies then stay on this machine."""
         if self._closed:
             return
         self._closed = True
@@ -269,7 +274,8 @@ def merge(
 def prune_segments(
     location: str, local_folder: str, keep: Callable[[LogEntry], bool], storage: StorageSettings = STANDARD
 ) -> int:
-    """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns how many.
+    """Delete the replies for which ``keep`` returns False from the segments and this machine's copy; returns the number
+    of deleted replies.
 
     The copies on other machines still hold and use these replies. Raises
     :class:`groundtrace.inference.cache.replies.CacheInUse` if a process on this machine has the cache open.
@@ -285,8 +291,9 @@ def prune_segments(
 
 
 def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
-    """Open the cache ``path``: ":memory:" or a SQLite file on a local disk. If ``path`` is on a network file system, or
-    a URL of a store (opened with the settings ``storage``), the cache consists of segments in that file's folder.
+    """Open the cache ``path``, which is ":memory:" or the path or URL of a SQLite file. If ``path`` is on a network
+    file system, or a URL of a store (opened with the settings ``storage``), the cache consists of segments in that
+    file's folder.
     """
     location = shared_location(path)
     if location is None:

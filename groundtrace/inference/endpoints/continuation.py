@@ -36,7 +36,7 @@ async def score(
     quotation of the server's response.
     """
     if not continuation.text:
-        raise ValueError("an empty continuation has no log-probability")
+        raise ValueError("a continuation must not be empty: it would have no log-probability")
     turn = continuation.given + continuation.text
     # The tokenizer is called first, without the images: its reply may show that the call is impossible.
     whole = await _tokens(post, model, turn)

@@ -51,10 +51,10 @@ _VIDEO_MIMES = {"video/x-msvideo": "video/avi", "video/x-matroska": ""}
 
 
 class GeminiEndpoint:
-    """One Gemini model, at ``base_url`` if given. See :class:`groundtrace.inference.endpoint.Endpoint`.
+    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one Gemini model, at ``base_url`` if given.
 
-    No seed is sent. Only the response shows which of the samples a request returns, and the same seed in two requests
-    would give the same sample twice.
+    No seed is sent, since each sample would need another seed: a client learns only from the response which samples a
+    request returns, and two requests with the same seed would return the same sample twice.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -73,7 +73,7 @@ class GeminiEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+        """Returns a reply with one sample for each of the request's indices. Raises CallError if that fails."""
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} cannot give log-probabilities of a continuation: the API has none")
         if not request.prompt.media:
@@ -84,7 +84,7 @@ class GeminiEndpoint:
     async def _collect(self, request: Request, parts: list[types.Part]) -> Reply:
         size_bytes = _total_bytes(parts) + len(request.prompt.system.encode("utf-8", "replace"))
         if size_bytes > MAX_REQUEST_BYTES:
-            raise _not_sent(f"the request has {size_bytes} bytes, inline media are limited to {MAX_REQUEST_BYTES}")
+            raise _not_sent(f"the request has {size_bytes} bytes, but inline media are limited to {MAX_REQUEST_BYTES}")
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
@@ -180,7 +180,7 @@ class GeminiEndpoint:
         return self._opened
 
     async def check(self) -> str:
-        """Ask the server for the model."""
+        """Request the description of the model from the server. Raises CallError if the server lacks the model."""
         found = await self._answered(self._client().aio.models.get(model=self.settings.model))
         if not found.name:
             raise CallError(Failure.GARBLED, "the response names no model")
@@ -212,10 +212,11 @@ class _Response(aiohttp.ClientResponse):
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
     """Returns the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the requested model. If the response names another model, the candidates' ``answered_by`` is that one.
+    ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
+    model.
 
-    Raises CallError if no candidate is usable; only then do tokens count as wasted, since the API does not report them
-    by candidate.
+    Raises CallError if no candidate is usable. Tokens count as wasted only in this case, since the API does not report
+    them by candidate.
     """
     usage = field_of(answer, "usageMetadata")
     thoughts = token_count(usage, "thoughtsTokenCount")

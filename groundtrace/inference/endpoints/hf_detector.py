@@ -64,7 +64,7 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """For each label, the reply with its boxes in the endpoint's frame."""
+        """Returns a reply for each label in ``asked``: the boxes of the label, in the endpoint's frame."""
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
@@ -76,7 +76,7 @@ class Detector(ABC):
 
     @abstractmethod
     def text_of(self, label: str) -> str:
-        """The label in the form that the model was trained on."""
+        """Returns the label in the form that the model was trained on."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """The image's width and height in pixels, and for each text the boxes above the threshold."""
+        """Returns the image's width and height in pixels and, for each text, the boxes above the threshold."""
 
 
 class GroundingDino(Detector):
@@ -100,12 +100,12 @@ class GroundingDino(Detector):
 
     @property
     def most_tokens(self) -> int:
-        """The limit in the model's config."""
+        """The maximal length of a text, from the model's config."""
         return self.model.config.max_text_len
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """See :meth:`Detector.find`."""
+        """Returns the image's size and the boxes of each text (:meth:`Detector.find`)."""
         pixels = image.load()
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
@@ -126,7 +126,7 @@ class GroundingDino(Detector):
 
 
 class Owlv2(Detector):
-    """OWLv2, whose features of an image do not depend on the label: they are computed once."""
+    """OWLv2. Its features of an image do not depend on the label, so they are computed once for all labels."""
 
     model_class = Owlv2ForObjectDetection
     processor_class = Owlv2Processor
@@ -141,12 +141,14 @@ class Owlv2(Detector):
 
     @property
     def most_tokens(self) -> int:
-        """The limit in the model's config."""
+        """The maximal length of a text, from the model's config."""
         return self.model.config.text_config.max_position_embeddings
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """See :meth:`Detector.find`. Each label is a row of the model's output, so that labels share no boxes."""
+        """Returns the image's size and the boxes of each text (:meth:`Detector.find`). Each text is a row of the
+        model's output, so that the texts share no boxes.
+        """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
         words = self.processor(text=list(texts), return_tensors="pt").to(self.model.device)
         queries = self.model.owlv2.get_text_features(**words).pooler_output
@@ -167,10 +169,10 @@ class Owlv2(Detector):
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """The boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
+    """Returns the boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
 
-    Best score first, at most :data:`MAX_BOXES`. Boxes less than half a pixel wide or high are dropped, which removes
-    those outside of the image (OWLv2 pads images to a square).
+    The box with the best score is first; there are at most :data:`MAX_BOXES`. Boxes less than half a pixel wide or high
+    are dropped, which removes the boxes outside of the image (OWLv2 pads images to a square).
     """
     limits = torch.tensor([width, height, width, height], dtype=boxes.dtype, device=boxes.device)
     boxes = torch.minimum(boxes.clamp(min=0), limits)

@@ -45,7 +45,7 @@ class Segmenter(ABC):
         self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """The boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
+        """Returns the boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
         try:
@@ -58,7 +58,7 @@ class Segmenter(ABC):
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """For each list of places, the reply with their masks."""
+        """Returns a reply for each list of places in ``asked``: the masks of the places."""
         masks = {
             size: map(
                 mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
@@ -69,7 +69,7 @@ class Segmenter(ABC):
 
     @torch.inference_mode()
     def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
-        """The mask of each place, bool (H, W); the places are all boxes or all points."""
+        """Yields the mask of each place, bool (H, W). The places are either all boxes or all points."""
         for start in range(0, len(places), PLACES_AT_ONCE):
             seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
@@ -107,11 +107,11 @@ class Sam2(Segmenter):
     processor_class = Sam2Processor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """See :meth:`Segmenter.scaled`."""
+        """Converts boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
         return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """See :meth:`Segmenter.full_size`."""
+        """Resizes the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
         return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
 
 
@@ -122,17 +122,19 @@ class Sam(Segmenter):
     processor_class = SamProcessor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """See :meth:`Segmenter.scaled`."""
+        """Converts boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
         scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
         return places * scale.flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """See :meth:`Segmenter.full_size`."""
+        """Resizes the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
         return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """The mask's fields in a reply, cropped to its bounding rectangle, which has size 0 for an empty mask."""
+    """Returns the fields of a mask in a reply. The mask is cropped to its bounding rectangle, whose size is 0 for an
+    empty mask.
+    """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if not rows.size:
         return encode_mask(0, 0, mask[:0, :0])

@@ -30,9 +30,10 @@ File = tuple[bytes, str]
 
 
 class HttpEndpoint(abc.ABC):
-    """One model behind ``base_url``. See :class:`groundtrace.inference.endpoint.Endpoint`.
+    """The base of endpoints (:class:`groundtrace.inference.endpoint.Endpoint`) for one model that a server at
+    ``base_url`` has.
 
-    Limits, retries and hedging are those of the endpoint's :class:`groundtrace.inference.flow.requests.Flow`.
+    The endpoint's :class:`groundtrace.inference.flow.requests.Flow` handles limits, retries and hedging.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -54,7 +55,8 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     async def ask(self, request: Request, n: int, conversation: Any) -> Reply:
-        """Send one request for ``n`` samples; returns the reply. Samples that it lacks are requested again.
+        """Send one request for ``n`` samples; returns the reply. The reply may have fewer samples: the missing ones are
+        then requested again.
 
         Raises CallError, as :meth:`post` does.
         """
@@ -70,7 +72,7 @@ class HttpEndpoint(abc.ABC):
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+        """Returns a reply with one sample for each of the request's indices. Raises CallError if that fails."""
         if not request.prompt.media:
             return await self._collect(request, [])
         media = request.prompt.media
@@ -92,7 +94,9 @@ class HttpEndpoint(abc.ABC):
         return await self._answer("POST", f"{base}{path}", json.dumps(body).encode())
 
     async def check(self) -> str:
-        """Ask the server for its models: ``models`` under the base URL, with the ``id`` of each under ``data``."""
+        """Request the list of the server's models from ``models`` under the base URL; in the response, ``data`` must
+        hold an object with an ``id`` for each model. Raises CallError if the list does not have the endpoint's model.
+        """
         try:
             listed = field_of(await self._answer("GET", f"{self.url}/models"), "data")
         except CallError as error:

@@ -21,9 +21,9 @@ _ESCAPES = ("%", "&", "\\")
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """Returns the endpoint's key; :data:`NO_KEY` if its settings name none.
+    """Returns the endpoint's key; :data:`NO_KEY` if the settings name neither a variable nor a file.
 
-    Raises ValueError, which names the variable or the file, if the key is missing or not valid in a header.
+    Raises ValueError, whose message names the variable or the file, if the key is missing or not valid in a header.
     """
     if settings.api_key_env:
         key = os.environ.get(settings.api_key_env, "").strip()

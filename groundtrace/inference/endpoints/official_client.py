@@ -9,8 +9,8 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 async def official_client_note(settings: EndpointSettings) -> str:
-    """Ask for the server's list of models with OpenAI's client. Returns one line on the client's error, without the API
-    key; "" if there is no error. Redirects are not followed, since the key would be sent along.
+    """Request the server's list of models with OpenAI's client. Returns one line that describes the client's error,
+    without the API key; "" if there is no error. Redirects are not followed, since the key would be sent along.
     """
     import openai  # takes half a second, which a run does not need
 

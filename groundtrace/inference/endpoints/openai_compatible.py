@@ -20,7 +20,9 @@ from groundtrace.schemas.usage import Usage
 
 
 class OpenAIEndpoint(HttpEndpoint):
-    """One model behind ``base_url``. See :class:`groundtrace.inference.endpoint.Endpoint`."""
+    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) for one model of a server with OpenAI's chat API
+    at ``base_url``.
+    """
 
     @property
     def revision(self) -> str:
@@ -40,7 +42,7 @@ class OpenAIEndpoint(HttpEndpoint):
         return messages
 
     async def ask(self, request: Request, n: int, conversation: list[dict[str, Any]]) -> Reply:
-        """See :class:`groundtrace.inference.endpoints.http_endpoint.HttpEndpoint`."""
+        """Send one request for ``n`` samples, or for the log-probabilities of a continuation; returns the reply."""
         if request.continuation is not None:
             try:
                 logprobs, tokens_in = await score(self.post, self.settings.model, conversation, request.continuation)
@@ -76,7 +78,7 @@ class OpenAIEndpoint(HttpEndpoint):
 
 
 def revision_of(settings: EndpointSettings) -> str:
-    """The declared revision for cache keys, with the seed if one is set."""
+    """Returns the declared revision for cache keys, with the seed if the settings have one."""
     return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 

@@ -16,11 +16,11 @@ MAX_FINISH_REASON_CHARS = 40
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
     """Returns the usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
 
-    ``model`` is the requested model. If the response names another model, the samples' ``answered_by`` is that one.
+    ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that model.
 
-    Only the first ``n`` choices are used. Raises CallError if none is usable. Samples are not usable if they are empty
-    or refused, have another form than the API's, or repeat an index. The tokens of unusable samples count as wasted;
-    since the server reports only their sum, each sample counts as an equal share of it.
+    Only the first ``n`` choices are used. Raises CallError if no choice is usable. Samples are not usable if they are
+    empty or refused, have another form than the API's, or repeat an index. The tokens of unusable samples count as
+    wasted; since the server reports only their sum, each sample counts as an equal share of it.
     """
     choices = field_of(answer, "choices")
     usage = _usage(field_of(answer, "usage"))

@@ -48,7 +48,7 @@ MODELS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class LazyImage:
-    """An image by digest. ``load`` returns its pixels, RGB uint8 (H, W, 3), upright."""
+    """An image that is decoded only if its pixels are needed: ``load`` returns them, RGB uint8 (H, W, 3), upright."""
 
     sha256: str
     load: Callable[[], np.ndarray]
@@ -61,11 +61,13 @@ class VisionModel(Protocol):
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Parses a prompt's request, as an argument of :meth:`answer`. Raises CallError if the model cannot do it."""
+        """Parses the request of a prompt; the result can be an element of ``asked`` in :meth:`answer`. Raises CallError
+        if the model cannot answer the prompt.
+        """
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
-        """The reply for each element of ``asked`` about one image; no reply depends on the other elements."""
+        """Returns a reply for each element of ``asked`` about one image. No reply depends on the other elements."""
         ...
 
 
@@ -79,11 +81,11 @@ class _Batch:
 
 
 class TransformersEndpoint:
-    """See :class:`groundtrace.inference.endpoint.Endpoint`.
+    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose model runs in this process.
 
     The model is loaded at the first use and runs on a thread of its own, so that it never blocks the event loop.
-    Requests about one image that arrive while the thread is busy are answered together. ``threads`` is not used:
-    torch runs a forward pass on all cores or on the GPU. Loading is not retried after an error.
+    Requests about one image that arrive while the thread is busy are answered together. The argument ``threads`` is not
+    used, since torch runs a forward pass on all cores or on the GPU. Loading is not retried after an error.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -101,8 +103,8 @@ class TransformersEndpoint:
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """See :class:`groundtrace.inference.endpoint.Endpoint`; all samples are equal, since the models are
-        deterministic.
+        """Returns a reply with one sample for each of the request's indices. All samples are equal, since the models
+        are deterministic. Raises CallError if that fails.
         """
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} writes no text: it gives no log-probabilities")
@@ -115,7 +117,7 @@ class TransformersEndpoint:
 
     def _one_image(self, prompt: RenderedPrompt) -> MediaPart:
         if len({part.sha256 for part in prompt.media}) != 1 or prompt.media[0].kind != "image":
-            raise _not_sent(f"{self.settings.model} looks at one image, {prompt.name} has another number or a video")
+            raise _not_sent(f"{self.settings.model} looks at one image; {prompt.name} has none, several or a video")
         return prompt.media[0]
 
     def _join(self, part: MediaPart, prompt: RenderedPrompt) -> tuple[_Batch, int]:
@@ -182,7 +184,9 @@ class TransformersEndpoint:
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """The ids of the prompts that the model answers, from its config only. Raises CallError as :func:`load_model`."""
+    """Returns the ids of the prompts that the model answers, from the checkpoint's config alone. Raises CallError as
+    :func:`load_model` does.
+    """
     return frozenset(_of_library(settings, _class_of).prompts)
 
 
@@ -213,7 +217,7 @@ def _class_of(settings: EndpointSettings) -> Any:
     config = AutoConfig.from_pretrained(settings.model, **source(settings))
     if config.model_type not in MODELS:
         known = ", ".join(MODELS)
-        raise _not_sent(f"{settings.model} is a {config.model_type!r}; known are {known}", Failure.BAD_REQUEST)
+        raise _not_sent(f"{settings.model} is a {config.model_type!r}: use one of {known}", Failure.BAD_REQUEST)
     module, name = MODELS[config.model_type].split(":")
     return getattr(importlib.import_module(module), name)
 
@@ -240,7 +244,9 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Arguments of from_pretrained: the revision (ignored for a local folder), and no code of the checkpoint."""
+    """Returns arguments for from_pretrained: the revision, which is ignored for a local folder, and the instruction to
+    run no code of the checkpoint.
+    """
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 

@@ -11,7 +11,9 @@ from groundtrace.vision.media import MediaStore
 
 
 class VllmEndpoint:
-    """See :class:`groundtrace.inference.endpoint.Endpoint`."""
+    """An endpoint (:class:`groundtrace.inference.endpoint.Endpoint`) whose server was not started: it has a revision,
+    but no call succeeds.
+    """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
         self.settings = settings

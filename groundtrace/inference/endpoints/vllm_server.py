@@ -58,7 +58,7 @@ class _Wanted:
 
 
 def find_vllm() -> str:
-    """The path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, beside this Python or on PATH.
+    """Returns the path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, or else a file beside this Python or on PATH.
 
     Raises :class:`VllmServerError` if it is not found.
     """
@@ -84,10 +84,10 @@ def serving(
 ) -> Iterator[ModelsSettings]:
     """Start a server for every ``vllm`` endpoint that a role uses; stop all servers on exit.
 
-    The settings that it yields differ from ``models`` only in those endpoints: kind ``openai`` at a URL of this
-    machine, so that only workers on this machine can use them. Model and revision, and so the cache keys, stay the
-    same. A server writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints with the same model and
-    arguments share a server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy in time.
+    It yields settings in which these endpoints have the kind ``openai`` and a URL of this machine, so that only workers
+    on this machine can use them. All else is as in ``models``; model, revision and cache keys stay the same. A server
+    writes its output to ``vllm-<endpoint>.log`` in ``log_folder``; endpoints with the same model and arguments share a
+    server. Raises :class:`VllmServerError` if a server can't be started or isn't healthy in time.
     """
     wanted = _wanted(models)
     with contextlib.ExitStack() as stack:
@@ -114,12 +114,13 @@ def _wanted(models: ModelsSettings) -> list[_Wanted]:
     servers = []
     for (model, serve_args), members in groups.items():
         if model.startswith("-"):
-            raise VllmServerError(f"{model!r} is not a model: it begins like an option of vllm serve")
+            raise VllmServerError(f"{model!r} is not a model: it begins like an option of vllm serve; name a model")
         names = tuple(sorted(name for name, _ in members))
         ports = {port for _, port in members if port}
         if len(ports) > 1:
             raise VllmServerError(
-                f"the endpoints {', '.join(names)} share one server but have the ports {sorted(ports)}"
+                f"the endpoints {', '.join(names)} share one server but have the ports {sorted(ports)}: "
+                f"give all of them the same port"
             )
         servers.append(_Wanted(model, serve_args, names, ports.pop() if ports else 0))
     return servers
@@ -144,7 +145,7 @@ def _port(name: str, base_url: str) -> int:
         if parts.hostname in (None, "localhost", "127.0.0.1"):
             return parts.port or 0
     except ValueError as error:
-        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL: {error}") from error
+        raise VllmServerError(f"endpoint {name!r}: {base_url!r} is not a URL ({error}): correct it") from error
     message = f"endpoint {name!r}: a vllm server runs on this machine, so base_url can't be at {parts.hostname}"
     raise VllmServerError(f"{message}: remove base_url, or set the kind to openai for a server on another machine")
 
@@ -164,7 +165,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
                 log_folder.mkdir(parents=True, exist_ok=True)
                 log = starting.enter_context(log_path.open("wb"))
             except OSError as error:
-                raise VllmServerError(f"{log_path} can't be written: {error.strerror}") from error
+                raise VllmServerError(f"{log_path} can't be written ({error.strerror}): check its folder") from error
             # Only the guard keeps the lock: so it is held for exactly as long as the server may run.
             guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command, *server.serve_args],
@@ -194,7 +195,9 @@ def _locked(server: _Wanted) -> Iterator[int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise VllmServerError(f"the lock file {path} can't be opened: {error.strerror}") from error
+        raise VllmServerError(
+            f"the lock file {path} can't be opened ({error.strerror}): check its permissions"
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,7 +228,9 @@ def _reserve(port: int) -> int:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise VllmServerError(f"port {port} can't be used for a vllm server: {error.strerror}") from error
+            raise VllmServerError(
+                f"port {port} can't be used for a vllm server ({error.strerror}): choose another"
+            ) from error
         return probe.getsockname()[1]
 
 

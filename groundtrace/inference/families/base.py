@@ -53,7 +53,7 @@ class Family:
     ``point_prompt`` and ``box_prompt``: the names of the prompts for the points of an entity and the boxes of a label.
     ``read_points`` and ``read_boxes``: the parsers of the replies, which do not convert the numbers. ``point_form`` and
     ``box_form``: the form that a repair prompt shows after a reply that could not be parsed. For a family without a
-    ``point_prompt``, the points are the centres of its boxes; one without a ``box_prompt`` cannot box.
+    ``point_prompt``, the points are the centres of its boxes; a family without a ``box_prompt`` cannot find boxes.
 
     ``reads_prose``: a reply that these parsers reject is parsed as prose (:mod:`groundtrace.inference.families.prose`),
     with x and y in the order of the frame.
@@ -93,15 +93,15 @@ class Family:
         return self._asked(self.asked_to_point, image, entity)
 
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
-        """The prompt for the boxes of a label in an image. Raises like :meth:`ask_points`."""
+        """The prompt for the boxes of a label in an image. Raises the errors of :meth:`ask_points`."""
         return self._asked(self.box_prompt, image, label)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
         """Parses the points of a reply for one entity, in pixels of the original; empty if the reply states that there
         are none.
 
-        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply states neither, is about another object,
-        or has a point outside the frame.
+        Raises :class:`groundtrace.inference.grounding.BadReply` if the reply neither gives points nor states that there
+        are none, if it is about another object, or if a point is outside the frame.
         """
         if not self.point_prompt:
             boxes = self.boxes(text, entity, medium, media_index)
@@ -112,7 +112,7 @@ class Family:
         return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
-        """Parses the boxes of a reply for one label, in pixels of the original. Raises like :meth:`points`."""
+        """Parses the boxes of a reply for one label, in pixels of the original. Raises the errors of :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)

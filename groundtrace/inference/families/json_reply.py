@@ -49,8 +49,8 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     """Returns a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
 
     The coordinates are a list under one of the ``names``, or each of them has its own key (``x``, ``x_min``, ``left``,
-    …); then ``y_first`` says in which order they are returned. In a list under a wrapper, an item may also be only the
-    list of numbers.
+    …); in that case y is returned before x if ``y_first`` is set. In a list under a wrapper, an item may also be a
+    plain list of numbers.
     """
 
     def numbers(item: Any) -> object | None:
@@ -127,11 +127,11 @@ def _rows(found: object) -> list[object]:
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """Returns the items of a reply: those of its only list, or its separate objects; none if it states that there are
-    none.
+    """Returns the items of a reply, which are the items of its only list, or its separate objects. Returns no items if
+    the reply states that there are none.
 
     Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, for two different lists,
-    and if there is neither an item nor a clear statement that there is none.
+    and for a reply with neither an item nor a clear statement that there are none.
     """
     lists: list[list[Any]] = []
     single: list[Any] = []

@@ -62,7 +62,7 @@ def quoted(label: str) -> str:
 
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
-    """Selects the points or boxes of a reply that are of the requested label.
+    """Returns the points or boxes of a reply that belong to the requested label.
 
     These are the items without a label, and the items with the closest label (:func:`closeness`). If the reply has only
     one label, this label may have another noun: it counts as another word for the object, and all items are kept,

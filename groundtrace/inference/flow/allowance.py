@@ -46,8 +46,9 @@ class Allowance:
         self._told += usage
 
     def hedged(self) -> bool:
-        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if it
-        does not fit into the budget."""
+        """Reserve the cost of a second copy of the request in flight, until :meth:`hedge_ended`; returns False if the
+        cost does not fit into the budget.
+        """
         return self._budget.reserve_at_once(self._expected)
 
     def hedge_ended(self) -> None:

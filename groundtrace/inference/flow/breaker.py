@@ -32,7 +32,9 @@ class Breaker:
         self._check_lock = asyncio.Lock()
 
     async def check(self, retries: int = 0, timeout_s: float = SHORT_CHECK_TIMEOUT_S) -> CallError | None:
-        """Check the endpoint; returns the error or None. If it does not answer, its calls fail from then on."""
+        """Check the endpoint; returns the error, or None if the check succeeded. If the server does not answer, later
+        calls of the endpoint fail at once.
+        """
         async with self._check_lock:
             error = await checked(self._check, retries, timeout_s)
             is_away = error is not None and (error.unreachable or error.failure is Failure.TIMEOUT)
@@ -50,11 +52,11 @@ class Breaker:
             raise CallError(Failure.AWAY, self._away.message, unreachable=True)
 
     async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry. Raises the error if the server asks for too long a wait."""
+        """Wait ``wait_s`` seconds before a retry. Raises the error if the server demands a wait that is too long."""
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Does nothing: a request that :meth:`admit` let through is always sent."""
+        """Returns a context manager that does nothing: a request that :meth:`admit` let through is always sent."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
@@ -62,14 +64,14 @@ class Breaker:
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Note that an attempt has ended, with a reply (``error`` is None) or with an error."""
+        """Record that an attempt has ended, with a reply (then ``error`` is None) or with an error."""
         if error is None or not error.unreachable:
             self._unreachable = 0
         else:
             self._unreachable += 1
 
     def failed(self, error: CallError) -> None:
-        """Does nothing: :meth:`tried` gets the error too."""
+        """Does nothing, since :meth:`tried` gets the error too."""
 
     def ended(self, error: CallError | None) -> None:
-        """Does nothing: the caller handles the call's error."""
+        """Does nothing, since the caller handles the call's error."""

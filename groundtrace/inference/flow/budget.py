@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Cost:
-    """Dollars and tokens (input plus output)."""
+    """An amount of dollars, and of tokens (input plus output)."""
 
     usd: float = 0.0
     tokens: int = 0
@@ -89,7 +89,7 @@ class Ledger:
         return False
 
     def settle(self, me: str, reserved: Cost, taken: Cost, prompt: str, samples: int, tokens_out: int) -> None:
-        """Replace the reservation of a request of ``me`` that has ended by its real cost."""
+        """Replace the reservation of an ended request of the process ``me`` by the request's real cost."""
         self.spent += taken
         if samples:
             seen, total = self.seen_of(prompt)
@@ -103,7 +103,7 @@ class Ledger:
         own.reserved = own.reserved - reserved if own.requests else Cost()
 
     def renewed(self, me: str, now_s: float) -> Reservation:
-        """Renew the expiry of the entry of ``me``, even if ``me`` counted as lost; returns the entry."""
+        """Renew the expiry of the entry of the process ``me``, even if it counted as lost; returns the entry."""
         own = self.processes.setdefault(me, Reservation())
         if own.is_lost:
             own.is_lost, self.spent = False, self.spent - own.reserved
@@ -116,8 +116,9 @@ class Ledger:
             lost.is_lost, self.spent = True, self.spent + lost.reserved
 
     def seen_of(self, prompt: str) -> tuple[int, int]:
-        """Returns the number of samples of this prompt so far, and their output tokens; before the first sample, a
-        guess."""
+        """Returns the number of samples of this prompt so far, and their output tokens; before the first sample it
+        returns a guess.
+        """
         return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
 
     def has_room_for(self, cost: Cost) -> bool:
@@ -169,8 +170,9 @@ class Budget:
         return n * min(max_tokens, -(-tokens_out // samples))
 
     async def reserve(self, cost: Cost) -> None:
-        """Wait until the cost fits, first come, first served. Raises BudgetUsedUp if it does not fit even with no other
-        request in flight, and RunStopped if the budget's file is not visible."""
+        """Wait until the cost fits into the budget; earlier calls of this method are served first. Raises BudgetUsedUp
+        if it does not fit even with no other request in flight, and RunStopped if the budget's file is not visible.
+        """
         if not self._ledger.bounded:
             return
         async with self._turn:
@@ -185,11 +187,11 @@ class Budget:
         self._renew_later()
 
     def reserve_at_once(self, cost: Cost) -> bool:
-        """Reserve the cost if it fits without waiting; returns whether it does."""
+        """Reserve the cost if it fits without waiting; returns whether it was reserved."""
         return not self._ledger.bounded or self._reserved(cost) is True
 
     def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
-        """Replace the reservation of a request that has ended by its real cost."""
+        """Replace the reservation of an ended request by the request's real cost."""
         self._change(lambda ledger: ledger.settle(self._me, reserved, taken, prompt, samples, tokens_out))
         self._settled.set()
 

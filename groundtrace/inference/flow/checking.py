@@ -19,7 +19,9 @@ async def checked(
     timeout_s: float | None = CHECK_TIMEOUT_S,
     pause: Pause = impatient,
 ) -> CallError | None:
-    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error, None if it succeeded."""
+    """Run the endpoint's ``check``, with ``pause`` before each retry. Returns the last error; None if the check
+    succeeded.
+    """
 
     async def once() -> None:
         try:
@@ -36,7 +38,7 @@ async def checked(
 
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
-    """Returns a description of the endpoint for messages: its name, roles, model and base URL."""
+    """Returns the description of an endpoint for messages: its name, roles, model and base URL."""
     at = f" at {settings.base_url}" if settings.base_url else ""
     return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
 
@@ -47,7 +49,7 @@ def is_refusal(error: CallError) -> bool:
 
 
 def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
-    """Whether the error of a check means that calls would fail too, although the server is up."""
+    """Whether the error of a check shows that calls of the endpoint would fail too, although its server is up."""
     if error.failure is Failure.GARBLED:  # such as a web page
         return settings.check_model
     if error.failure in (Failure.UNSUPPORTED, Failure.BAD_REQUEST) and error.status is None:

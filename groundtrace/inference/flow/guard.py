@@ -68,15 +68,17 @@ class CallWatcher(Protocol):
         ...
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Note that an attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
+        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
+        error.
+        """
         ...
 
     def failed(self, error: CallError) -> None:
-        """Note that an attempt has failed."""
+        """Record that an attempt has failed."""
         ...
 
     def ended(self, error: CallError | None) -> None:
-        """Note that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
+        """Record that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
         ...
 
 
@@ -111,7 +113,9 @@ class Guard:
     # What calls report
 
     def tried(self, call: int, error: CallError | None) -> None:
-        """Note that an attempt of the call with id ``call`` has ended, with a reply (``error`` is None) or an error."""
+        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
+        error.
+        """
         if self._probing:
             self._probing = False
             self._wake()
@@ -132,7 +136,7 @@ class Guard:
         self._notes.failed(self._name, error.status or 0, printable(" ".join(str(error).split())))
 
     def ended(self, error: CallError | None) -> None:
-        """Note that a call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
+        """Record that a call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
         if error is None:
             self._refused = 0
             if not self._answered:
@@ -188,8 +192,8 @@ class Guard:
     # Before the first call
 
     async def check(self) -> None:
-        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if no process of
-        this run has ever reached it, or if it asks to wait for too long.
+        """Check the endpoint before the first call. Raises :class:`RunStopped` if the server refuses, if it never
+        answered any process of this run, or if it demands a wait that is too long.
         """
         error = await self._checked(CHECK_RETRIES)
         while error is not None and error.asks_to_wait and self._outage.limit_s:
@@ -234,8 +238,8 @@ class Guard:
         """Wait before a retry: ``wait_s``, or longer if the server asks for it (Retry-After).
 
         From the first Retry-After until the next answer to any call, the run treats the server as down: the progress
-        display shows the wait, and when the outage timeout is over, :class:`RunStopped` is raised, or the error if the
-        server asks only this call to wait. Without an outage timeout, the error is raised if ``wait_s`` exceeds
+        display shows the wait, and when the outage timeout is over, :class:`RunStopped` is raised, or the error itself
+        if the server asks only this call to wait. Without an outage timeout, the error is raised if ``wait_s`` exceeds
         ``MAX_WAIT_S``.
         """
         if not error.asks_to_wait:
@@ -327,7 +331,7 @@ class Guard:
         self._outage.report(self._last)
 
     def _mark_up(self) -> None:
-        """Note that the server is up. The measured outage is reset only when the server has answered a request."""
+        """Record that the server is up. The measured outage is reset only when the server has answered a request."""
         self._away = self._probing = False
         self._unreachable = 0
         self._calls.clear()

@@ -35,7 +35,7 @@ def stage_of_call() -> str:
 
 @contextlib.contextmanager
 def one_in_flight() -> Iterator[None]:
-    """Counts one request as in flight while the body runs."""
+    """Count one request as in flight while the body runs."""
     tally = _tally.get()
     if tally is None:
         yield

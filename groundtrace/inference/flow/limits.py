@@ -77,8 +77,9 @@ class ConcurrencyLimit:
         self._admit()
 
     def demand(self) -> int:
-        """Returns the largest number of slots, up to the limit, for which there was work since the last call of this
-        method."""
+        """Returns the largest number of slots for which there was work at the same time since the last call of this
+        method; it is at most the limit.
+        """
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
         return demand
 
@@ -106,8 +107,9 @@ class ConcurrencyLimit:
 
 
 class BytesInFlight:
-    """Limits the bytes that are held at the same time to ``most``; first come, first served. A larger body waits until
-    no other bytes are held."""
+    """Limits the bytes that are held at the same time to ``most``. Earlier calls are served first. A larger body waits
+    until no other bytes are held.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -142,8 +144,9 @@ class BytesInFlight:
 
 
 class Rate:
-    """A rate limit of ``per_minute`` units, spread evenly over the minute. A burst may have the units of one second. 0
-    means unlimited."""
+    """A limit of ``per_minute`` units, spread evenly over the minute; 0 means no limit. A burst may use the units of
+    one second.
+    """
 
     def __init__(self, per_minute: int) -> None:
         self.bounded = per_minute > 0
@@ -179,6 +182,6 @@ class Opening:
         return begin_s - now_s
 
     async def take(self) -> None:
-        """Wait until the next request may begin."""
+        """Wait until the next request may be sent."""
         if self._left and (wait_s := self.delay_s(asyncio.get_running_loop().time())):
             await asyncio.sleep(wait_s)

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Machines:
     """The machines that have objects in ``folder``; the local folder ``here`` identifies this machine.
 
-    A thread writes and lists objects as long as :meth:`used` is called repeatedly. Thread-safe.
+    A thread writes and lists objects as long as :meth:`used` is called repeatedly. All methods are thread-safe.
     """
 
     def __init__(self, folder: RemotePath, here: Path) -> None:
@@ -51,7 +51,7 @@ class Machines:
         self._count, self._rank, self._turns = 1, 0, [0]
 
     def used(self) -> None:
-        """Note that this process has work. This must be called at least every ``LEASE_S`` seconds."""
+        """Record that this process has work. This must be called at least every ``LEASE_S`` seconds."""
         self._used_s = time.monotonic()
         with self._lock:
             if self._thread is None and not self._ended.is_set():
@@ -64,14 +64,18 @@ class Machines:
         return self._count
 
     def part(self, most: int) -> int:
-        """This machine's part of ``most``; 0 while it has not joined yet, or its listing is too old."""
+        """Returns this machine's part of the limit ``most``; 0 while the machine has not joined yet, or if its list of
+        objects is too old.
+        """
         now_s = time.monotonic()
         if self._joined_s is None or now_s < self._joined_s or now_s > self._seen_s + JOIN_S:
             return 0
         return min((most + (self._rank + turn) % self._count) // self._count for turn in self._turns)
 
     def close(self) -> None:
-        """Delete this process's object; the machine's part goes to the others if no other process of it has work."""
+        """Delete this process's object. If no other process of this machine has work, the other machines divide its
+        part.
+        """
         self._ended.set()
         if self._thread is not None:
             self._thread.join()

@@ -17,10 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class NoteFiles(Protocol):
-    """Writes the lines of one process, to one file for each kind of note. Thread-safe."""
+    """Writes the lines of one process, to one file for each kind of note. All methods are thread-safe."""
 
     def append(self, kind: str, line: bytes) -> None:
-        """Add a line, which ends with a newline, to the process's file of that kind."""
+        """Append a line to the process's file for notes of this ``kind``. The line must end with a newline."""
 
     def flush(self) -> None:
         """Wait until other processes can see all lines. Raises OSError if they cannot be written."""
@@ -44,7 +44,7 @@ class AppendedNotes:
         self._handles: dict[str, int] = {}
 
     def append(self, kind: str, line: bytes) -> None:
-        """See :class:`NoteFiles`."""
+        """Append the line to the file of this ``kind`` at once (:class:`NoteFiles`)."""
         with self._lock:
             if kind not in self._handles:
                 self._root.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class AppendedNotes:
             os.write(self._handles[kind], line)
 
     def flush(self) -> None:
-        """Does nothing: :meth:`append` writes at once."""
+        """Does nothing, since :meth:`append` writes at once."""
 
     def close(self) -> None:
         """Close the files."""
@@ -79,7 +79,7 @@ class SentNotes:
         self._thread: threading.Thread | None = None
 
     def append(self, kind: str, line: bytes) -> None:
-        """See :class:`NoteFiles`."""
+        """Append the line to those of this ``kind`` that the next upload sends (:class:`NoteFiles`)."""
         with self._lock:
             key = kind, self._numbers.setdefault(kind, 0)
             text = self._texts.setdefault(key, bytearray())
@@ -92,8 +92,8 @@ class SentNotes:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` or OSError if that fails;
-        it can then be called again.
+        """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` or OSError if the upload
+        fails; call it again then.
         """
         with self._sending:  # or an older text could overtake a newer one
             with self._lock:

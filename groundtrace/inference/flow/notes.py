@@ -74,7 +74,7 @@ class RunNotes:
         self._closed = False
 
     def paid(self, role: str, replies: int, usage: Usage, in_process: bool = False) -> None:
-        """Note the usage of a request, before its reply is used."""
+        """Write a note with the usage of a request, before its reply is used."""
         taken = {name: getattr(usage, name) for name in PAID_FIELDS}
         if not (replies or any(taken.values())):
             return
@@ -86,7 +86,7 @@ class RunNotes:
             )
 
     def failed(self, endpoint: str, status: int, message: str) -> None:
-        """Note a failed attempt; ``message`` is a one-line message for a person."""
+        """Write a note about a failed attempt; ``message`` is a one-line message for a person."""
         with self._lock:
             self._append("failed", FailedTry(endpoint, status, message[:MAX_MESSAGE_CHARS]))
 
@@ -99,19 +99,19 @@ class RunNotes:
         self._files.flush()
 
     def reached(self, endpoint: str) -> None:
-        """Note that the endpoint's server has answered."""
+        """Record that the endpoint's server has answered."""
         self._write(f"reached-{_digest(endpoint)}", "")
 
     def was_reached(self, endpoint: str) -> bool:
-        """Whether any process of the run has noted that the endpoint's server answered."""
+        """Whether any process of the run has recorded that the endpoint's server answered."""
         return (self._root / f"reached-{_digest(endpoint)}").exists()
 
     def begin_wait(self, endpoint: str, message: str) -> None:
-        """Note that this process waits for the endpoint's server; ``message`` is a message for a person."""
+        """Record that this process waits for the endpoint's server; ``message`` is a message for a person."""
         self._write(self._wait_file(endpoint), message)
 
     def end_wait(self, endpoint: str) -> None:
-        """Note that this process does not wait for the endpoint's server any more."""
+        """Record that this process does not wait for the endpoint's server any more."""
         (self._root / self._wait_file(endpoint)).unlink(missing_ok=True)
 
     def _wait_file(self, endpoint: str) -> str:
@@ -144,7 +144,7 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yields the requests that the processes of a run have noted, without duplicates or truncated lines."""
+    """Yields the notes of a run's processes about the usage of requests, without duplicates and truncated lines."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         for line in path.read_text("utf-8", "replace").splitlines():

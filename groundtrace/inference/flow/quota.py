@@ -71,11 +71,12 @@ class QuotaState:
     world_s: float = 0.0
 
     def lease(self, me: str, inside: int, wanted: int, most: int, now_s: float) -> tuple[int, int]:
-        """Renew the lease of ``me``, which has ``inside`` requests in flight and work for ``wanted`` of ``most`` slots.
+        """Renew the lease of the process ``me``, which has ``inside`` requests in flight and work for ``wanted`` of
+        ``most`` slots.
 
-        Returns how many slots ``me`` may use now, and how many it will get after others have given theirs back. All
-        processes together never hold more than ``most`` slots, since a process holds the slot of a request until the
-        request has ended.
+        Returns how many slots ``me`` may use now, and how many it will get after other processes have given slots back.
+        All processes together never hold more than ``most`` slots, since a process holds the slot of a request until
+        the request has ended.
         """
         longest_s = now_s + 2 * LEASE_S  # a lease that expires later is from before the clock was set back
         others = {name: m for name, m in self.members.items() if name != me and now_s < m.until_s <= longest_s}
@@ -131,7 +132,9 @@ class Quota:
             concurrency.lend(0, self._more)
 
     async def take(self, tokens: int) -> None:
-        """Wait until one request of so many tokens may be sent; within a process, first come, first served."""
+        """Wait until one request with this number of tokens may be sent. Within a process, earlier calls are served
+        first.
+        """
         if not (self._requests.bounded or self._tokens.bounded):
             return
         async with self._turn:
@@ -139,7 +142,7 @@ class Quota:
                 await asyncio.sleep(min(wait_s, POLL_S))
 
     def correct(self, tokens: int) -> None:
-        """Correct the schedule for a request that used ``tokens`` more than expected (negative: fewer)."""
+        """Correct the schedule for a request that used ``tokens`` more than expected; a negative number means fewer."""
         if self._tokens.bounded:
             self._scheduled(self._tokens.take, tokens)
 
@@ -278,7 +281,7 @@ class Quotas:
 
     @contextlib.contextmanager
     def of(self, endpoint: str) -> Iterator[None]:
-        """In the body, :func:`quota_of` opens quotas of the endpoint of that name."""
+        """In the body, :func:`quota_of` opens quotas of the endpoint with that name."""
         token = _opening.set((self, endpoint))
         try:
             yield
@@ -309,6 +312,8 @@ _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Returns the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is a shared one."""
+    """Returns the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is shared with other
+    processes.
+    """
     opening = _opening.get()
     return Quota(settings, concurrency) if opening is None else opening[0].open(opening[1], settings, concurrency)

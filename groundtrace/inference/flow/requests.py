@@ -51,7 +51,7 @@ class Flow:
         request bodies in memory.
 
         The bytes are counted once for all attempts of a request, before the first attempt waits for a slot. At most
-        ``READ_AT_ONCE`` reads run at once, so that little uncounted data is in memory.
+        ``READ_AT_ONCE`` reads run at once, so that only little data in memory is not counted.
         """
         async with contextlib.AsyncExitStack() as held:
             async with self._reading:
@@ -60,7 +60,7 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Returns all samples of the request. Samples that are unusable or missing are requested again.
+        """Returns all samples of the request. Unusable and missing samples are requested again.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt; ``partial`` of the error holds the samples that did arrive. If the

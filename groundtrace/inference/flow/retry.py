@@ -16,8 +16,9 @@ MAX_RETRY_AFTER_S = 600.0
 """The longest wait for a server's Retry-After; a :class:`groundtrace.inference.flow.guard.Guard` may wait longer."""
 
 Pause = Callable[[CallError, float], Awaitable[None]]
-"""A function that waits for so many seconds after a failed attempt. To end the call, it raises an exception, for
-example the error itself."""
+"""A function that waits for the given seconds after a failed attempt. To end the call, it raises an exception, for
+example the error itself.
+"""
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
@@ -50,7 +51,8 @@ async def impatient(error: CallError, seconds: float) -> None:
 
 
 async def retried(attempt: Callable[[], Awaitable[T]], max_retries: int, pause: Pause = sleep) -> T:
-    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between them; returns the first successful result.
+    """Make at most 1 + ``max_retries`` attempts, with a ``pause`` between two attempts; returns the result of the first
+    attempt that succeeds.
 
     After the last retry, or at once if an error is not retryable, raises the last
     :class:`groundtrace.inference.errors.CallError`, with the number of attempts in its ``tries``.

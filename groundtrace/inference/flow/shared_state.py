@@ -20,7 +20,8 @@ R = TypeVar("R")
 
 
 class SharedState(Generic[T]):
-    """A dataclass ``kind`` in the JSON file ``path``, created if it does not exist; a lock file is beside it.
+    """A value of the dataclass ``kind`` in the JSON file ``path``; a lock file is beside it. Files that do not exist
+    are created.
 
     ``first`` is applied to the value if no other process has the file open: it can repair the entries of killed
     processes. Raises OSError if the file or its locks are not available. If the file does not hold a ``kind``, raises
@@ -70,14 +71,14 @@ class SharedState(Generic[T]):
         except ValueError as error:
             if self._mend:
                 return self._fresh()
-            raise ValueError(f"{self._path} does not hold what was written there") from error
+            raise ValueError(f"{self._path} does not hold what was written there: the file is damaged") from error
 
     def _write(self, value: T) -> None:
         """Write the value in place with a single write, which a kill does not tear. The text is filled up with blanks
         to the old size, which is valid JSON."""
         data = self._kind.dump_json(value).ljust(self._size_bytes)
         if os.pwrite(self._file, data, 0) < len(data):
-            raise OSError(f"{self._path} could not be written whole")
+            raise OSError(f"{self._path} could not be written completely: check the space on its disk")
 
 
 def _opened(path: Path, until: contextlib.ExitStack) -> int:

@@ -21,7 +21,7 @@ class Sizes:
         return round(tokens_in / requests + n * tokens_out / samples)
 
     def saw(self, request: Request, reply: Reply) -> None:
-        """Count the tokens of a reply."""
+        """Record the tokens of a reply, for later estimates."""
         requests, tokens_in, samples, tokens_out = self._seen.get(request.prompt.name, (0, 0, 0, 0))
         self._seen[request.prompt.name] = (
             requests + 1,

@@ -38,7 +38,8 @@ def slice_of(whole: Cost, number: int) -> Cost:
 class SlicedBudget(Budget):
     """Lets requests through like :class:`Budget`, within the slices that this process has taken.
 
-    It takes another slice if a request does not fit into these. ``folder`` is the run's folder for slices.
+    It takes another slice if a request does not fit into the slices taken so far. ``folder`` is the run's folder for
+    slices.
     """
 
     def __init__(self, usd: float | None, tokens: int | None, folder: RemotePath) -> None:

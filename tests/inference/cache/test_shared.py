@@ -172,7 +172,7 @@ def test_a_location_that_is_a_file_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_location_that_no_store_has_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="not nowhere://"):
+    with pytest.raises(StorageError, match="nowhere:// is not supported"):
         SegmentStore("nowhere://bucket/a", str(tmp_path / "a"))
 
 

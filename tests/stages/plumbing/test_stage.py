@@ -77,7 +77,7 @@ def test_a_column_travels_with_the_draft(work: Any, output: str, make_draft: Cal
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        (_wrong_value, r"the stage measure: the column light \(double\) does not take its value: expected a number"),
+        (_wrong_value, r"the stage measure: the column light \(double\) cannot hold this value: expected a number"),
         (_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
         (_rejected_undeclared, "the stage measure sets the column shade but does not declare it: add it to adds"),
     ],

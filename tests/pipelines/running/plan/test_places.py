@@ -52,7 +52,10 @@ def test_a_home_folder_is_expanded(name: str, path: str, tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("file:///tmp/run", "locations are local paths, s3:// and gs://"), ("s3:///run", "names no bucket")],
+    [
+        ("file:///tmp/run", "file:// is not supported: use a local path, s3:// or gs://"),
+        ("s3:///run", "names no bucket"),
+    ],
 )
 def test_a_url_that_is_no_run_folder(name: str, why: str) -> None:
     with pytest.raises(StorageError, match=why):
