@@ -7,7 +7,7 @@ the Hub's ids if the Hub has an id for each of them, else ``other``, and no lice
 import functools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
-from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.diversity import Balance, balances
 from groundtrace.publishing.figures import (
     BATCH_ROWS,
     columns_of,
@@ -79,12 +79,17 @@ class PromptUse:
 
 
 def write_card(
-    staging: Path, summary: RunSummary, publication: Publication | None = None, rows: RunSummary | None = None
+    staging: Path,
+    summary: RunSummary,
+    publication: Publication | None = None,
+    rows: RunSummary | None = None,
+    spread: Sequence[Balance] | None = None,
 ) -> None:
     """Write ``README.md`` into ``staging`` from its shards, ``config.toml`` and the summary.
 
     For a ``publication`` the card says which part of the run is published; ``rows`` is then the summary with the counts
-    of the published rows.
+    of the published rows. ``spread`` are the shards' :func:`~groundtrace.publishing.diversity.balances` if they are
+    known; otherwise they are counted here.
 
     Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
     """
@@ -97,7 +102,7 @@ def write_card(
             "sources": sources,
             "prompts": _prompts(staging, summary),
             "rates": pass_rates(tables, summary),
-            "balances": balances(staging, tables, sets),
+            "balances": balances(staging, tables, sets) if spread is None else spread,
             "unscored": _unscored(tables, columns_of(staging, "sft")) if "scores" in used.get("sft", ()) else {},
             "attempts": tables.execute(
                 "SELECT min(k), max(k) FROM (SELECT k FROM sft UNION ALL SELECT k FROM rl)"

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.diversity import Balance, balances
 from groundtrace.publishing.figures import (
     open_tables,
     pass_rates,
@@ -48,23 +48,34 @@ class Example:
     entry: ShownRow | None
 
 
-def write_report(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore) -> None:
+def write_report(
+    staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, spread: Sequence[Balance] | None = None
+) -> None:
     """Write ``report.html`` into ``staging`` from its shards and ``rubrics.json``, titled after ``run_root``.
 
-    The rows of rejected records hold only references to images, so these are read from ``store``.
+    The rows of rejected records hold only references to images, so these are read from ``store``. ``spread`` are the
+    shards' :func:`~groundtrace.publishing.diversity.balances` if they are known; otherwise they are counted here.
 
     Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
     """
-    page = report_page(staging, run_root, summary, store)
+    page = report_page(staging, run_root, summary, store, spread)
     (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")
 
 
-def report_page(staging: Path, run_root: Path, summary: RunSummary, store: MediaStore, **about: Any) -> str:
+def report_page(
+    staging: Path,
+    run_root: Path,
+    summary: RunSummary,
+    store: MediaStore,
+    spread: Sequence[Balance] | None = None,
+    **about: Any,
+) -> str:
     """The page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
-        spread = balances(staging, tables, summary.sets)
+        if spread is None:
+            spread = balances(staging, tables, summary.sets)
         ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}

@@ -11,7 +11,8 @@ from groundtrace.pipelines.running.account.kept_rows import check_kept
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
-from groundtrace.publishing.figures import read_rubrics
+from groundtrace.publishing.diversity import balances
+from groundtrace.publishing.figures import open_tables, read_rubrics
 from groundtrace.publishing.report import write_report
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
@@ -39,7 +40,9 @@ def finish(plan: Plan, summary: RunSummary, made: PartialRun) -> RunSummary:
     summary = replace(summary, replaced=replaced)
     (staging / "config.toml").write_text(config, "utf-8")
     (staging / "run.json").write_text(json.dumps(summary.to_fields(), indent=1), "utf-8")
-    write_card(staging, summary)
-    write_report(staging, folder.root, summary, plan.context.roots.store())
+    with open_tables(staging, summary) as tables:
+        spread = balances(staging, tables, summary.sets)
+    write_card(staging, summary, spread=spread)
+    write_report(staging, folder.root, summary, plan.context.roots.store(), spread)
     folder.commit(keep_previous=replaced is not None and replaced.kept)
     return summary
