@@ -1,6 +1,8 @@
 """Runs the command of a command line and reports its errors: a user's mistake gets one line without a traceback."""
 
 import argparse
+import atexit
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -46,4 +48,21 @@ COMMANDS = {
 
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     module, _, name = COMMANDS[parsed.command].partition(":")
-    return getattr(importlib.import_module(module), name)(parsed, beam_options)
+    if module not in sys.modules:
+        _import_at_once(module)
+    return getattr(sys.modules[module], name)(parsed, beam_options)
+
+
+def _import_at_once(module: str) -> None:
+    """Import a command's module without the garbage collector, which would free nothing during the import of Beam but
+    take a quarter of its time.
+
+    The imported objects are frozen; otherwise the first full collection afterwards would take the time that was saved.
+    """
+    gc.disable()
+    try:
+        importlib.import_module(module)
+        gc.freeze()
+        atexit.register(gc.unfreeze)  # otherwise extension modules report what they hold as leaked
+    finally:
+        gc.enable()

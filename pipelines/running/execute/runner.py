@@ -35,7 +35,7 @@ def choose_runner(options: PipelineOptions, recipe_file: Path | None = None) -> 
 
 def _worker_code(recipe_file: Path | None) -> str:
     """Return the Python code that a worker process on this machine runs."""
-    lines: list[str] = []
+    lines = ["import gc", "gc.disable()"]  # what is imported stays, see groundtrace.pipelines.commands.dispatch
     quiet = not logging.getLogger().isEnabledFor(logging.INFO)  # no --verbose: the run's error reaches the driver
     if quiet:
         lines += ["import logging, os, sys", "logging.disable()"]
@@ -50,6 +50,8 @@ def _worker_code(recipe_file: Path | None) -> str:
         lines += ["sys.stderr = open(os.devnull, 'w')"]
     lines += [
         "import sys",
+        "gc.freeze()",
+        "gc.enable()",
         "main(sys.argv)",
         "from groundtrace.pipelines.running.execute.local_workers import leave",
         "leave()",
