@@ -30,6 +30,8 @@ from .stores import fake_gcs
 settings.register_profile("untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("untimed")
 
+gc.disable()  # until the tests are collected: what is loaded for them stays, so a collection would free nothing
+
 # A shell starts what runs in the background with Ctrl-C ignored, as the commands that tests start would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +44,7 @@ def pytest_collection_finish() -> None:
     ):
         _remember_parameters(core)
         _remember_specs(sys.modules["apache_beam.transforms.userstate"])
+    gc.enable()
     gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end
     atexit.register(gc.unfreeze)  # else extension modules report what they hold as leaked
