@@ -6,6 +6,7 @@ import atexit
 import gc
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,14 +17,18 @@ import types
 import uuid
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from groundtrace.storage.places import RemotePath, StorageSettings
 
 from .stores import fake_gcs
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # A busy machine must not fail a property. The rest is inherited: hypothesis draws the same examples each time where
 # it sees that it runs in CI, and new ones elsewhere.
@@ -90,6 +95,38 @@ def log_level() -> Iterator[None]:
     before = root.level
     yield
     root.setLevel(before)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Makes a folder under a name once for all test processes, which then only read it."""
+    base = tmp_path_factory.getbasetemp()
+    root = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, whole = root / name, root / f"{name}.whole"
+        with FileLock(root / f"{name}.lock"):
+            if not whole.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                whole.touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def demo(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
+    """A folder in which ``runs/demo`` is what ``make demo`` leaves: a run over the bundled sample, with its cache."""
+    from groundtrace.pipelines.commands import cli
+
+    def make(folder: Path) -> None:
+        words = ["--input", str(ROOT / "data/sample"), "--output", str(folder / "runs/demo")]
+        assert cli.main(["run", str(ROOT / "pipelines/grounded_cot.py"), *words]) == 0
+        (folder / "data").symlink_to(ROOT / "data")
+
+    return made_once("demo", make)
 
 
 @pytest.fixture(scope="session")

@@ -6,21 +6,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from groundtrace.pipelines.commands import cli
-
 from .pages import ROOT, blocks
 
 OUTPUTS, RUNNING = ROOT / "docs/outputs.md", ROOT / "docs/running.md"
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which ``runs/demo`` is what ``make demo`` leaves."""
-    folder = tmp_path_factory.mktemp("outputs")
-    arguments = ["--input", str(ROOT / "data/sample"), "--output", str(folder / "runs/demo")]
-    assert cli.main(["run", str(ROOT / "pipelines/grounded_cot.py"), *arguments]) == 0
-    (folder / "data").symlink_to(ROOT / "data")
-    return folder
 
 
 def executed(folder: Path, code: str) -> dict:

@@ -40,10 +40,11 @@ def sent(summary: dict) -> int:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run over the sample, with its cache beside it."""
+def done(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run over the sample, with a cache of its own beside it, to which further runs may add."""
     folder = tmp_path_factory.mktemp("done")
-    run(SAMPLE, folder / "run", "--cache", str(folder / "cache"))
+    shutil.copytree(demo / "runs/demo", folder / "run")
+    (folder / "run/cache").rename(folder / "cache")
     return folder
 
 

@@ -6,6 +6,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -200,11 +201,13 @@ def test_a_policy_that_was_trained_on_the_shards_is_asked_in_their_words(tmp_pat
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sample(made_once: Callable[[str, Callable[[Path], object]], Path]) -> Path:
     """A finished run of the embedded engine over the bundled sample, with its cache beside it."""
-    folder = tmp_path_factory.mktemp("sample")
-    run(SAMPLE, folder / "run", "--cache", str(folder / "cache"))
-    return folder
+
+    def make(folder: Path) -> None:
+        run(SAMPLE, folder / "run", "--cache", str(folder / "cache"))
+
+    return made_once("judge_think_answer", make)
 
 
 def digests(output: Path) -> dict[str, str]:
