@@ -37,6 +37,11 @@ STATUSES = {
         "nsufficient memory",
     ),
     "killed": ("import os; os._exit(0)", "killed", "exit code 0"),
+    "killed, for a good answer with an error": (
+        "from inside import frames; pack = frames.pack; frames.pack = lambda h, p: pack({**h, 'error': 'x'}, p)",
+        "killed",
+        "no answer",
+    ),
     "killed by a signal": ("import ctypes; ctypes.string_at(1)", "killed", "signal 11"),
 }
 
@@ -47,6 +52,14 @@ def test_how_it_ends(case: str, session: Session) -> None:
     seen = session.run(code)
     assert (seen.status, seen.is_good) == (status, status in ("ok", "silent")), seen
     assert text in seen.text
+    assert session.run("print(2)").stdout == "2\n"
+
+
+@pytest.mark.parametrize("char", ["\0", "é", "\U0001f600", "\ud800"])
+def test_a_code_may_have_as_many_characters_as_is_said(char: str, session: Session) -> None:
+    code = f"# {char * (LIMITS.max_code_chars - 2)}"
+    assert session.run(code).status == ("silent" if char in "é\U0001f600" else "error")
+    assert session.run(f"{code} ").error == "the code is longer than 100000 characters"
     assert session.run("print(2)").stdout == "2\n"
 
 
