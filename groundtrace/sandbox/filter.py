@@ -30,7 +30,7 @@ ALLOWED = (
     "exit_group", "futex", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "membarrier",
     "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
     "sched_get_priority_min", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getresuid",
-    "getresgid", "getgroups", "getpgid", "getpgrp", "getsid", "setsid", "getrlimit", "getrusage",
+    "getresgid", "getgroups", "getpgid", "getpgrp", "getsid", "getrlimit", "getrusage",
     "getpriority", "uname", "sysinfo", "getrandom", "getcpu", "arch_prctl", "capget", "sendmsg", "recvmsg",
     "sendto", "recvfrom", "shutdown", "getsockopt", "getsockname", "getpeername",
 )
@@ -56,8 +56,9 @@ _SHARED = 0x1CF00
 CLONE_PARENT and CLONE_THREAD. With the holder, a process would share what a failed call must not change."""
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
 """The end of a process may send its parent no other signal: SIGCONT would wake a holder that is stopped. For the same
-reason no timer with a signal of choice can be made (``timer_create``), nor a process group (``setpgid``), which gets
-SIGCONT when its last link to the session ends."""
+reason no timer with a signal of choice can be made (``timer_create``), nor a process group (``setpgid``, ``setsid``),
+which gets SIGCONT when its last link to the session ends. All processes of a trajectory's code are in the group of its
+first holder."""
 _AF_UNIX = 1
 _MAP_SHARED_ANONYMOUS = 0x21
 """Memory that forks share: a call that fails would change the state. A file that is mapped is brought back."""
