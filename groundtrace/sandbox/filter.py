@@ -18,34 +18,47 @@ ALLOWED = (
     "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "chdir",
     "fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2", "link",
     "linkat", "symlink", "symlinkat", "chmod", "fchmod", "fchmodat", "truncate", "ftruncate", "fallocate", "fsync",
-    "fdatasync", "flock", "utime", "utimes", "utimensat", "futimesat", "umask", "statfs", "fstatfs",
+    "fdatasync", "utime", "utimes", "utimensat", "futimesat", "umask", "statfs", "fstatfs",
     "copy_file_range", "sendfile", "splice", "tee", "fadvise64", "sync_file_range", "readahead", "dup", "dup2",
     "dup3", "pipe", "pipe2", "poll", "ppoll", "select", "pselect6", "eventfd", "eventfd2", "epoll_create",
     "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "munmap", "mprotect",
     "mremap", "madvise", "brk", "msync", "mincore", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
     "rt_sigpending", "rt_sigtimedwait", "rt_sigsuspend", "sigaltstack", "restart_syscall", "alarm", "pause",
-    "setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete",
-    "timerfd_create", "timerfd_settime", "timerfd_gettime", "signalfd", "signalfd4", "nanosleep", "clock_nanosleep",
-    "clock_gettime", "clock_getres", "gettimeofday", "time", "times", "fork", "vfork", "wait4", "waitid", "exit",
+    "setitimer", "getitimer", "timerfd_create", "timerfd_settime", "timerfd_gettime", "signalfd", "signalfd4",
+    "nanosleep", "clock_nanosleep",
+    "clock_gettime", "clock_getres", "gettimeofday", "time", "times", "fork", "wait4", "waitid", "exit",
     "exit_group", "futex", "set_robust_list", "get_robust_list", "set_tid_address", "rseq", "membarrier",
     "sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_get_priority_max",
     "sched_get_priority_min", "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getresuid",
-    "getresgid", "getgroups", "getpgid", "getpgrp", "getsid", "setsid", "setpgid", "getrlimit", "getrusage",
+    "getresgid", "getgroups", "getpgid", "getpgrp", "getsid", "getrlimit", "getrusage",
     "getpriority", "uname", "sysinfo", "getrandom", "getcpu", "arch_prctl", "capget", "sendmsg", "recvmsg",
     "sendto", "recvfrom", "shutdown", "getsockopt", "getsockname", "getpeername",
 )
 # fmt: on
 NO_SUCH_CALL = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "openat2")
 """Calls that fail with ENOSYS: the C library or Python then uses an older call instead."""
-_FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1031, 1032, 36, 37, 38)
-"""Allowed commands of ``fcntl``: F_DUPFD to F_SETLKW, F_DUPFD_CLOEXEC, pipe sizes and locks of open files. Those that
-set a signal's owner or a lease are not allowed."""
+_FCNTL = (0, 1, 2, 3, 4, 5, 1030, 1031, 1032, 36)
+"""Allowed commands of ``fcntl``: F_DUPFD to F_GETLK, F_DUPFD_CLOEXEC, pipe sizes and F_OFD_GETLK. Those that set a
+signal's owner or a lease are not allowed."""
+_LOCKS = (6, 7, 37, 38)
+"""Commands of ``fcntl`` that lock a file: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW. These and ``flock`` succeed
+without effect: the kernel counts the memory of locks for no process, and a lock on a library file is shared with other
+trajectories and with this machine."""
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
 """Allowed requests of ``ioctl``: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX."""
 _PRCTL = (15, 16, 3, 23, 39)
 """Allowed options of ``prctl``: those that set a thread's name or only read a value."""
 _NAMESPACES = 0x7E020080
 """The flags CLONE_NEW* of all kinds of namespaces, which ``clone`` may not have."""
+_THREAD = 0x10000
+_SHARED = 0x1CF00
+"""The flags of ``clone`` that only a thread may have: CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_VFORK,
+CLONE_PARENT and CLONE_THREAD. With the holder, a process would share what a failed call must not change."""
+_EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
+"""The end of a process may send its parent no other signal: SIGCONT would wake a holder that is stopped. For the same
+reason no timer with a signal of choice can be made (``timer_create``), nor a process group (``setpgid``, ``setsid``),
+which gets SIGCONT when its last link to the session ends. All processes of a trajectory's code are in the group of its
+first holder."""
 _AF_UNIX = 1
 _MAP_SHARED_ANONYMOUS = 0x21
 """Memory that forks share: a call that fails would change the state. A file that is mapped is brought back."""
@@ -85,7 +98,11 @@ def filter_program() -> bytes:
             rules.add_rule(seccomp.ALLOW, name, seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, value))
     for value in _PRCTL:
         rules.add_rule(seccomp.ALLOW, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, 0xFFFFFFFF, value))
-    rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES, 0))
+    for value in _LOCKS:
+        rules.add_rule(seccomp.ERRNO(0), "fcntl", seccomp.Arg(1, seccomp.MASKED_EQ, 0xFFFFFFFF, value))
+    rules.add_rule(seccomp.ERRNO(0), "flock")
+    for flags in (_SHARED | _EXIT_SIGNAL, _SIGCHLD), (_THREAD, _THREAD):
+        rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES | flags[0], flags[1]))
     rules.add_rule(seccomp.ALLOW, "socketpair", seccomp.Arg(0, seccomp.EQ, _AF_UNIX))
     for value in (0, 0x01, 0x20):
         rules.add_rule(seccomp.ALLOW, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, _MAP_SHARED_ANONYMOUS, value))

@@ -73,7 +73,7 @@ class Sandbox:
             raise SandboxLost("the sandbox is closed") from None
         try:
             return await asyncio.wrap_future(starting)
-        except asyncio.CancelledError:
+        except BaseException:  # cancelled, or GeneratorExit where the loop is gone; a failed start is dropped already
             starting.add_done_callback(self._drop)
             raise
 
@@ -89,13 +89,13 @@ class Sandbox:
 
     def _start(self, images: Sequence[bytes]) -> Session:
         """Open a trajectory in a place that was acquired; releases the place if that fails."""
-        process = None
+        starting = None
         try:
-            process = self._next().result()
-            session = Session(process, self.settings, images, self._release, self._callers)
-        except BaseException:
-            if process is not None:
-                process.end()
+            starting = self._next()
+            session = Session(starting.result(), self.settings, images, self._release, self._callers)
+        except BaseException:  # also KeyboardInterrupt while the process is starting
+            if starting is not None:
+                starting.add_done_callback(_end)
             self._places.release()
             raise
         with self._lock:
@@ -131,8 +131,8 @@ class Sandbox:
         for session in self._open:
             session.close()
         for started in warm:
-            if not started.cancel() and started.exception() is None:
-                started.result().end()
+            started.cancel()
+            started.add_done_callback(_end)
         self._starters.shutdown()
         self._callers.shutdown(wait=False)
 
@@ -141,3 +141,9 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _end(starting: Future[Process]) -> None:
+    """End a process that no trajectory uses, unless it did not start."""
+    if not starting.cancelled() and starting.exception() is None:
+        starting.result().end()

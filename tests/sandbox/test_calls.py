@@ -2,12 +2,16 @@
 
 import asyncio
 import gc
+import os
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from groundtrace.sandbox import Sandbox, SandboxLost, Session
@@ -37,6 +41,11 @@ STATUSES = {
         "nsufficient memory",
     ),
     "killed": ("import os; os._exit(0)", "killed", "exit code 0"),
+    "killed, for a good answer with an error": (
+        "from inside import frames; pack = frames.pack; frames.pack = lambda h, p: pack({**h, 'error': 'x'}, p)",
+        "killed",
+        "no answer",
+    ),
     "killed by a signal": ("import ctypes; ctypes.string_at(1)", "killed", "signal 11"),
 }
 
@@ -47,6 +56,14 @@ def test_how_it_ends(case: str, session: Session) -> None:
     seen = session.run(code)
     assert (seen.status, seen.is_good) == (status, status in ("ok", "silent")), seen
     assert text in seen.text
+    assert session.run("print(2)").stdout == "2\n"
+
+
+@pytest.mark.parametrize("char", ["\0", "é", "\U0001f600", "\ud800"])
+def test_a_code_may_have_as_many_characters_as_is_said(char: str, session: Session) -> None:
+    code = f"# {char * (LIMITS.max_code_chars - 2)}"
+    assert session.run(code).status == ("silent" if char in "é\U0001f600" else "error")
+    assert session.run(f"{code} ").error == "the code is longer than 100000 characters"
     assert session.run("print(2)").stdout == "2\n"
 
 
@@ -255,6 +272,33 @@ def test_an_opening_that_is_cancelled_gives_its_place_back() -> None:
             assert session.run("print(1)").stdout == "1\n"
             with pytest.raises(TimeoutError, match="1 trajectories are open"):
                 asyncio.run(sandbox.open_async(timeout_s=0.05))
+
+
+def test_an_opening_whose_coroutine_is_closed_gives_its_place_back() -> None:
+    with Sandbox(replace(LIMITS, sessions=1, warm=0)) as sandbox:
+        loop = asyncio.new_event_loop()
+        opening = sandbox.open_async()
+        loop.call_soon(lambda: opening.send(None))
+        loop.call_later(0.02, loop.stop)
+        loop.run_forever()
+        opening.close()
+        loop.close()
+        sandbox.open(timeout_s=20).close()
+
+
+def test_an_opening_that_is_interrupted_leaves_no_process() -> None:
+    with Sandbox(replace(LIMITS, sessions=1, warm=0)) as sandbox:
+        before = psutil.Process().children()
+        for delay_s in (0.02, 0.04):
+            timer = threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            with pytest.raises(KeyboardInterrupt), sandbox.open(timeout_s=20):
+                time.sleep(9)
+        deadline = time.monotonic() + 20
+        while psutil.Process().children() != before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert psutil.Process().children() == before
+        sandbox.open(timeout_s=20).close()
 
 
 def test_a_process_has_one_sandbox_for_equal_settings() -> None:

@@ -1,6 +1,7 @@
 """A trajectory's folder, copied and brought back."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_it_is_brought_back_whatever_happened_to_it(tmp_path: Path) -> None:
         deep = deep / "d"
     folder.restore(os.fsencode(root), copy)
     assert listing(root) == before
+
+
+def test_many_files_and_deep_folders_are_cleared_in_time(tmp_path: Path) -> None:
+    for number in range(4000):
+        (tmp_path / str(number)).touch()
+    before = listing(tmp_path)
+    copy = folder.copied(os.fsencode(tmp_path), 1 << 20)
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    started = time.process_time()
+    folder.restore(os.fsencode(tmp_path), copy)
+    assert time.process_time() - started < 3
+    assert listing(tmp_path) == before
 
 
 def test_what_is_too_much_is_refused(tmp_path: Path) -> None:

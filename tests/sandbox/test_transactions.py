@@ -120,3 +120,13 @@ def test_files_that_the_state_holds_open_are_as_before_a_call_that_fails(quick: 
             assert session.run(f"{code}\n1 / 0").status == "error"
         seen = session.run("f.write('e'); f.flush(); print(open('g').read(), m[:], os.stat('f').st_nlink)")
         assert seen.stdout == "abcde b'abcd' 2\n"
+
+
+def test_a_mapping_has_nothing_behind_the_end_of_its_file_after_a_call_that_fails(quick: Sandbox) -> None:
+    with quick.open() as session:
+        session.run(
+            "import mmap; f = open('f', 'w+b'); f.truncate(4096); m = mmap.mmap(f.fileno(), 4096); f.truncate(1)"
+        )
+        assert session.run("m[0] = 1; m[100] = 7").status == "silent"
+        assert session.run("m[100] = 8\n1 / 0").status == "error"
+        assert session.run("print(m[0], m[100])").stdout == "1 0\n"

@@ -54,6 +54,7 @@ class RunningCall:
     header: dict[str, Any] = field(default_factory=dict)
     pixels: list[bytes] = field(default_factory=list)
     _answer: bytearray = field(default_factory=bytearray)
+    _needed: int = 0
 
     def __post_init__(self) -> None:
         self.streams, self.dropped = {self.out: bytearray(), self.err: bytearray()}, {self.out: 0, self.err: 0}
@@ -102,29 +103,33 @@ class RunningCall:
             self._take_answer()
 
     def _take_answer(self) -> None:
+        """Take the answer if it is complete. It is read again only when its next piece is: it may come byte by byte."""
+        if len(self._answer) < self._needed:
+            return
         at = 0
 
         def exactly(size: int) -> bytes:
             nonlocal at
             at += size
             if at > len(self._answer):
+                self._needed = at
                 raise EOFError
             return bytes(self._answer[at - size : at])
 
         try:
-            header, self.pixels = frames.read(exactly, self.max_answer)
+            header, self.pixels = frames.read(exactly, self.max_answer, self.max_images)
         except EOFError:
             return
         except frames.BadFrame as error:
             self.end("killed", f"{NOT_AN_ANSWER}: {error}")
             return
-        if len(self.pixels) > self.max_images or not _is_answer(header, self.pixels):
+        if not _is_answer(header, self.pixels, self.max_answer // (3 * self.max_images)):
             self.end("killed", NOT_AN_ANSWER)
             return
         self.answered, self.header = True, {name: header[name] for name in ("status", "error", "sizes", "left_out")}
 
 
-def _is_answer(header: dict[str, Any], pixels: list[bytes]) -> bool:
+def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
     """Whether it is what :mod:`inside.holder` answers: model-written code may have sent anything else in its place."""
     sizes, left_out, error = header.get("sizes"), header.get("left_out"), header.get("error")
     if not isinstance(sizes, list) or len(sizes) != len(pixels):
@@ -133,5 +138,12 @@ def _is_answer(header: dict[str, Any], pixels: list[bytes]) -> bool:
         return False
     if header.get("status") not in ENDINGS or not isinstance(error, str) or len(error) > frames.MAX_ERROR_CHARS:
         return False
-    areas = [size[0] * size[1] for size in sizes if isinstance(size, list) and [type(n) for n in size] == [int, int]]
-    return areas == [len(part) // 3 for part in pixels] and all(len(part) % 3 == 0 and part for part in pixels)
+    if header["status"] == "ok" and error:
+        return False
+    return all(_is_image(size, part, max_pixels) for size, part in zip(sizes, pixels, strict=True))
+
+
+def _is_image(size: Any, part: bytes, max_pixels: int) -> bool:
+    if not isinstance(size, list) or [type(side) for side in size] != [int, int] or min(size) < 1:
+        return False
+    return size[0] * size[1] <= max_pixels and len(part) == 3 * size[0] * size[1]

@@ -6,6 +6,7 @@ opened, and :func:`clear` uses no path of more than two names below the folder, 
 
 import contextlib
 import itertools
+import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -137,7 +138,7 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def _write(full: bytes, content: bytes) -> None:
-    """Write a file that is new or empty, or has the content already."""
+    """Write a file that is new, empty or cut, or has the content already."""
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         if os.fstat(handle).st_size != len(content):
@@ -157,24 +158,27 @@ def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
         if stat.S_ISREG(entry.mode):
             contents.setdefault(entry.inode, entry.content)
     kept: dict[int, bytes] = {}
-    while left := {os.path.join(root, name) for name in os.listdir(root)}.difference(kept.values()):
-        for full in left:
-            is_folder = _is_folder(full)
-            for path in [os.path.join(full, inner) for inner in _opened(full)] if is_folder else [full]:
-                found = os.lstat(path)
-                is_kept = stat.S_ISREG(found.st_mode) and found.st_ino in contents and found.st_ino not in kept
-                if not is_kept and not stat.S_ISDIR(found.st_mode):
-                    os.unlink(path)
-                    continue
-                new = next(new for new in fresh if not os.path.lexists(new))
-                if stat.S_ISDIR(found.st_mode):
-                    os.chmod(path, 0o700)
+    waiting = [os.path.join(root, name) for name in os.listdir(root)]
+    while waiting:
+        full = waiting.pop()
+        is_folder = _is_folder(full)
+        for path in [os.path.join(full, inner) for inner in _opened(full)] if is_folder else [full]:
+            found = os.lstat(path)
+            is_kept = stat.S_ISREG(found.st_mode) and found.st_ino in contents and found.st_ino not in kept
+            if not is_kept and not stat.S_ISDIR(found.st_mode):
+                os.unlink(path)
+                continue
+            new = next(new for new in fresh if not os.path.lexists(new))
+            if is_kept:
                 os.rename(path, new)
-                if is_kept:
-                    kept[found.st_ino] = new
-                    _empty_unless(new, contents[found.st_ino])
-            if is_folder:
-                os.rmdir(full)
+                kept[found.st_ino] = new
+                _empty_unless(new, contents[found.st_ino])
+            else:
+                os.chmod(path, 0o700)
+                os.rename(path, new)
+                waiting.append(new)
+        if is_folder:
+            os.rmdir(full)
     return kept
 
 
@@ -184,9 +188,14 @@ def _opened(folder: bytes) -> list[bytes]:
 
 
 def _empty_unless(full: bytes, content: bytes) -> None:
+    """Empty the file if its content is another. Otherwise cut its last byte. This clears what a mapping of the file
+    has behind the end.
+    """
     os.chmod(full, 0o600)
     if os.lstat(full).st_size != len(content) or _content(full) != content:
         os.truncate(full, 0)
+    elif len(content) % mmap.PAGESIZE:
+        os.truncate(full, len(content) - 1)
 
 
 def _is_folder(full: bytes) -> bool:

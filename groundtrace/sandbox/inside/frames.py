@@ -13,6 +13,9 @@ MAX_HEADER = 1 << 20
 """Bytes of a header: texts in it are capped far below."""
 MAX_ERROR_CHARS = 4000
 """Of the text of an error in a header."""
+MAX_PARTS = 4096
+_MAX_PART = 1 << 40
+"""Bytes of a part, far more than any reader accepts. A sum of larger numbers may have too many digits to be printed."""
 _LENGTH = struct.Struct("!I")
 
 
@@ -22,19 +25,25 @@ class BadFrame(Exception):
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
     """Returns the message as bytes."""
-    text = json.dumps({**header, "parts": [len(part) for part in parts]}).encode()
+    sized = {**header, "parts": [len(part) for part in parts]}
+    text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # a third of the bytes of \\u escapes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
-def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+def read(
+    receive: Callable[[int], bytes], max_bytes: int, max_parts: int = MAX_PARTS
+) -> tuple[dict[str, Any], list[bytes]]:
     """Returns the header and the parts of a stream's next message.
 
     ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame for a
-    header that is not JSON of the known form, or is too large, and for parts of more than ``max_bytes`` together.
+    header that is not JSON of the known form, or is too large, and for more than ``max_parts`` parts, or parts of more
+    than ``max_bytes`` together.
     """
     (length,) = _LENGTH.unpack(receive(_LENGTH.size))
     header = parse_header(receive(_within(length, MAX_HEADER)))
     sizes = header.pop("parts")
+    if len(sizes) > max_parts:
+        raise BadFrame(f"a message of {len(sizes)} parts, of {max_parts} allowed")
     _within(sum(sizes), max_bytes)
     return header, [receive(size) for size in sizes]
 
@@ -46,7 +55,7 @@ def parse_header(text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"the header is not JSON: {error}") from None
     sizes = header.get("parts") if isinstance(header, dict) else None
-    if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+    if not isinstance(sizes, list) or not all(type(size) is int and 0 <= size <= _MAX_PART for size in sizes):
         raise BadFrame("the header has no list of parts")
     return header
 

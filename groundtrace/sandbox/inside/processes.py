@@ -7,6 +7,9 @@ import signal
 from typing import Any
 
 MAX_OPEN_FILES = 256
+_MAX_SIGNALS = 128
+"""Queued signals and timers, which the kernel counts for all processes of a user together, outside the sandbox too."""
+_MEMORY = ("RssAnon", "RssShmem", "VmSwap", "VmPTE")
 _SOCKET_KIB = 208
 """What waits in a socket to be read, at most, which the kernel counts as no process's memory."""
 
@@ -17,8 +20,11 @@ def others() -> set[int]:
 
 
 def _status_of(pid: int, of: str = "status") -> dict[str, str]:
-    """The lines of a process's status, or of that of one of its threads; empty if it has ended."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/{of}", encoding="utf-8", errors="replace") as file:
+    """The lines of a process's status, or of that of one of its threads; empty if it has ended. A process chooses its
+    name, in which ``\\r`` is no new line.
+    """
+    path = f"/proc/{pid}/{of}"
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace", newline="\n") as file:
         return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
     return {}
 
@@ -40,13 +46,13 @@ def threads_of(pid: int) -> int:
 
 
 def memory_kib(pid: int) -> int:
-    """Returns the process's resident memory in KiB, without the files that it maps."""
+    """Returns the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):
             found = (_status_of(pid, f"task/{thread}/status") for thread in os.listdir(f"/proc/{pid}/task"))
             lines = next((each for each in found if "RssAnon" in each), {})
-    return sum(int(lines[name].split()[0]) for name in ("RssAnon", "RssShmem") if name in lines)
+    return sum(int(lines[name].split()[0]) for name in _MEMORY if name in lines)
 
 
 def sockets_kib() -> int:
@@ -67,6 +73,7 @@ def limit(limits: dict[str, Any]) -> None:
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, _MAX_SIGNALS),
     ):
         resource.setrlimit(kind, (most, most))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file that grows too large is an OSError
