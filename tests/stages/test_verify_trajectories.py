@@ -54,7 +54,11 @@ BAD = {
     "a constant from the image's size": (["print(len(range(input_image.width // 50)))"], SAID, "blind_code"),
     "a loop that does nothing": (["n = 0\nfor row in range(3): n += 1\nprint(n)"], SAID, "blind_code"),
     "a random number": (["import time; print(sum(divmod(time.time_ns(), 97)))"], SAID, "unrepeatable"),
-    "a result that no turn uses": ([COUNT], "<think>Clearly so.</think>\n<answer>three</answer>", "unused_result"),
+    "a result that no turn uses": (
+        [COUNT.replace("print(n)", "print(n * 100)")],
+        "<think>Clearly so.</think>\n<answer>3</answer>",
+        "unused_result",
+    ),
     "the same call again": ([COUNT, COUNT], SAID, "repeated_call"),
     "nothing drawn": (
         ["from PIL import ImageDraw\nImageDraw.Draw(input_image)\ndisplay(input_image)"],

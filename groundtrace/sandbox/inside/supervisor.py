@@ -21,7 +21,7 @@ from .holder_process import Holder, TrajectoryLost, answer_of
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
 """The interval at which memory and files are measured while code runs."""
-_PART_S = 10.0
+_PART_S = 3.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _CLOSED_S = 0.2
 _END_S = 5.0
