@@ -27,6 +27,11 @@ STATUSES = {
     "ok, ended by exit": ("print('a'); exit()", "ok", "a"),
     "silent": ("x = 1", "silent", "[the code printed nothing and showed no image]"),
     "silent, a blank": ("print(' ')", "silent", "printed nothing"),
+    "silent, an image that cannot be reached": (
+        "import os; os.mkdir('d'); input_image.save('d/a.png'); os.chmod('d', 0o400)",
+        "silent",
+        "showed no image",
+    ),
     "error": ("1 / 0", "error", "ZeroDivisionError: division by zero"),
     "error of the text": ("x = = 1", "error", "SyntaxError"),
     "error by exit": ("exit(3)", "error", "SystemExit: 3"),

@@ -38,9 +38,11 @@ def test_it_is_brought_back_whatever_happened_to_it(tmp_path: Path) -> None:
     (root / "out").symlink_to("/etc/passwd")
     (root / "loop").symlink_to("loop")
     Path(os.fsdecode(os.fsencode(root) + b"/\xff\n")).write_text("z", "utf-8")
+    root.chmod(0o500)
     before = listing(root)
     copy = folder.copied(os.fsencode(root), 1 << 20)
-    assert listing(root) == before
+    assert (listing(root), root.stat().st_mode & 0o777) == (before, 0o500)
+    root.chmod(0o700)
     (root / "shut").chmod(0o700)
     (root / "shut/in").unlink()
     (root / "a").rename(root / "moved")
@@ -52,7 +54,8 @@ def test_it_is_brought_back_whatever_happened_to_it(tmp_path: Path) -> None:
         (deep / "f").touch()
         deep = deep / "d"
     folder.restore(os.fsencode(root), copy)
-    assert listing(root) == before
+    assert (listing(root), root.stat().st_mode & 0o777) == (before, 0o500)
+    root.chmod(0o700)
 
 
 def test_many_files_and_deep_folders_are_cleared_in_time(tmp_path: Path) -> None:

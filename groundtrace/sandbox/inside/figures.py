@@ -4,6 +4,7 @@ Model-written code shows an image by ``plt.show()``, ``Image.show()``, ``cv2.ims
 its last line, or by saving it as a file. An image that the call has shown before is not added again.
 """
 
+import contextlib
 import importlib.util
 import os
 import sys
@@ -124,8 +125,9 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
         for name in names:
             path = os.path.join(base, name)
             if name.lower().endswith(SUFFIXES) and not os.path.islink(path):
-                status = os.stat(path)
-                found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                with contextlib.suppress(OSError):  # it is in a folder that can be listed and not entered
+                    status = os.stat(path)
+                    found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
 
 

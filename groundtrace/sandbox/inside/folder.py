@@ -34,7 +34,7 @@ class Entry:
 
 
 Copy = tuple[Entry, ...]
-"""The entries of a folder and its subfolders; a folder comes before its own content."""
+"""The entries of a folder, itself (its path is empty) and its subfolders; a folder comes before its own content."""
 
 
 def copied(root: bytes, max_bytes: int) -> Copy:
@@ -43,7 +43,7 @@ def copied(root: bytes, max_bytes: int) -> Copy:
     Raises FolderError for too many files, too deep folders, what is no file or link, and files of more than
     ``max_bytes`` in all: sparse ones count in full, since they are so large when they are read and written again.
     """
-    entries: list[Entry] = []
+    entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
     with contextlib.ExitStack() as closing:
         for path in _paths(root, closing):
@@ -51,7 +51,7 @@ def copied(root: bytes, max_bytes: int) -> Copy:
             max_bytes -= len(entry.content)
             inodes.add(entry.inode)
             entries.append(entry)
-            if len(entries) > MAX_ENTRIES:
+            if len(entries) > MAX_ENTRIES + 1:
                 raise FolderError(f"there are more than {MAX_ENTRIES} files")
     return tuple(entries)
 
@@ -120,7 +120,8 @@ def restore(root: bytes, copy: Copy) -> None:
     for entry in copy:
         full = os.path.join(root, entry.path)
         if stat.S_ISDIR(entry.mode):
-            os.mkdir(full, 0o700)
+            if entry.path:
+                os.mkdir(full, 0o700)
         elif stat.S_ISLNK(entry.mode):
             os.symlink(entry.content, full)
         elif entry.inode in placed:
