@@ -42,7 +42,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _media(row: Mapping[str, Any]) -> list[Part]:
-    """The elements of the row's media, in order."""
+    """Returns the elements for the row's media, in order."""
     images = [_opened(image) for image in row["images"]]
     frames = row.get("frames")
     if not frames:
@@ -66,18 +66,20 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """The image of a cell: decodes the struct of a shard (bytes and path), or takes an image of ``datasets``."""
+    """Returns the image of a cell, which is a struct of a shard (bytes and path) or already an image (``datasets``)."""
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
 def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
-    """The parts of a turn; only a user's turn shows media."""
+    """Returns the parts of a turn; only a user's turn shows media."""
     is_user = turn["role"] == "user"
     return list(_parts(turn["content"], media)) if is_user else [{"type": "text", "text": turn["content"]}]
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """Splits the text at its marks and puts the next media there, which it removes from the list."""
+    """Splits the text at its marks, and yields the next medium in place of each mark; removes this medium from the
+    list.
+    """
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):
             yield {"type": "text", "text": piece}

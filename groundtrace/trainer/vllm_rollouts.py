@@ -53,28 +53,28 @@ class VllmSampler:
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
-        """``weights_folder`` is the folder for the policy's weights; the server must see it under the same path."""
+        """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path."""
         self._vlm, self._settings = vlm, settings
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sample.Sampler`; answers have log-probabilities. Raises SamplerError."""
+        """Samples ``n`` answers to each prompt, in order, with their log-probabilities. Raises SamplerError."""
         bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
         return asyncio.run(self._sample(bodies, n))
 
     def sync(self) -> None:
         """Save the weights and make the server load them. Raises SamplerError.
 
-        The server first finishes its in-flight requests, and clears its caches of prompts and images, which were
+        The server first finishes its in-flight requests. It then clears its caches of prompts and images, which were
         computed with the old weights.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """The request body for ``n`` answers to a prompt."""
+        """Returns the request body for ``n`` answers to a prompt."""
         body: dict[str, Any] = {
             "token_ids": prompt.ids.tolist(),
             "return_token_ids": True,
@@ -214,7 +214,7 @@ class VllmSampler:
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """The request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
+    """Returns the request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
     for image in prompt.images:
         ranges.append({"offset": places[0], "length": image.tokens})
@@ -227,7 +227,7 @@ def _features(prompt: Sample) -> dict[str, Any]:
 
 
 def _seed(seed: int, index: int) -> int:
-    """The seed of one prompt of a call; the server adds 0 … n-1 to it for the prompt's n answers."""
+    """Returns the seed of one prompt of a call; the server adds 0 … n-1 to this seed for the prompt's n answers."""
     return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
 
 
@@ -236,7 +236,8 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """The image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate`` takes them.
+    """Returns the image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate``
+    needs.
 
     The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are
     those of the Qwen-VL families.

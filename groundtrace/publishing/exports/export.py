@@ -38,7 +38,7 @@ class ExportArguments:
     """The arguments of ``beam export``.
 
     ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
-    ``min_pixels`` are the training's bounds for the area of an image, if they differ from those of the family.
+    ``min_pixels`` are the training's bounds for the area of an image, if they differ from the bounds of the family.
     """
 
     run: Path
@@ -53,7 +53,7 @@ class ExportArguments:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """A finished export: its folder, the names of its files without the images, and the counts of each side."""
+    """A finished export: its folder, the names of its files without the images, and the counts of each set."""
 
     folder: Path
     files: tuple[str, ...]
@@ -61,7 +61,7 @@ class ExportResult:
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
-    """Exports a run. The output folder appears only if this succeeds.
+    """Exports a run. The output folder appears only if the export succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
@@ -82,7 +82,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """The target of an export. Raises ExportError if the rows need a family that is not given or cannot be used."""
+    """Returns the target of an export. Raises ExportError if the rows need a family, but it is missing or unusable."""
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
@@ -124,7 +124,9 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """A temporary folder beside the output, renamed to the output when the body ends; removed if the body raises."""
+    """Yields a temporary folder beside the output; renames it to the output after the body, or removes it if the body
+    raises.
+    """
     unfinished: Path | None = None
     try:
         output = _resolved(arguments.output)
@@ -142,7 +144,7 @@ def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
 
 
 def _resolved(output: Path) -> Path:
-    """The output path with links resolved, so that a link's target is replaced and not the link.
+    """Returns the output path with links resolved, so that the target of a link is replaced and not the link itself.
 
     Raises ExportError for a URL or an invalid path.
     """
@@ -155,7 +157,7 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
-    """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
+    """Raises ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
     if output == run or run in output.parents:
         raise ExportError(
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside"
@@ -173,9 +175,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Renames the folder to ``output``; an old export there is removed after the new one is in place.
+    """Renames the folder to ``output``; an old export at this path is removed after the new export is in place.
 
-    Raises OSError if an export has appeared there meanwhile and must not be replaced.
+    Raises OSError if an export has been created at this path meanwhile and must not be replaced.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():

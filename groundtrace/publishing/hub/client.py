@@ -9,7 +9,8 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""The timeout for the Hub to send or accept bytes; the Hub may need this long to join the parts of a large file."""
+"""The timeout for the Hub to send or accept bytes; the Hub may need this long to join the parts of a large file.
+"""
 
 
 def open_client() -> HfApi:
