@@ -111,5 +111,5 @@ def overlong_penalty(length: int, longest: int, buffer: int) -> float:
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """Returns the upper clip bound at a step (from 0), linear from ``start`` to ``end``; ``end`` None means constant."""
+    """Returns the upper clip bound at a step (from 0), linear from ``start`` to ``end`` (None: constant)."""
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)
