@@ -37,7 +37,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')}: {len(media)} more media than marks in its text")
+        raise UserError(f"row {row.get('id')} has {len(media)} more media than marks in its text: repeat the run")
     return turns
 
 
@@ -48,7 +48,7 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
     if not frames:
         return [{"type": "image", "image": image} for image in images]
     if len(frames) != len(images):
-        raise UserError(f"row {row.get('id')}: {len(frames)} frames for {len(images)} images")
+        raise UserError(f"row {row.get('id')} has {len(frames)} frames, but {len(images)} images: repeat the run")
     media: list[Part] = []
     for index in sorted({frame["media_index"] for frame in frames}):
         own = [(frame, image) for frame, image in zip(frames, images, strict=True) if frame["media_index"] == index]
@@ -86,7 +86,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
         elif media:
             yield media.pop(0)
         else:
-            raise UserError("the text of a row has more marks than the row has media")
+            raise UserError("the text of a row has more marks than the row has media: repeat the run")
 
 
 def _pieces(text: str) -> Sequence[str]:

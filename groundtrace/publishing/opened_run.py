@@ -60,7 +60,7 @@ class OpenedRun:
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
         if not sum(pq.read_metadata(file).num_rows for file in files):
-            raise InspectError(f"{self.folder / name} has no rows")
+            raise InspectError(f"{self.folder / name} has no rows: choose another set")
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
 
 

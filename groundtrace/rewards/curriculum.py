@@ -95,7 +95,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
     if missing is not None:
-        raise ValueError(f"the rubric {missing!r} was not judged")
+        raise ValueError(f"the rubric {missing!r} was not judged: pass one score for each rubric")
 
     def mean(stratum: str) -> float | None:
         met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]

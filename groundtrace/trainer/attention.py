@@ -35,7 +35,7 @@ def packed_attention(
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
-        raise ValueError("packed attention needs the ends of the sequences; generate with another implementation")
+        raise ValueError("packed attention needs cu_seq_lens_q: switch the attention to sdpa to generate")
     if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
         from torch.nn.attention.varlen import varlen_attn
 

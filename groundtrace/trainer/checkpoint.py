@@ -135,5 +135,5 @@ def export(checkpoint: Path, out: Path) -> Path:
 def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: Path) -> None:
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
-            raise CheckpointError(f"{checkpoint} trains {name}, which the model that it began with does not have")
+            raise CheckpointError(f"the model that {checkpoint} began with has no weight {name}: restore that model")
         weights[name].copy_(master)

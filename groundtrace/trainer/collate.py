@@ -57,7 +57,7 @@ class Batch:
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
     """Returns the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
     if any(bool(sample.loss_mask[0]) for sample in samples):
-        raise ValueError("the first token of a sample has nothing before it to be predicted from")
+        raise ValueError("the first token of a sample must not be a target, since no token before it predicts it")
     lengths = torch.tensor([len(sample) for sample in samples])
     mask = torch.cat([sample.loss_mask for sample in samples])
     ids = torch.cat([sample.ids for sample in samples])

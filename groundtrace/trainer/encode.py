@@ -38,10 +38,10 @@ def encode_messages(
     match, or if the last turn is not the assistant's.
     """
     if not messages or messages[-1]["role"] != "assistant":
-        raise UnusableRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
+        raise UnusableRow(f"{id}: the last turn is not the assistant's, so it has no target")
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
-        raise UnusableRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
+        raise UnusableRow(f"{id}: the chat template puts other text before an answer than at the end of a prompt")
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 

@@ -121,9 +121,9 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}")
+        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}: use a complete model")
     if getattr(processor, "chat_template", None) is None:
-        raise ModelError(f"{settings.path} has no chat template")
+        raise ModelError(f"{settings.path} has no chat template: use a model that has one")
     _bound_images(processor.image_processor, settings)
     _prepare(model, settings)
     return VisionLanguageModel(

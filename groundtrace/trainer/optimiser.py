@@ -38,7 +38,7 @@ class Optimiser:
             if weight.requires_grad:
                 self._add(name, weight)
         if not self.masters:
-            raise ValueError("the model has no weights to train")
+            raise ValueError("the model has no weights to train: all of its weights are frozen")
         self._optimisers = list(self._make())
 
     def _add(self, name: str, weight: nn.Parameter) -> None:
@@ -129,7 +129,7 @@ class Optimiser:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of :meth:`state_dict`. Raises ValueError if the state has other weight names."""
         if set(state["masters"]) != set(self.masters):
-            raise ValueError("the checkpoint holds other trained weights than this config")
+            raise ValueError("the checkpoint holds other weights than those that this config trains")
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])
         for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):

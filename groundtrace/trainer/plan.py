@@ -124,7 +124,7 @@ def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, .
             others += 1
     held = [part for part in plan if rows[frozenset(part.streams)]]
     if not held:
-        raise ShardError(f"no row has the streams of a part of {FILE}: {'; '.join(map(_named, plan))}")
+        raise ShardError(f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}")
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if part not in held]
     notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]

@@ -184,7 +184,7 @@ class Training:
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
-            raise NotFinite(f"step {self.progress.step - 1}: its update left weights that are not finite")
+            raise NotFinite(f"step {self.progress.step - 1}: after its update, some weights are not finite")
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 

@@ -147,7 +147,7 @@ class VllmSampler:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
             mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
         except (KeyError, TypeError) as error:
-            raise self._error(path, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(path, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if mode != "processed_logprobs":
             raise self._error(path, "start it with --logprobs-mode processed_logprobs")
         if media.get("mm_device_do_normalize"):
@@ -179,18 +179,18 @@ class VllmSampler:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise self._error(path, f"not JSON: {_line(str(error))}") from error
+            raise self._error(path, f"its reply is not JSON: {_line(str(error))}") from error
 
     def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
-                raise self._error(GENERATE, "the reply is to another prompt than the request")
+                raise self._error(GENERATE, "its reply belongs to another prompt")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._rollout(choice) for choice in choices]
         except (KeyError, TypeError) as error:
-            raise self._error(GENERATE, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(GENERATE, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if len(found) != n:
-            raise self._error(GENERATE, f"{len(found)} answers instead of {n}")
+            raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}")
         return found
 
     def _rollout(self, choice: dict[str, Any]) -> Rollout:
@@ -200,13 +200,13 @@ class VllmSampler:
         if reason not in ("stop", "length"):
             raise self._error(GENERATE, f"an answer ended with {reason!r}")
         if not ids or ids != tuple(token["token_id"] for token in drawn):
-            raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
+            raise self._error(GENERATE, "its log-probabilities do not belong to the tokens of the answer")
         if reason == "stop" and ids[-1] not in self._vlm.end_ids:
             raise self._error(
                 GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token of this model"
             )
         if min(logprobs) <= NOT_A_NUMBER:
-            raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
+            raise self._error(GENERATE, "it sent a log-probability that is not a number: are the weights finite?")
         return Rollout(ids, reason == "length", logprobs)
 
     def _error(self, path: str, cause: str) -> SamplerError:

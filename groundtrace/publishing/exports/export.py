@@ -69,7 +69,10 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     summary = read_summary(arguments.run, digests=True)
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
-        raise ExportError(f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs")
+        raise ExportError(
+            f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs: "
+            "choose another format"
+        )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
     with _unfinished(arguments) as folder:
@@ -100,7 +103,7 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
         rule = replace(rule, **bounds)
     except ValueError as error:
         raise ExportError(
-            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} where it is left out"
+            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} if it is left out"
         ) from error
     run = arguments.run_at or str(arguments.run.absolute())
     added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}
@@ -195,7 +198,9 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     """Raises RuntimeError if a row was lost, and ExportError if no row could be written."""
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
-            raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: rows were lost")
+            raise RuntimeError(
+                f"rows of {side} were lost: {count.read} of {rows[side]} were read, {count.written} written"
+            )
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
         raise ExportError(

@@ -40,7 +40,7 @@ def check_address(address: str) -> None:
     except ValueError:  # an invalid port or an incomplete IPv6 address
         raise PublishError(_no_address(address)) from None
     if parts.username is not None or parts.password is not None:
-        raise PublishError("HF_ENDPOINT holds a user name or a password: leave them out, the token is HF_TOKEN")
+        raise PublishError("HF_ENDPOINT holds a user name or a password: remove it, and set HF_TOKEN to the token")
     if not is_address or address != address.strip():
         raise PublishError(_no_address(address))
 

@@ -181,7 +181,7 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
     if RUBRICS in extras:
         rubrics = read_rubrics(run)
         if rubrics is None:
-            raise PublishError("--with rubrics: the run mined none: leave it out")
+            raise PublishError("--with rubrics: the run mined no rubrics: leave this option out")
         if rubrics["rubrics"]:
             (staging / RUBRICS).mkdir()
             table = pa.Table.from_pylist(rubrics["rubrics"], RUBRIC_SCHEMA)

@@ -32,7 +32,7 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     except (OSError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
     if needs_images and b'"Image"' not in (read.metadata or {}).get(b"huggingface", b""):
-        raise PublishError(f"{file} does not say which column holds images: repeat the run with this version")
+        raise PublishError(f"{file} does not declare which column holds images: repeat the run with this version")
     groups = (read.row_group(number) for number in range(read.num_row_groups))
     return all(group.num_rows <= 1 or group.total_byte_size <= MAX_GROUP_BYTES for group in groups)
 

@@ -285,7 +285,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
     for name in ("rewards", "scores"):
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
-            raise RewardRefused(f"{settings.url} answered {name} that are not {len(queries)} numbers")
+            raise RewardRefused(f"the answer of {settings.url} has {name} that are not {len(queries)} numbers")
     return found
 
 
@@ -300,7 +300,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
     needs a step refuses them. Raises RewardUnavailable and RewardRefused.
     """
     if len(references) != len(responses):
-        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: each has its own")
+        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: pass one for each")
     if not responses:
         return []
     ids = [_id_of(number, reference) for number, reference in enumerate(references)]
@@ -325,7 +325,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         found += _read_scores(settings, answered, len(request))
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
-            raise RewardRefused(f"{settings.url} answered for {score.get('id')!r:.80} where {id!r:.80} was asked")
+            raise RewardRefused(f"{settings.url} sent the score of {score.get('id')!r:.80} in place of {id!r:.80}")
     return found
 
 
@@ -365,7 +365,7 @@ def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> li
     """Returns the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} answered with an error besides its scores: {found['error']!r:.200}")
+        raise RewardRefused(f"{settings.url} sent scores and also an error: {found['error']!r:.200}")
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(f"{settings.url} did not answer with {count} scores: is it a server of beam serve-reward?")
     for score in answered:

@@ -62,7 +62,7 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
     not answer causes an error and never a score.
     """
     if len(references) != len(texts):
-        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
+        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: pass one for each")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):

@@ -87,7 +87,7 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
-            raise BadRequest(f'"{name}" has {len(value)} texts, and "query" {len(queries)}')
+            raise BadRequest(f'"{name}" has {len(value)} texts, but "query" has {len(queries)}')
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)

@@ -220,7 +220,8 @@ class RowReward:
             if len(streams) != 1:
                 problem = f"is asked in {len(streams)} streams, and its reference names none"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one"
+                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one: "
+                    "export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]

@@ -68,7 +68,8 @@ class SpeechSettings:
             rule = replace(rule, **given)
         except ValueError as error:
             raise ConfigError(
-                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if that is left out"
+                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if "
+                "speech.min_pixels is left out"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 

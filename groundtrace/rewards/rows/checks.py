@@ -28,7 +28,10 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
+        raise ConfigError(
+            f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has: "
+            "use other data or another recipe"
+        )
 
 
 def reads_text(settings: RewardSettings) -> bool:

@@ -27,7 +27,7 @@ class Records:
         with (folder / "records.jsonl").open("rb") as stream:
             self._lines = list(read_lines(stream))
         if not self._lines:
-            raise ShardError(f"{folder}/records.jsonl holds no records")
+            raise ShardError(f"{folder}/records.jsonl holds no records: add at least one")
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -176,7 +176,9 @@ class Reward:
             if not down:
                 return [found[place] for place in range(len(parts))]
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(f"no answer for {self._settings.wait_s:g} s: {down[0]}")
+                raise JudgesDown(
+                    f"the endpoints of the reward gave no answer for {self._settings.wait_s:g} s: {down[0]}"
+                )
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 

@@ -65,7 +65,9 @@ class Shards:
         assert isinstance(rows, datasets.Dataset)
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
-            raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
+            raise ShardError(
+                f"{files[0].parent} has no column {missing[0]!r}, which {side} shards must have: repeat the run"
+            )
         columns = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
         added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
@@ -164,7 +166,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("no id, no turns, or a text that is null")
+        raise TypeError("its id, its turns or one of its texts is missing")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
@@ -194,9 +196,9 @@ def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:
         if stream not in (GROUNDED, TEXTUAL):
-            raise TypeError(f"streams are {GROUNDED} and {TEXTUAL}, got {stream!r}")
+            raise TypeError(f"streams must be {GROUNDED} or {TEXTUAL}, got {stream!r}")
         if not isinstance(found.get(stream), str):
-            raise TypeError(f"stream_prompts has no prompt of the stream {stream}")
+            raise TypeError(f"stream_prompts has no prompt for the stream {stream}")
     return tuple((stream, found[stream]) for stream in streams)
 
 
@@ -230,7 +232,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     except (pa.ArrowException, OSError) as error:
         raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}") from error
     if not held:
-        raise ShardError(f"{files[0].parent} holds no rows")
+        raise ShardError(f"{files[0].parent} holds no rows: use the shards of another run")
     return held
 
 

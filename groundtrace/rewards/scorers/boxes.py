@@ -85,7 +85,7 @@ def match_group(
         ValueError: if there is no gold box.
     """
     if not gold:
-        raise ValueError("without gold boxes there is nothing to match")
+        raise ValueError("match_group needs at least one gold box, got none")
     limit, wanted = max_boxes(gold), _named(gold, names is not None)
     columns = _columns([place for place, _ in wanted])
     matched = list[tuple[float, float]]()
@@ -108,7 +108,7 @@ def score_group(
         ValueError: ``form`` is not one of :data:`FORMS`.
     """
     if form not in FORMS:
-        raise ValueError(f"unknown form {form!r} of the box reward; there are {', '.join(FORMS)}")
+        raise ValueError(f"unknown form {form!r} of the box reward: choose one of {', '.join(FORMS)}")
     if not gold:
         return (Verdict(NAME, None, "no gold boxes"),) * len(responses)
     recall, precision = match_group(responses, gold, names)

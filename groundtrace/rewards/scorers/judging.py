@@ -35,7 +35,7 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")
     if complexity not in (SIMPLE, COMPLEX):
-        raise ValueError(f"complexity is simple or complex, got {complexity!r}")
+        raise ValueError(f"complexity must be simple or complex, got {complexity!r}")
     decision = (response.judge or "").strip()
     if not decision:
         return Verdict(NAME, 0.0, "malformed: the response has no judge section, or an empty one")

@@ -51,13 +51,13 @@ class ToolCallSettings:
 
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("factors must not contain a kind twice")
+            raise ValueError("factors must not contain the same kind twice")
 
     def factor(self, kind: str) -> Factor:
         """Returns the weights of a kind of question. Raises ValueError for an unknown kind."""
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
-            raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+            raise ValueError(f"tool_calls.factors has no entry for the kind {kind!r}: add one")
         return found
 
 
@@ -78,7 +78,7 @@ def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
         ValueError: if the accuracy is not in [0, 1].
     """
     if not 0 <= accuracy <= 1:
-        raise ValueError(f"an accuracy is in [0, 1], got {accuracy}")
+        raise ValueError(f"the accuracy must be in [0, 1], got {accuracy}")
     return (1 + math.tanh(settings.gamma * (0.5 - accuracy))) / 2 - settings.beta
 
 
@@ -114,7 +114,7 @@ def tool_reward(
         ValueError: if the counts are inconsistent, or the kind has no factor.
     """
     if not 0 <= succeeded <= calls:
-        raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
+        raise ValueError(f"succeeded must be from 0 to calls, got {succeeded} of {calls} calls")
     factor = settings.factor(kind)
     if calls == 0:
         return 0.0

@@ -87,7 +87,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
         count += 1
         yield prompts
     if not count:
-        raise ShardError("no question can be asked; left_out.jsonl holds the reasons")
+        raise ShardError("no question can be asked: see the reasons in left_out.jsonl")
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:

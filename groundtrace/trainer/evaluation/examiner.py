@@ -70,7 +70,7 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
     for a clip.
     """
     if row.frames:
-        raise UnusableRow(f"{row.id}: clips are not cropped")
+        raise UnusableRow(f"{row.id}: it has a clip, and only still images can be cropped")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)
