@@ -40,7 +40,7 @@ _NAMES |= {
 
 
 class InvalidRecord(ValueError):
-    """A record that cannot be used. ``record_id`` is its id if it could be read; ``origin`` is its data for people."""
+    """A record that cannot be used. ``record_id`` is its id if it could be read; ``origin`` is its data for readers."""
 
     def __init__(self, reason: Reason, detail: str, record_id: str | None = None) -> None:
         super().__init__(detail)
@@ -93,8 +93,8 @@ def medium_name(path: object) -> str:
     """Returns the name of a medium by its path in the input; "" for data and for an entry that is not a path.
 
     A relative path stays whole. Of an absolute path, an address and a path that leaves the input's folder, only the
-    last part is kept, without the query: they would reveal the machine that made the input, and a signed address is a
-    key to the file.
+    last part is kept, without the query. The other parts would reveal the machine that made the input, and a signed
+    address is a key to the file.
     """
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
@@ -240,7 +240,7 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """Returns the one choice that matches the answer: by its words, else by number, by yes or no, or by quantity."""
+    """Returns the one choice that matches the answer by its words, else by number, by yes or no, or by quantity."""
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]

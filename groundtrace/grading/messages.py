@@ -16,7 +16,7 @@ class TextPart:
 
 @dataclass(frozen=True)
 class MediaPart:
-    """A medium by reference.
+    """A reference to an image, frame or drawn image, as a part of a message.
 
     ``upright`` is False if the file's EXIF orientation must be applied before the medium is shown.
     """

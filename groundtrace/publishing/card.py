@@ -45,7 +45,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The numbers of rows in each set from one source under one licence."""
+    """The number of rows of each set that come from one source under one licence."""
 
     source: str | None
     licence: str | None
@@ -68,7 +68,8 @@ class RolePlayer:
 class PromptUse:
     """A prompt that contributed to rows; ``purpose`` is "" if it is unknown.
 
-    ``rows`` counts the rows whose lineage names it, ``run_calls`` the calls that were made once for all rows.
+    ``rows`` counts the rows whose lineage names the prompt; ``run_calls`` counts the calls that were made once for all
+    rows.
     """
 
     name: str
@@ -152,7 +153,7 @@ def _template() -> jinja2.Template:
 
 
 class Markdown(str):
-    """Text that is already Markdown, so it is not escaped."""
+    """A text that is already Markdown, so that the template does not escape it."""
 
 
 def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
@@ -164,7 +165,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """The prompts that contributed to rows. Only the prompt ids of the large lineage column are read."""
+    """Returns the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -185,13 +186,13 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """The stage's calls with its own prompt, without repair calls, which use another prompt."""
+    """Returns the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """The number of SFT rows without a score, by the score's name; further scorers come last.
+    """Returns the number of SFT rows without a score, by the score's name; further scorers come last.
 
     Rows of older versions hold the further scores in ``extra_scores``.
     """
@@ -206,7 +207,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """The models with at least one call."""
+    """Returns the models with at least one call."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -220,7 +221,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """The name in a form that can be published: of a path or URL, which may be private, only the last part."""
+    """Returns the name in a form that can be published: only the last part of a path or URL, which may be private."""
     if "://" in name:  # a query may hold a token
         name = name.split("?", 1)[0].split("#", 1)[0]
     elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
@@ -241,7 +242,7 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """A rate of a rubric, with its interval if the file has one."""
+    """Returns a rate of a rubric as text, with its interval if the file has one."""
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None
@@ -250,5 +251,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Markdown:
-    """A value as a Markdown code span that is valid in a table cell."""
+    """Returns a value as a Markdown code span that is valid in a table cell."""
     return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

@@ -1,4 +1,4 @@
-"""Tables of the shards' columns for people: the meaning of each column, and the columns that a run uses."""
+"""Tables of the shards' columns for readers: the meaning of each column, and the columns that a run uses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """The columns in use, in the order of the shards; ``used`` holds their names for each set."""
+    """Returns the columns in use, in the order of the shards; ``used`` holds their names for each set."""
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """The columns added by the recipe's stages or kept from the input, in the order of the shards."""
+    """Returns the columns that the recipe's stages added or that come from the input, in the order of the shards."""
     return _rows(run, sets, lambda _, name: name not in CORE)
 
 
@@ -48,7 +48,7 @@ def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]
 
 
 def _kind(kind: pa.DataType) -> str:
-    """An Arrow type in a few words."""
+    """Returns an Arrow type in a few words."""
     if pa.types.is_list(kind):
         return f"list of {_kind(kind.value_type)}"
     if pa.types.is_struct(kind):

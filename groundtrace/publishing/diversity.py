@@ -45,8 +45,8 @@ class Balance:
         name: the property.
         classes: at most :data:`MAX_CLASSES`, in their natural order or the largest first.
         distinct: the number of classes, including those that ``classes`` omits.
-        others: the rows of the omitted classes; None if no class is omitted.
-        evenness: by set, see the module; None for one class, and for a set without rows.
+        others: the number of rows in the omitted classes; None if no class is omitted.
+        evenness: the evenness of each set, as the module defines it; None for one class, and for a set without rows.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Balance:
 class Property:
     """A property that divides rows into classes.
 
-    ``label`` (the class) and ``place`` (its natural order; None: the largest class first) are SQL expressions over
-    ``column``. A row with a null label is in the class ``missing``.
+    ``label`` (the class) and ``place`` (the natural order of the classes; None: the largest class first) are SQL
+    expressions over ``column``. A row with a null label is in the class ``missing``.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Property:
 
 
 def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
-    """The SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
+    """Returns the SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
     names, lows = [], [1, *(bound + 1 for bound in bounds)]
     for low, high in zip(lows, bounds, strict=False):
         names.append(f"WHEN {value} <= {high} THEN '{low if low == high else f'{low}–{high}'}'")
@@ -86,7 +86,9 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """The SQL for a question's template: lower case, # for a number, @ for a run of capitalised words in a sentence."""
+    """Returns the SQL for a question's template: the question in lower case, with # for a number and @ for a run of
+    capitalised words in a sentence.
+    """
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
     numbers = f"regexp_replace(lower({names}), '\\d+(?:[.,:/]\\d+)*|\\b(?:{_NUMBER_WORDS})\\b', '#', 'g')"
     return f"trim(regexp_replace({numbers}, '\\s+', ' ', 'g'))"
@@ -110,7 +112,7 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """The properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
+    """Returns the properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
 
     The added columns that hold classes come after the answer type.
     """
@@ -122,7 +124,7 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """The property of an added column that holds classes."""
+    """Returns the property of an added column that holds classes."""
     name = f'"{column.name}"'
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)
@@ -131,7 +133,7 @@ def _property(column: Column[Any]) -> Property:
 def _balance(
     tables: duckdb.DuckDBPyConnection, described: Property, columns: Mapping[str, frozenset[str]]
 ) -> Balance | None:
-    """The classes of one property; None if no row has it.
+    """Returns the classes of one property; None if no row has the property.
 
     A set without the column (RL rows have no trace), or with only nulls in it, is left out.
     """
@@ -185,7 +187,7 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """For each row with images, the number of rows that show its most frequent image. Reads only the paths."""
+    """Yields for each row with images the number of rows that show its most frequent image. Reads only the paths."""
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -207,7 +209,7 @@ def _made(
 
 
 def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
-    """H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
+    """Returns H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
     if distinct < 2 or not total:
         return None
     return max(0.0, (math.log(total) - log_sum / total) / math.log(distinct))

@@ -23,7 +23,7 @@ def _now() -> str:
 
 @dataclass(frozen=True)
 class StageCounts:
-    """The progress of a stage: the numbers of records that it kept and rejected."""
+    """The progress of a stage: the number of records that it kept, and the number that it rejected."""
 
     stage: str
     kept: int
@@ -32,16 +32,16 @@ class StageCounts:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Why a run did not finish.
+    """The facts about a run that did not finish.
 
     Attributes:
-        what: that it failed, in a few words.
+        what: a few words which say that the run failed.
         line: the error message, as the terminal showed it.
         remedy: what the user has to do.
         recipe, input: the names of the recipe and of its input.
         spent: the cost of this run; None if it failed before its first paid call.
         paid: the cost of all runs of the folder.
-        reached: the progress of the stages, as far as this process counted it.
+        reached: the progress of the stages, as far as this process has counted it.
         ended: the time of the failure, in UTC.
     """
 
@@ -74,7 +74,7 @@ def write_failure(
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """The summary of the finished run in the folder; None if there is no finished run."""
+    """Returns the summary of the finished run in the folder; None if there is no finished run."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

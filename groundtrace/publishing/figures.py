@@ -45,7 +45,7 @@ class InspectError(UserError):
 
 @dataclass(frozen=True)
 class StageFlow:
-    """The numbers of records that a stage read, kept and rejected; ``does`` is the stage's own description.
+    """The numbers of records that a stage read, kept and rejected; ``does`` is the stage's description of itself.
 
     A ``side`` stage processes only a sample; a ``for_target`` stage acts only if the run has a target number of rows.
     """
@@ -72,7 +72,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PassRateBar:
-    """Rows of each side with one pass rate or in one tenth; only the first and last bar have ``rejected`` records."""
+    """The number of rows of each set with one pass rate, or in one tenth; ``rejected`` is 0 except in the end bars."""
 
     label: str
     sft: int
@@ -82,7 +82,7 @@ class PassRateBar:
 
 @dataclass(frozen=True)
 class RoleCost:
-    """The calls to one role's model; their cost uses the prices of the config."""
+    """The calls to the model of one role, and their cost by the prices of the config."""
 
     role: str
     model: str
@@ -92,7 +92,8 @@ class RoleCost:
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
     """Reads the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
-    ``checked`` also compares the shards with ``run.json``, and raises if they differ; ``digests`` reads their bytes.
+    If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error; if ``digests``,
+    their bytes are read for this.
     """
     file = run / "run.json"
     if not run.is_dir():
@@ -120,7 +121,8 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """The first set whose count differs from the rows of its shards in ``files``, as a message; "" if all match.
+    """Returns a message on the first set whose count differs from the rows of its shards in ``files``; "" if all are
+    equal.
 
     A run without row counts in ``files`` is not checked.
     """
@@ -137,7 +139,8 @@ def check_files(
 ) -> None:
     """Raises :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
 
-    ``digests`` also compares their SHA-256. A ``run.json`` of an older version, without file names, is not checked.
+    If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version, without file names, is not
+    checked.
     """
     if summary.files is None:
         return
@@ -150,7 +153,9 @@ def check_files(
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """The values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if damaged."""
+    """Returns the values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if it is
+    damaged.
+    """
     file = run / "config.toml"
     try:
         data = file.read_bytes()
@@ -171,7 +176,8 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """The mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no rubrics.
+    """Returns the mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no
+    rubrics.
 
     A file of an older version has neither intervals nor reasons.
     """
@@ -180,13 +186,13 @@ def read_rubrics(run: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """The schema of a set, read from its first shard, since all shards of a set have the same columns."""
+    """Returns the schema of a set, read from its first shard, since all shards of a set have the same columns."""
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """The columns of a set in which some row has a value; all columns for a set without rows."""
+    """Returns the columns of a set in which some row has a value; for a set without rows, all columns."""
     used, rows = set[str](), 0
     for file in sorted((run / name).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -200,7 +206,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
 
 
 def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """The paths of the leaf columns, the smallest first."""
+    """Returns the paths of the leaf columns, the smallest first."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     sizes = Counter[str]()
     for column in (group.column(index) for group in groups for index in range(group.num_columns)):
@@ -217,7 +223,7 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the views sft, rl, rejected and runs, without access to files or the network.
+    """Yields a database with the views sft, rl, rejected and runs, which cannot access files or the network.
 
     Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
@@ -235,12 +241,16 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """The funnel, without the stages that act only for a target number of rows if the run has no target."""
+    """Returns the funnel; if the run has no target number of rows, the stages that act only for such a target are
+    omitted.
+    """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """The stages in the recipe's order; for a run of an older version, which does not record it, by records read."""
+    """Returns the stages in the recipe's order; for a run of an older version, which does not record this order, the
+    stages are sorted by records read.
+    """
     counts, stages = summary.counts.rejected, summary.stages
     flows = []
     for name in dict.fromkeys([*stages, *counts]):
@@ -252,7 +262,7 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 
 
 def rejections(summary: RunSummary) -> list[Rejection]:
-    """Rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
+    """Returns the rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
         Rejection(
             stage,
@@ -269,10 +279,11 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 
 
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
-    """The histogram of pass rates over the shards.
+    """Returns the histogram of pass rates over the shards.
 
-    Each rate has its own bar; if there are more than eleven rates, there is one bar for each tenth. The first and the
-    last bar count the records rejected as too hard and as too easy. Empty if all bars would be empty.
+    Each rate has its own bar; if there are more than eleven rates, there is one bar for each tenth. The first bar
+    counts the records that were rejected as too hard, and the last bar those rejected as too easy. The result is empty
+    if all bars would be empty.
     """
     query = f"""
         WITH rates AS (SELECT 'sft' AS side, pass_rate FROM sft UNION ALL SELECT 'rl', pass_rate FROM rl),
@@ -290,7 +301,7 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """The ledger by role; a role with a model but without calls is listed with zeros."""
+    """Returns the calls and costs by role; a role with a model but without calls is listed with zeros."""
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
@@ -298,7 +309,9 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """A line for each role and stage with truncated replies: how many, and the settings that raise the limit."""
+    """Returns a line for each role and stage with truncated replies: their number, and the settings that raise the
+    limit.
+    """
     return [
         f"truncated: {cut.truncated} of {counted(cut.replies, 'reply', 'replies')} of the {role} in {stage}, asked for "
         f"with up to {cut.max_tokens} tokens: raise {' or '.join(cut.settings)}, or the server's own limit if lower"
@@ -308,7 +321,7 @@ def truncations(summary: RunSummary) -> list[str]:
 
 
 def _runs_table(summary: RunSummary) -> pa.Table:
-    """A table of one row: the values of ``run.json`` about the whole run."""
+    """Returns a table of one row with the values of ``run.json`` about the whole run."""
     counts = summary.counts
     row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
         "records": counts.input,
@@ -321,5 +334,5 @@ def _runs_table(summary: RunSummary) -> pa.Table:
 
 
 def one_line(error: Exception) -> str:
-    """The error's message on one line, without the query that DuckDB appends."""
+    """Returns the error's message on one line, without the query that DuckDB appends."""
     return " ".join(str(error).split("\nLINE ", 1)[0].split())

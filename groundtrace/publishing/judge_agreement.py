@@ -1,4 +1,4 @@
-"""How often the judges of a run are right about texts with and without planted faults, from its ``judges.json``."""
+"""Reads from a run's ``judges.json`` how often its judges are right about texts with and without planted faults."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """The agreement of one judge on clean and on faulty texts, as the data card shows it."""
+    """How often one judge is right on clean and on faulty texts, as the data card shows it."""
 
     judge: str
     clean: str
@@ -16,7 +16,7 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """The judges of the run; empty if the run measured no judge."""
+    """Returns the judges of the run; empty if the run measured no judge."""
     file = staging / "judges.json"
     if not file.is_file():
         return []
@@ -28,7 +28,7 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
 
 def _shown(figures: dict[str, object]) -> str:
-    """A share as ``9 of 10 (0.60 to 0.98)``."""
+    """Returns a share as ``9 of 10 (0.60 to 0.98)``."""
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
             return f"{agree} of {judged} ({low:.2f} to {high:.2f})"

@@ -83,9 +83,9 @@ _OTHER_NAMES = {
 
 
 def hub_id(licence: str | None) -> str:
-    """The Hub's id of a licence given by a known name or URL; any other name in lower case.
+    """Returns the Hub's id of a licence with a known name or URL; any other name is returned in lower case.
 
-    Only the full name matches: with an additional word, or without its version number, it is another licence.
+    Only the full name matches: a name with an additional word, or without its version number, is another licence.
     """
     name = " ".join((licence or "").lower().split())
     if found := _CC_ADDRESS.fullmatch(name):
@@ -101,5 +101,5 @@ def hub_id(licence: str | None) -> str:
 
 
 def terms_of(licence: str | None) -> Terms:
-    """The terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
+    """Returns the terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
     return TERMS.get(hub_id(licence), Terms.UNSTATED)

@@ -37,18 +37,18 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     media = _media(row)
     turns = [{"role": turn["role"], "content": _content(turn, media)} for turn in messages]
     if media:
-        raise UserError(f"row {row.get('id')}: {len(media)} more media than marks in its text")
+        raise UserError(f"row {row.get('id')} has {len(media)} more media than marks in its text: repeat the run")
     return turns
 
 
 def _media(row: Mapping[str, Any]) -> list[Part]:
-    """The elements of the row's media, in order."""
+    """Returns the elements for the row's media, in order."""
     images = [_opened(image) for image in row["images"]]
     frames = row.get("frames")
     if not frames:
         return [{"type": "image", "image": image} for image in images]
     if len(frames) != len(images):
-        raise UserError(f"row {row.get('id')}: {len(frames)} frames for {len(images)} images")
+        raise UserError(f"row {row.get('id')} has {len(frames)} frames, but {len(images)} images: repeat the run")
     media: list[Part] = []
     for index in sorted({frame["media_index"] for frame in frames}):
         own = [(frame, image) for frame, image in zip(frames, images, strict=True) if frame["media_index"] == index]
@@ -66,25 +66,27 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """The image of a cell: decodes the struct of a shard (bytes and path), or takes an image of ``datasets``."""
+    """Returns the image of a cell, which is a struct of a shard (bytes and path) or already an image (``datasets``)."""
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
 def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
-    """The parts of a turn; only a user's turn shows media."""
+    """Returns the parts of a turn; only a user's turn shows media."""
     is_user = turn["role"] == "user"
     return list(_parts(turn["content"], media)) if is_user else [{"type": "text", "text": turn["content"]}]
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """Splits the text at its marks and puts the next media there, which it removes from the list."""
+    """Splits the text at its marks, and yields the next medium in place of each mark; removes this medium from the
+    list.
+    """
     for piece in _pieces(text):
         if piece not in (_MARK, _CLIP):
             yield {"type": "text", "text": piece}
         elif media:
             yield media.pop(0)
         else:
-            raise UserError("the text of a row has more marks than the row has media")
+            raise UserError("the text of a row has more marks than the row has media: repeat the run")
 
 
 def _pieces(text: str) -> Sequence[str]:

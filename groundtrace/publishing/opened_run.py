@@ -24,7 +24,7 @@ class OpenedRun:
 
     @property
     def sft(self) -> pa.Table:
-        """The rows for supervised fine-tuning; empty if the recipe makes none."""
+        """The rows for supervised fine-tuning; empty if the recipe makes no such rows."""
         return self.table("sft")
 
     @property
@@ -38,7 +38,7 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """A set as an Arrow table.
+        """Returns the set with this name as an Arrow table.
 
         Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
@@ -52,13 +52,15 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """A set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty set."""
+        """Returns the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
+        set.
+        """
         import datasets
 
         check_files(self.folder, self.summary, digests=True, sets=[name])
         files = [str(file) for file in sorted((self.folder / name).glob("*.parquet"))]
         if not sum(pq.read_metadata(file).num_rows for file in files):
-            raise InspectError(f"{self.folder / name} has no rows")
+            raise InspectError(f"{self.folder / name} has no rows: choose another set")
         return datasets.Dataset.from_parquet(files, keep_in_memory=True)  # type: ignore[return-value]
 
 

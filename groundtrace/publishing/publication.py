@@ -10,7 +10,7 @@ from groundtrace.publishing.licences import Terms, hub_id, terms_of
 class SourceUse:
     """The number of rows of one source under one licence, by set, and whether they are published.
 
-    ``asked`` is whether the user named the source to publish it whatever its licence.
+    ``asked`` is whether the user named the source so that it is published whatever its licence is.
     """
 
     source: str
@@ -38,7 +38,7 @@ class SourceUse:
 class Publication:
     """The facts about the publication in a card.
 
-    They are the run's digest, the ``uses`` of all sources, the published source with the ``strictest`` licence, and
+    These are the run's digest, the ``uses`` of all sources, the published source with the ``strictest`` licence, and
     further configs by name with their file patterns.
     """
 

@@ -70,7 +70,7 @@ def report_page(
     spread: Sequence[Balance] | None = None,
     **about: Any,
 ) -> str:
-    """The page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
+    """Returns the page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
@@ -106,7 +106,7 @@ def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> lis
 
 
 def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
-    """The rows with these ids, in the order of ``ids``. Shards are sorted by the ids' hash, so little is read."""
+    """Returns the rows with these ids, in the order of ``ids``; reads little, as shards are sorted by the ids' hash."""
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as shard:
@@ -123,7 +123,9 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """At most :data:`EXAMPLES` rejected (id, detail) by (stage, reason): those whose ids have the lowest hashes."""
+    """Returns rejected (id, detail) by (stage, reason): at most :data:`EXAMPLES` each, with the lowest hashes of the
+    id.
+    """
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
         row_number() OVER (PARTITION BY stage, reason ORDER BY sha256(id), id) <= {EXAMPLES}
         ORDER BY stage, reason, sha256(id), id"""
@@ -134,7 +136,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """The examples of one reason, the first with its image."""
+    """Returns the examples of one reason; the first example has its image."""
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

@@ -21,10 +21,11 @@ from groundtrace.schemas.records import Verdict
 
 @settings
 class GateSettings:
-    """Weights and gate of Argos Eq. 9. The paper does not publish them; equal weights and τ = 1 are the default.
+    """Weights and gate of Argos Eq. 9. The paper does not publish their values; the defaults are equal weights and τ =
+    1.
 
-    A scorer without a weight does not count in the score. ``temporal`` uses the weight of ``spatial`` unless it has its
-    own: both measure grounding, in clips and in images.
+    A scorer without a weight does not count in the score. If ``temporal`` has no weight of its own, it has the weight
+    of ``spatial``, since both measure grounding: ``temporal`` in clips, ``spatial`` in images.
     """
 
     RENAMED: ClassVar[Mapping[str, str]] = {
@@ -49,13 +50,14 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
-    """Argos Eq. 9: below τ only the outcome, else the weighted mean of outcome, grounding and reasoning.
+    """Returns the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
-    Grounding is ``spatial`` for images and ``temporal`` for clips. None if the outcome is unscored. If the
-    outcome reaches τ, the score is 0 if one of the ``gates`` is 0, else None if a verdict has failed. Deviations: Eq. 9
-    prints w_S in the numerator and w_G in the denominator, here both have the same weight; verdicts that are not
-    applicable are left out of both; the score is at least 0, although wrong points alone make the grounding negative
-    (:mod:`groundtrace.rewards.pointing_score`).
+    The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
+    score is None if the outcome is unscored. If the outcome reaches τ, the score is 0 if one of the ``gates`` is 0;
+    else it is None if a verdict has failed. There are three deviations. Eq. 9 prints w_S in the numerator and w_G in
+    the denominator; here numerator and denominator use the same weight. Verdicts that are not applicable are left out
+    of numerator and denominator. The score is at least 0, although a response with only wrong points has a negative
+    grounding (:mod:`groundtrace.rewards.pointing_score`).
     """
     values = _values(verdicts)
     outcome = values.get("outcome")
@@ -72,13 +74,13 @@ def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collecti
 
 @settings
 class CascadeSettings:
-    """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
+    """The settings of SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format."""
 
     alpha: Annotated[float, Field(gt=0, le=1), "α: the weight of the product; the format's weight is 1 - α"] = 0.9
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
-    """SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
+    """Returns SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
     A right answer given directly to a simple question has no thinking to judge;
     :mod:`groundtrace.rewards.scorers.thinking` then returns 1 for the thinking, so that such a response can reach 1.
@@ -99,7 +101,9 @@ def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float
 
 @settings
 class AdditiveSettings:
-    """Weights of the additive form. The default is the baseline of SAIL-RL §4.5: equal weights, without the format."""
+    """Weights of the additive reward. By default, as in the baseline of SAIL-RL §4.5, judging, thinking and outcome
+    have equal weights, and the format has weight 0.
+    """
 
     judging_weight: Weight = 1.0
     thinking_weight: Weight = 1.0
@@ -108,7 +112,7 @@ class AdditiveSettings:
 
 
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
-    """The weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
+    """Returns the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
     None if the outcome is unscored or a term with a weight has failed.
     """
@@ -123,7 +127,7 @@ def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float
 
 @settings
 class StreamSettings:
-    """Weights of the terms of iVGR's two streams; the paper adds the terms without weights."""
+    """Weights of the terms in the rewards of iVGR's two streams; the paper adds the terms without weights."""
 
     format_weight: Weight = 1.0
     outcome_weight: PositiveWeight = 1.0
@@ -132,20 +136,20 @@ class StreamSettings:
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
+    """Returns iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
-    None if the outcome is unscored or a term with a weight has failed. Deviation: the sum is computed as the weighted
-    mean of the scored terms times the sum of all weights, so that the boxes of a question without gold boxes, which are
-    not applicable, do not count as 0. If all terms are scored, it is the paper's sum.
+    None if the outcome is unscored or a term with a weight has failed. Deviation: the result is the weighted mean of
+    the scored terms times the sum of all weights. So the boxes of a question without gold boxes, which are not
+    applicable, do not count as 0. If all terms are scored, the result is the paper's sum.
     """
     return _stream(verdicts, settings, "boxes", settings.boxes_weight)
 
 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
+    """Returns iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
-    Unscored terms are treated as in :func:`grounded_stream`. So for questions without gold boxes, which have no
-    reference to be consistent with (App. B), the total is 3/2 of the paper's; normalisation in the group cancels this.
+    Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference to compare
+    with (App. B), so its total is 3/2 of the paper's total; the normalisation in the group cancels this factor.
     """
     return _stream(verdicts, settings, "consistency", settings.consistency_weight)
 

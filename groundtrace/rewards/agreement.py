@@ -14,7 +14,7 @@ class Agreement:
         left_out: the number of pairs in which a judge gave no label.
         observed: the share of the n pairs with equal labels, in [0, 1]; None if there are no pairs.
         kappa: Cohen's κ in [-1, 1]; None if there are no pairs, or if both judges always gave the same single label,
-            for which κ is 0/0. If only one judge is constant, κ is 0.
+            for which κ is 0/0. If only one judge always gave the same label, κ is 0.
     """
 
     n: int
@@ -24,10 +24,10 @@ class Agreement:
 
 
 def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
-    """The agreement of two judges; labels at the same index are of the same item, and None means unscored.
+    """Returns the agreement of two judges; labels at the same index belong to the same item, and None means unscored.
 
-    κ = (p_o - p_e) / (1 - p_e) with p_e from each judge's own frequencies. Labels are equal or different, without
-    distance. Raises ValueError if the lengths differ.
+    κ = (p_o - p_e) / (1 - p_e) with p_e from each judge's own frequencies. Two labels are equal or different; there are
+    no degrees of difference. Raises ValueError if the lengths differ.
     """
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     n, left_out = len(pairs), len(first) - len(pairs)

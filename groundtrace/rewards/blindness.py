@@ -1,9 +1,10 @@
 """The reward of a blind policy, which never looks at the media.
 
-For each answer type it gives the constant answer with the highest reward, and it gives no points. Reinforcement
-learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the reward of such a
-policy, and only a reward above it is evidence of looking. No model is called: answers are graded by rule, judges are
-assumed to accept any well-written text, and questions that only a judge can grade are left out and counted.
+For each answer type, this policy gives the constant answer with the highest reward, and it gives no points.
+Reinforcement learning can raise the reward by guessing frequent answers. So every set of RL rows is shown with the
+reward of such a policy, and only a reward above it is evidence of looking. No model is called: answers are graded by
+rule, judges are assumed to accept any well-written text, and questions that only a judge can grade are left out and
+counted.
 """
 
 from collections import Counter, defaultdict
@@ -33,8 +34,8 @@ MAX_CANDIDATES = 16
 class RewardedQuestion:
     """A question of an RL row, with the further columns that a reward uses.
 
-    ``entities`` are the phrases that the pointer was asked for (None: unknown), ``pointable`` those that it found.
-    ``streams`` are the streams of the question; empty if it has none.
+    ``entities`` are the phrases that the pointer was asked for (None: unknown); ``pointable`` are the phrases that it
+    found. ``streams`` are the streams of the question; empty if the question has none.
     """
 
     question: Question
@@ -52,7 +53,7 @@ class RewardedQuestion:
 
 
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
-    """The question of an RL row, which holds at least question, answer and answer_type of :data:`COLUMNS`."""
+    """Returns the question of an RL row. Of the :data:`COLUMNS`, the row must have question, answer and answer_type."""
     choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
     gold = tuple(Box(**box) for box in boxes or ())
     texts = row["question"], row["answer"], row["answer_type"]

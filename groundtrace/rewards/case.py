@@ -39,9 +39,9 @@ class Case:
     Attributes:
         question: the question, with its media.
         text: the response in canonical tags and original pixels.
-        answer: its final answer; None if it has no answer.
-        points: its points, each with the index of its medium and, in a clip, its frame.
-        boxes: its boxes, each with the index of its medium.
+        answer: the response's final answer; None if it has no answer.
+        points: the response's points, each with the index of its medium and, in a clip, its frame.
+        boxes: the response's boxes, each with the index of its medium.
         masks: finds the objects of a label in the question's media, and holds the caller of the models.
         entities: the phrases for the things in the question that the pointer was asked for; None if they are unknown.
         pointable: the entities that the pointer found.

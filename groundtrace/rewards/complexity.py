@@ -10,7 +10,7 @@ SIMPLE, COMPLEX = "simple", "complex"
 
 def _read(plain: object) -> str:
     if plain not in (SIMPLE, COMPLEX):
-        raise ValueError(f"complexity is {SIMPLE} or {COMPLEX}, got {excerpt(plain)}")
+        raise ValueError(f"complexity must be {SIMPLE} or {COMPLEX}, got {excerpt(plain)}")
     return str(plain)
 
 

@@ -1,4 +1,4 @@
-"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): easy rubrics first, hard ones once the easy ones are met.
+"""Rubric rewards under a curriculum (RuCL §3.3, Eq. 5–9): hard rubrics count only once the easy rubrics are met.
 
 The state is an immutable value: each step takes a state and returns the next, so that it can be saved and a resumed run
 continues unchanged. The rewards of step t use λ_t, which depends on earlier steps; after the step its mean over the
@@ -28,7 +28,7 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """A logistic curve centred at 0.5, scaled so that it is 0 at 0 and 1 at 1."""
+    """Returns a logistic curve centred at 0.5, scaled so that its value is 0 at 0 and 1 at 1."""
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 
 
@@ -38,7 +38,7 @@ GROWTH: dict[str, Callable[[float], float]] = {"sigmoid": _sigmoid, "linear": _l
 
 @settings
 class CurriculumSettings:
-    """RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
+    """The settings of RuCL's Table 5: α = 0.7, window w = 20, proficiency τ = 0.9, λ_max = 1.
 
     The paper gives neither T_ramp nor λ_base. T_ramp has no default, since a good value is the number of steps of one
     epoch; λ_base is 0.
@@ -65,7 +65,7 @@ class CurriculumState:
 
     Attributes:
         step: the number of finished steps; the first step is step 1.
-        window: μ_easy of the last (at most w) steps that have one, oldest first.
+        window: the values of μ_easy of the last steps that have a value, at most w steps, oldest first.
         started_at: T_start of Eq. 7; None while the easy rubrics are not yet mastered.
     """
 
@@ -76,7 +76,7 @@ class CurriculumState:
 
 @dataclass(frozen=True)
 class TierScores:
-    """Eq. 5: the share of satisfied rubrics in each stratum, in [0, 1]; None for a stratum without rubrics."""
+    """The share of satisfied rubrics in each stratum (Eq. 5), in [0, 1]; None for a stratum without rubrics."""
 
     easy: float | None
     hard: float | None
@@ -89,12 +89,13 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
     checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
 
     Raises:
-        ValueError: a rubric has no score. If the judge failed, there are no means; do not call this.
+        ValueError: if a rubric has no score. Do not call this function if the judge failed, since there are no means
+        then.
     """
     judged = {score.rubric_id: score for score in scores}
     missing = next((rubric.id for rubric in rubrics if rubric.id not in judged), None)
     if missing is not None:
-        raise ValueError(f"the rubric {missing!r} was not judged")
+        raise ValueError(f"the rubric {missing!r} was not judged: pass one score for each rubric")
 
     def mean(stratum: str) -> float | None:
         met = [judged[rubric.id].score == 1 for rubric in rubrics if rubric.stratum == stratum]
@@ -104,7 +105,9 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then growing for T_ramp steps to λ_max."""
+    """Returns λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then a value that grows in T_ramp steps to
+    λ_max.
+    """
     if state.started_at is None:
         return 0.0
     done = min(1.0, (state.step + 1 - state.started_at) / settings.ramp_steps)
@@ -112,10 +115,11 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """The state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
+    """Returns the state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
 
-    The hard rubrics start at the first step at which the window is full and all its values are at least τ; they never
-    stop again. A step with ``batch_easy`` None (all responses unscored) is counted, but the window is unchanged.
+    The hard rubrics count from the first step at which the window is full and all its values are at least τ; they then
+    count in all later steps. A step with ``batch_easy`` None (all responses unscored) is counted, but the window is
+    unchanged.
     """
     step = state.step + 1
     if batch_easy is None:
@@ -129,10 +133,10 @@ def advance(state: CurriculumState, batch_easy: float | None, settings: Curricul
 def rubric_reward(
     outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
 ) -> float | None:
-    """Returns Eq. 9 over Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+    """Returns Eq. 9 with the rubric reward of Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
 
-    ``weight`` is λ (:func:`hard_weight`). The outcome counts as 1 if it is 1, else as 0 (Eq. 4). None if the outcome is
-    unscored, or if ``tiers`` is None because the judge failed.
+    ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). Returns None if the
+    outcome is unscored, or if ``tiers`` is None because the judge failed.
 
     Deviation: Eq. 6 is undefined for a stratum without rubrics. Then the other stratum has the whole weight for every
     λ; without any rubric the reward is the outcome. This is the same for all responses to a question.

@@ -34,7 +34,7 @@ _ENDED = ("timeout", "memory", "killed")
 
 @dataclass(frozen=True, eq=False)
 class Executed:
-    """A call: its observation on the unchanged image, and what the comparison of the runs showed."""
+    """The observation of a call on the unchanged image, and what the comparison of the runs showed."""
 
     observation: Observation
     execution: Execution
@@ -43,7 +43,8 @@ class Executed:
 async def executions(
     turns: Sequence[Turn], images: Sequence[Pixels], boxes: Sequence[Box], sandbox: Sandbox, computes: bool = False
 ) -> tuple[Executed | None, ...]:
-    """Returns how each turn's code ended and what it looked at, in order; None for a turn without code.
+    """Returns the result of each turn's code, in order: how it ended and what it looked at; None for a turn without
+    code.
 
     Args:
         turns: the trajectory.
@@ -53,8 +54,8 @@ async def executions(
         computes: whether calculation alone can answer the question, so that code need not look at an image.
 
     Raises:
-        groundtrace.sandbox.errors.SandboxLost: a trajectory could not be run to its end, or a call that succeeds in one
-            run exceeds a limit or is ended in another one.
+        groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call succeeds in
+        one run, but exceeds a limit or is stopped in another run.
     """
     codes = [turn.code for turn in turns if turn.code]
     if not codes:
@@ -72,9 +73,10 @@ async def executions(
 
 
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
-    """Raise SandboxLost if a call was ended in a run, but not in the first one.
+    """Raise SandboxLost if a call was stopped in one of the runs, but not in the first run.
 
-    The machine was then too busy, or the code takes another way: either way its outputs cannot be compared.
+    The reason is a busy machine, or code that behaves differently on a changed image. In both cases the outputs cannot
+    be compared.
     """
     for calls in zip(*runs, strict=True):
         ended = next((call for call in calls if call.status in _ENDED), None)
@@ -93,7 +95,7 @@ def _without_use(call: Executed | None) -> Executed | None:
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
-    """Run the calls in a fresh trajectory about these images, and return their observations in order."""
+    """Run the calls in a fresh trajectory that has these images, and return their observations in order."""
     session = await sandbox.open_async([encode_png(image) for image in images])
     try:
         return [await session.run_async(code) for code in codes]
@@ -122,6 +124,6 @@ def _nudged(image: Pixels, boxes: Sequence[Box], index: int) -> Pixels:
 
 
 def _without(image: Pixels, group: Sequence[Box], index: int) -> Pixels:
-    """Returns the image without the group's objects in it; without any object, what stands for unknown ones."""
+    """Returns the image without the group's objects in it; for an empty group, see :func:`without_objects`."""
     inside = [box for box in group if box.media_index == index]
     return image if group and not inside else without_objects(image, inside)

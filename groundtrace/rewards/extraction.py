@@ -30,7 +30,7 @@ _Numbers = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class FrameStatement:
-    """A statement about one moment, given by frame number, seconds or both; ``description`` is verbatim."""
+    """A statement about one moment of a clip, given by frame number, seconds or both; ``description`` is verbatim."""
 
     frame: int | None
     t_s: float | None
@@ -39,7 +39,7 @@ class FrameStatement:
 
 @dataclass(frozen=True)
 class SegmentStatement:
-    """A statement about a span; None is an open or unstated end of the span. ``description`` is verbatim."""
+    """A statement about a span of a clip; None is an open or unstated end of the span. ``description`` is verbatim."""
 
     first_frame: int | None
     last_frame: int | None
@@ -77,7 +77,7 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 
 
 def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
-    """The items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
+    """Returns the items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])
     frames: list[FrameStatement] = []
@@ -109,7 +109,9 @@ class _Check:
     dropped: list[str]
 
     def holds(self, anchor: str, description: str, frames: _Numbers, times: _Numbers) -> bool:
-        """Whether the text contains anchor and description, and the anchor contains all numbers, at least one."""
+        """Whether the text contains anchor and description, and the anchor contains all numbers, of which there is at
+        least one.
+        """
         problem = self.problem(anchor, frames, times)
         if not problem and not (description.strip() and self._has(description)):
             problem = "its words are not in the response"
@@ -156,7 +158,9 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 
 
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
-    """The parser's points in order, with the model's moments if they pass the check, else with those of the text."""
+    """Returns the parser's points in order, with the model's moments if these pass the check, else with the text's
+    moments.
+    """
     parsed = anchor_points(response)
     placed: dict[int, Point] = {}
     for row in rows:

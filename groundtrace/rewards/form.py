@@ -1,8 +1,8 @@
 """The form of a response: the requirements on its text, which are checked before its content.
 
-Content in the wrong place is not seen by the scorers and would pass unchecked: a second answer, a tag that cannot be
-parsed, coordinates in prose, points after the answer, a conclusion that differs from the answer. A recipe requests one
-of several forms, and the response must have this form.
+The scorers do not see content in the wrong place, so that it would pass unchecked. Such content is a second answer, a
+tag that cannot be parsed, coordinates in prose, points after the answer, or a conclusion that differs from the answer.
+A recipe requests one of several forms, and the response must have this form.
 """
 
 import re

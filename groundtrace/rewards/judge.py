@@ -30,12 +30,12 @@ VALUES = {"yes": 1.0, "no": 0.0, "cannot_judge": None}
 
 T = TypeVar("T")
 Reading = tuple[float | None, str]
-"""The content of a reply: a value in [0, 1], or None if the judge cannot decide, and its reason."""
+"""The content of a reply: a value in [0, 1], or None if the judge cannot decide, and the judge's reason."""
 
 
 @dataclass(frozen=True)
 class JudgeTask(Generic[T]):
-    """One thing to judge.
+    """One question to a judge: its prompt, its texts, and the parser of the reply.
 
     Attributes:
         prompt: the name of the prompt; its variables are the keys of ``texts`` and ``fields``, and ``mark``.
@@ -67,7 +67,7 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Returns the judge's verdict with this name; ``prefix`` is put before its reason.
+    """Asks the judge and returns a verdict called ``name``; ``prefix`` is put before its reason.
 
     The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 
@@ -110,5 +110,5 @@ def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
 
 
 def reason_of(fields: Mapping[str, object]) -> str:
-    """The reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
+    """Returns the reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
     return str(fields.get("reason", ""))[:MAX_REASON_CHARS]

@@ -4,16 +4,16 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 def question_text(question: Question) -> str:
-    """The question, followed by its choices (if any) as lines ``A. text``."""
+    """Returns the question, followed by its choices (if any) as lines ``A. text``."""
     choices = [f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ())]
     return "\n".join([question.question, *choices])
 
 
 def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
-    """The mean of two verdicts on the same two texts, which were shown to the judge in both orders.
+    """Returns the mean of two verdicts on the same two texts, which the judge saw in both orders.
 
-    The verdict has failed if one of the two is unscored, or if they differ by more than ``max_apart``: a value that
-    depends on the order describes the judge and not the texts.
+    The result has failed if one of the verdicts is unscored, or if their values differ by more than ``max_apart``: a
+    value that depends on the order describes the judge and not the texts.
     """
     name = straight.name
     if straight.value is None or swapped.value is None:

@@ -1,9 +1,10 @@
 """Finds traces that mention what only the teacher saw: marks on a copy of the image, coordinates, gold answer, hints.
 
-The teacher sees them so that it can write a grounded trace (Argos App. G: overlays), or one with the right answer
-(SAIL-RL App. A.1: guided prompting). A model trained on a trace that mentions them learns to mention things that it
-will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings, which
-a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid leaks.
+The teacher sees these things so that it can write a grounded trace (Argos App. G: overlays), or a trace with the right
+answer (SAIL-RL App. A.1: guided prompting). A model trained on a trace that mentions them learns to mention things that
+it will not see. The short list of phrases in ``leak_phrases.yaml`` covers the clear cases. It misses many wordings,
+which a judge has to find (:mod:`groundtrace.stages.reject_leaks`). Deviation: the papers do not say how they avoid
+leaks.
 """
 
 import functools
@@ -28,7 +29,9 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase of the list, a sentence that it must match (``fault``), and one that it must not match (``clean``)."""
+    """A phrase of the list, a sentence that it must match (``fault``), and a sentence that it must not match
+    (``clean``).
+    """
 
     phrase: str
     fault: str
@@ -36,7 +39,8 @@ class Phrase:
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches the phrase as whole words, in any case, with any white space between the words.
+        """The regular expression that matches the phrase as whole words, in upper or lower case, with any white space
+        between the words.
 
         A phrase in Chinese or Japanese, which have no spaces between words, also matches inside a longer text.
         """

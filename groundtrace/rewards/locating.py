@@ -50,8 +50,9 @@ _EXACT = Sampling(max_tokens=16384)
 class ServedRoles:
     """The roles that have endpoints in a run, and facts about them that the scorers need.
 
-    ``own_pointer`` is whether the pointer's endpoint made the points under verification; the verdict then notes it.
-    ``synthetic_sources`` are the values of ``Question.source`` with synthetic images, such as drawn charts and maps.
+    ``own_pointer`` is whether the pointer's endpoint made the points under verification; if so, the verdict mentions
+    this. ``synthetic_sources`` are the values of ``Question.source`` whose images are synthetic, such as drawn charts
+    and maps.
     """
 
     roles: frozenset[str] = frozenset()
@@ -61,9 +62,9 @@ class ServedRoles:
     def locators(self, source: str) -> tuple[str, ...]:
         """The roles that can find a label in an image of this source, in the order in which they are tried.
 
-        By default these are the detector and, if it fails, the pointer. For synthetic images it is only the pointer
-        (Argos §3.1). Without a segmenter it is only the detector, whose boxes then replace masks. Empty if the first
-        role has no endpoint.
+        By default the roles are the detector and, if it fails, the pointer. For synthetic images, the only role is the
+        pointer (Argos §3.1). Without a segmenter, the only role is the detector, whose boxes then replace masks. The
+        result is empty if the first role has no endpoint.
         """
         roles = ("pointer",) if source in self.synthetic_sources else ("detector", "pointer")
         if roles[0] not in self.roles:
@@ -72,14 +73,14 @@ class ServedRoles:
 
     @property
     def has_segmenter(self) -> bool:
-        """Whether masks come from a segmenter."""
+        """Whether the role segmenter has an endpoint, so that masks come from it."""
         return "segmenter" in self.roles
 
 
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> ServedRoles:
-    """The :class:`ServedRoles` of these models. ``makers`` are the roles that made the points to be verified."""
+    """Returns the :class:`ServedRoles` of a run's models; ``makers`` are the roles that made the points to verify."""
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
@@ -90,7 +91,8 @@ def served_by(
 class Instances:
     """The instances of a label in one image.
 
-    ``by`` is the role that searched for them, "" if no role can; ``note`` explains this choice if needed.
+    ``by`` is the role that searched for the label, "" if no role can search for it; ``note`` explains the choice of the
+    role if needed.
     """
 
     masks: tuple[Mask, ...]
@@ -122,7 +124,7 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """The image that a point refers to; None if the question has no such medium or frame."""
+        """Returns the image that a point refers to; None if the question has no such medium or frame."""
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -132,9 +134,10 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """Finds the instances with the first locator that can serve the label, and notes the errors of those before it.
+        """Finds the instances with the first role that can find the label; the note holds the errors of the roles
+        before it.
 
-        A pointer that made the points under verification does not replace the detector.
+        If the pointer made the points under verification, it is not asked in place of the detector.
         """
         image, medium = self.part_of(media_index, frame), self.question.media[media_index]
         assert image is not None
@@ -170,7 +173,7 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
-        """The boxes that the detector finds for the label, or the points that the pointer finds."""
+        """Returns the boxes that the detector finds for the label, or the points that the pointer finds."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
@@ -207,6 +210,6 @@ def _is_whole(box: Box, medium: MediaRef) -> bool:
 
 
 def filled(box: Box) -> Mask:
-    """The box as a mask of all pixels that it touches."""
+    """Returns the box as a mask of all pixels that it touches."""
     left, top = math.floor(box.x1), math.floor(box.y1)
     return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

@@ -14,7 +14,7 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Moves a position on the right or lower edge to the last pixel.
+    """Returns a position in pixels; a position on the right or lower edge becomes the last pixel.
 
     A model's largest coordinate is on that edge, outside the last pixel.
     """
@@ -25,7 +25,8 @@ def on_pixels(value_px: float, side_px: int) -> float:
 class Pairing:
     """The result of assigning points to instances.
 
-    ``missed`` counts instances without a point, ``twice`` instances with several, ``off`` points on no instance.
+    ``missed`` counts instances without a point, ``twice`` counts instances with several points, and ``off`` counts
+    points that are on no instance.
     """
 
     points: int
@@ -36,9 +37,10 @@ class Pairing:
 
     @property
     def value(self) -> float:
-        """The number of instances with a point, divided by (points + instances - instances with a point).
+        """The quotient of the number of instances with a point and (points + instances - instances with a point).
 
-        It is 1 only if points and instances are one to one. There must be at least one point or instance.
+        The value is 1 only if points and instances are matched one to one. There must be at least one point or
+        instance.
         """
         pointed = self.instances - self.missed
         return pointed / (self.points + self.instances - pointed)
@@ -58,10 +60,11 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """A maximum matching by augmenting paths; returns the mask of each matched position, each mask at most once.
+    """Returns a maximum matching, found by augmenting paths: the mask of each matched position, each mask at most once.
 
-    ``options`` holds the masks of each position, by index. If all masks of a position are taken, it gets one if the
-    positions that hold them can move, one after another, to a free mask. A matched position stays matched.
+    ``options`` holds the indices of the masks that contain each position. If all masks of a position are taken, the
+    position gets one of them if the positions that have these masks can move, one after another, to a free mask. A
+    matched position stays matched.
     """
     mask_of: dict[int, int] = {}
     holder: dict[int, int] = {}
@@ -85,7 +88,7 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """One mask for each object: of several masks of an object the largest is kept, whatever their order."""
+    """Returns one mask for each object: the largest mask of the object, independent of the order of the masks."""
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):

@@ -38,7 +38,7 @@ class MinedRubrics:
         calls: the calls that made the candidates.
         apart: the candidates that ask for the right answer, which are not measured.
         pool: the origin of the candidates, ``teacher`` or ``default``; "" if there are no candidates.
-        graded, right: the numbers of judged attempts whose answer was graded, and whose answer is right.
+        graded, right: the number of judged attempts whose answer was graded, and the number whose answer is right.
     """
 
     kept: tuple[Rubric, ...] = ()
@@ -54,7 +54,7 @@ class MinedRubrics:
 
 @dataclass(frozen=True)
 class RubricFigures:
-    """Applicability η and pass rate p of one rubric, with their intervals.
+    """The applicability η and the pass rate p of one rubric, with their intervals.
 
     ``pass_rate`` and its interval are None if the rubric never applied.
     """
@@ -66,7 +66,7 @@ class RubricFigures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
-    """The figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
+    """Returns the figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
     return RubricFigures(
@@ -78,7 +78,7 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 
 
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """The uncertain decisions: whether the rubric is kept and, if it is kept, its stratum."""
+    """Returns the decisions on a rubric that are uncertain: whether it is kept and, if it is kept, its stratum."""
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
         found.append(STRATUM)
@@ -92,15 +92,19 @@ def _spans(interval: Interval, threshold: float) -> bool:
 
 
 def curriculum_defaults() -> dict[str, object]:
-    """The numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a default."""
+    """Returns the numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a
+    default.
+    """
     return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
 
 
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
-    """The content of ``rubrics.json``: every candidate with its figures and the reason if it is not kept, and problems.
+    """Returns the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
+    problems.
 
-    ``curriculum`` holds the paper's training settings, for information. The training's own config decides: its reward
-    has ``recipe`` ``rucl`` and these settings as ``options``; the steps of one epoch are a good ``ramp_steps``.
+    The field ``curriculum`` holds the paper's training settings, for information only. A training uses its own config,
+    whose reward has the ``recipe`` ``rucl`` and these settings as ``options``. The number of steps of one epoch is a
+    good value of ``ramp_steps``.
     """
     content = {
         "judged": mined.judged,
@@ -130,7 +134,7 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """The share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
+    """Returns the share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None
     return {"graded": mined.graded, "pass_rate": rate, "pass_rate_interval": _written(interval)}

@@ -19,7 +19,7 @@ from groundtrace.config.settings import Share, settings
 
 @settings
 class PointingSettings:
-    """How :func:`pointing_score` weighs targets found, targets missed, and wrong points."""
+    """The weights that :func:`pointing_score` gives to found targets, missed targets and wrong points."""
 
     first_share: Annotated[
         Share,
@@ -37,7 +37,8 @@ class PointCounts:
 
     Attributes:
         right: the number of distinct targets that are pointed at.
-        wrong: the number of points off their objects, and of targets pointed at beyond ``number``.
+        wrong: the number of points that are not on their object, plus the number of targets pointed at beyond
+            ``number``.
         number: the number of targets of the question; None if it is unknown.
     """
 
@@ -47,7 +48,9 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Counts targets beyond ``number`` as wrong: if the answer is three, a fourth object is wrong."""
+        """Returns counts in which targets beyond ``number`` are wrong: if the answer is three, a fourth object is
+        wrong.
+        """
         surplus = 0 if number is None else max(0, right - number)
         return cls(right - surplus, wrong + surplus, number)
 

@@ -1,4 +1,4 @@
-"""Detects calls of code that only pretend to look at the image.
+"""Detects calls (executions of code) that only pretend to look at the image.
 
 CodeDance Eq. 1 counts only exit codes, so ``print(1)`` and a crop of one pixel also earn the reward of a successful
 call. Deviation: a call whose output does not depend on the objects that the question asks about is a pretence, and does
@@ -44,7 +44,7 @@ IDLE = "has only comments and constants"
 UNUSED = "gives a result that no later turn uses"
 
 MAX_GROUPS = 4
-"""The maximum number of groups of objects. A call is executed once without each group, and three times more."""
+"""The maximum number of groups of objects. A call is executed once without each group, and three more times."""
 MAX_TEXT_CHARS = 10_000
 """The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8
@@ -78,7 +78,7 @@ class Output:
     images: tuple[Pixels, ...] = ()
 
     def is_same(self, other: "Output") -> bool:
-        """Whether both hold the same text and pixels."""
+        """Whether both outputs hold the same text and pixels."""
         images = len(self.images) == len(other.images) and all(map(np.array_equal, self.images, other.images))
         return images and self.text == other.text
 
@@ -121,11 +121,11 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Returns the indices of the groups of objects that a call looked at.
+    """Returns the indices of the object groups that a call looked at.
 
-    These are the groups without which the output changes, and the groups that the call marked in the image. A part of
-    the output that nudged pixels also change does not count, nor does a number whose change is too small to be read. An
-    output of the whole image changes without any object, so it counts only by its marks.
+    A call looked at a group if its output differs on the image without this group, or if it marked the group in the
+    image. A difference does not count if nudged pixels also cause it, or if a number changes too little to be read. An
+    output of the whole image always differs if an object is removed, so only its marks count.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not _is_whole(image, original)]
     stable = _common(_read(runs.shown), _read(runs.nudged))
@@ -151,11 +151,11 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 
 
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns an image that looks the same: a few pixels have the colours of their right neighbours.
+    """Returns a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
-    A hash, a parity or a random number that is seeded with the pixels changes. Counts and positions of objects do not
-    change, and no colour is new, so code that compares exact colours works as before. The changed pixels are outside
-    ``boxes`` if there are edges outside.
+    The copy has another hash, another parity, and gives other random numbers if these are seeded with the pixels.
+    Counts and positions of objects do not change, and no colour is new, so code that compares exact colours works as
+    before. The changed pixels are outside ``boxes`` if there are edges outside.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
     away = changes & ~_covered(image, boxes, _MARK_MARGIN_PX)[:, :-1]
@@ -167,9 +167,10 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image with each box, in pixels, painted over in the mean colour of the pixels around it.
+    """Returns the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
 
-    Without boxes it is unknown what the question asks about: then the image is turned by 180°, in inverted colours.
+    Without boxes it is unknown what the question asks about; then the function returns the image turned by 180°, in
+    inverted colours.
     """
     if not boxes:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
@@ -183,7 +184,7 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def _covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """A mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
+    """Returns a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
     covered = np.zeros(image.shape[:2], dtype=bool)
     for box in boxes:
         left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
@@ -198,7 +199,7 @@ def _read(output: Output) -> _Tokens:
 
 
 def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
-    """The part of ``tokens`` that ``others`` also contains; numbers match if they are nearly equal."""
+    """Returns the part of ``tokens`` that ``others`` also contains; numbers match if they are nearly equal."""
     (words, numbers), (other_words, other_numbers) = tokens, others
     found, first, second = list[float](), 0, 0
     while first < len(numbers) and second < len(other_numbers):
@@ -212,7 +213,8 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 
 
 def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
-    """The visible difference of the ``telling`` images in levels, summed over all pixels.
+    """Returns the visible difference between the images with the indices ``telling``, in levels, summed over all
+    pixels.
 
     It is infinite if the outputs show different numbers of images.
     """
@@ -230,7 +232,7 @@ def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float
 
 
 def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """The groups in which each object has marks near it.
+    """Returns the groups in which each object has marks near it.
 
     Empty if the image does not have the original's size, or if too many of its marks are not near an object.
     """

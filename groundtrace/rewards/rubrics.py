@@ -1,4 +1,4 @@
-"""Rubrics (RuCL §3.2): the judge gives applicability and score; then rubrics are filtered and stratified by both."""
+"""Rubrics (RuCL §3.2): the judge decides applicability and score; by these, rubrics are filtered and stratified."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -45,7 +45,7 @@ RUBRICS = Column[tuple[Rubric, ...]](
 
 @settings
 class RubricSettings:
-    """How rubrics are mined (RuCL).
+    """The settings with which rubrics are mined (RuCL).
 
     The paper's τ_app is 0.99. The paper does not state the pass rate that splits easy from hard rubrics; 0.8
     reproduces its Table 1.
@@ -67,7 +67,7 @@ class RubricSettings:
 
 @dataclass(frozen=True)
 class RubricScore:
-    """A judge's verdict on one attempt by one rubric; ``score`` is 0, 1 or, if the rubric is not applicable, None."""
+    """A judge's verdict on one attempt by one rubric; ``score`` is 0 or 1, or None if the rubric is not applicable."""
 
     rubric_id: str
     applicable: bool
@@ -76,7 +76,7 @@ class RubricScore:
 
 @record
 class Candidates:
-    """The rubrics to be measured; ``apart`` are those that ask for the right answer and will not be measured.
+    """The rubrics to be measured; ``apart`` holds the rubrics that ask for the right answer and are not measured.
 
     ``pool`` is their origin: ``teacher`` or ``default``.
     """
@@ -87,7 +87,7 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """The first ``max_rubrics`` rubrics of the default pool."""
+    """Returns the first ``max_rubrics`` rubrics of the default pool."""
     return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
 
 
@@ -97,10 +97,10 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Returns the teacher's candidates; those that ask for the right answer are in ``apart``.
+    """Returns the candidates in the teacher's reply; the rubrics that ask for the right answer are in ``apart``.
 
-    Raises BadReply if the form is wrong, there is no rubric to measure, or ids or wordings repeat: a repeated rubric
-    would be rewarded twice.
+    Raises BadReply if the reply has a wrong form or no rubric to measure, or if two rubrics have the same id or
+    wording: a repeated rubric would be rewarded twice.
     """
     rows = json_object(text).get("rubrics")
     if not isinstance(rows, list) or not rows:
@@ -122,7 +122,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """One score per rubric, in their order. Raises BadReply if one is missing, repeated or invalid."""
+    """Returns one score for each rubric, in order. Raises BadReply if a score is missing, repeated or invalid."""
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")
@@ -143,7 +143,7 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 
 
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
-    """The rubrics with applicability η_j and pass rate p_j over the judged attempts (RuCL §3.2); p is None if η = 0."""
+    """Returns the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0."""
     rows = list(judged)
     measured = []
     for rubric in rubrics:
@@ -156,7 +156,7 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
 
 
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
-    """The rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
+    """Returns the rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
         for rubric in rubrics
@@ -165,7 +165,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Returns one sentence if a stratum is missing for a curriculum; "" if both strata are given, or neither."""
+    """Returns one sentence if only one of the two strata is given, as a curriculum needs both; otherwise ""."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -16,24 +16,25 @@ from groundtrace.rewards.case import Case
 from groundtrace.schemas.records import Verdict
 
 Need = tuple[Callable[[Case], bool], str]
-"""A test of a case, and the message if it fails."""
+"""A test of a case, and the message if the test fails."""
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """One scorer.
+    """A scorer: a function that gives a verdict on a response, and the facts that decide when it runs.
 
     Attributes:
         name: the name of its verdicts, and of its weight and floor in a config.
-        why: the reason why it runs, if it runs.
-        score: a function from a case that meets the needs to a verdict of that name. Raises BudgetUsedUp; if a model
-            fails, the verdict has failed.
-        needs: tests of the case; if one is false, the scorer is not applicable, and the verdict has the reason of the
-            first such test.
-        means: tests of what is needed to score such a case; if one is false, the verdict has failed.
-        asks: the roles that it calls, with its prompts; if a required role has no endpoint, the verdict has failed.
-        floor: the minimum value of a kept trace, unless a config sets another; None for no floor.
-        is_grounding: whether a low value means that the media do not show what the response states.
+        why: the reason that is reported if the scorer runs.
+        score: a function that gets a case which meets the needs, and returns a verdict with the scorer's name. It
+            raises BudgetUsedUp; if a model fails, the verdict has failed.
+        needs: tests of the case; if a test fails, the scorer is not applicable, and the verdict has the reason of the
+            first test that fails.
+        means: tests whether a case that meets the needs can be scored; if a test fails, the verdict has failed.
+        asks: the roles that the scorer calls, with its prompts; if a required role has no endpoint, the verdict has
+            failed.
+        floor: the minimum value of a kept trace, unless a config sets another minimum; None if there is no minimum.
+        is_grounding: whether a low value means that the media contradict the response.
         is_gate: whether a value of 0 makes the whole score 0.
         arguments: the settings that a config may change, with their defaults: a value of a class made by
             :func:`groundtrace.config.settings.settings`, which ``score`` takes as its second argument; None if
@@ -52,10 +53,10 @@ class Scorer:
     arguments: Any = None
 
     async def verdict(self, case: Case) -> Verdict:
-        """Score a case that meets the needs.
+        """Return the verdict on a case that meets the needs.
 
-        Raises BudgetUsedUp, and ValueError for a result that is not a verdict of this scorer: such a result would count
-        as another scorer's, or move a score out of its range.
+        Raises BudgetUsedUp, and ValueError if ``score`` returns something else than a verdict of this scorer: such a
+        result would count for another scorer, or move a score out of its range.
         """
         verdict = await (self.score(case) if self.arguments is None else self.score(case, self.arguments))
         if not isinstance(verdict, Verdict) or verdict.name != self.name or not _is_value(verdict.value):

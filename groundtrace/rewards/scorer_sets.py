@@ -20,17 +20,17 @@ STREAM_SCORERS = (
     boxes_counted.SCORER,
     *scorers_named("temporal", "reasoning"),
 )
-"""The scorers that verify traces of iVGR's two streams; those of boxes run only if boxes were requested."""
+"""The scorers that verify traces of iVGR's two streams; the scorers of boxes run only if boxes were requested."""
 
 ScorerArguments = Mapping[str, Mapping[str, Any]]
 """The arguments of scorers, by the scorer's name in the registry or ``module:NAME``; {} if there are no arguments."""
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """The scorers with their ``given`` arguments, then the scorers that only the config names.
+    """Returns the scorers with their arguments from ``given``, then the scorers that only the config names.
 
-    ``given`` holds the values under ``key`` in the config. Raises ConfigError for a scorer that cannot be used, and for
-    arguments that the scorer does not take.
+    ``given`` holds the values of the config's key ``key``. Raises ConfigError for a scorer that cannot be used, and for
+    arguments that a scorer does not take.
     """
     found = {scorer.name: scorer for scorer in scorers}
     if len(found) < len(scorers):
@@ -48,7 +48,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """The scorer with these arguments. Raises ConfigError for an argument that it does not take."""
+    """Returns the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
     if not arguments:
         return scorer
     if scorer.arguments is None:

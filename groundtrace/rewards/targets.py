@@ -23,11 +23,11 @@ class Targets:
     """The objects that a question asks about.
 
     Attributes:
-        exist: whether there are any; None if it is unknown.
-        number: the number of targets; None if it is unknown, as for "Is there a dog?", which one of three dogs answers.
-        counted: for a question that counts objects, the phrases with which they are searched; empty for others, whose
-            targets are all objects that the question mentions.
-        reason: why ``exist`` is unknown.
+        exist: whether there are targets; None if it is unknown.
+        number: the number of targets; None if it is unknown, as for "Is there a dog?", which any of three dogs answers.
+        counted: for a question that counts objects, the phrases with which the objects are searched; empty for other
+            questions, whose targets are all objects that the question mentions.
+        reason: the reason why ``exist`` is unknown.
     """
 
     exist: bool | None
@@ -98,7 +98,7 @@ async def names_target(point: Point, case: Case, targets: Targets) -> bool:
 
 
 async def fits_target(point: Point, case: Case, targets: Targets) -> bool:
-    """For a point on an object that is not a target: whether its label also fits a target in the image.
+    """Whether the label of a point on an object that is not a target also fits a target in the image.
 
     If the targets are black circles, "object" fits and "blue circle" does not. Words for place and rank in the label
     are ignored if the rest does not name the targets: "third object from the left" selects an object but does not
@@ -121,12 +121,12 @@ def _says_target(label: str, case: Case, targets: Targets) -> bool:
 
 
 async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
-    """The instances of a label in the point's image."""
+    """Returns the instances of a label in the point's image."""
     return (await case.masks.of(label, point.media_index, point.frame)).masks
 
 
 async def _wanted(point: Point, case: Case, targets: Targets) -> list[Mask]:
-    """The targets in the point's image."""
+    """Returns the targets in the point's image."""
     phrases = targets.counted or case.entities or ()
     return [mask for phrase in phrases for mask in await _fitting(phrase, point, case)]
 

@@ -46,9 +46,9 @@ DIRECT, WITH_CODE = "direct", "code"
 class Execution:
     """The result of a turn's code.
 
-    ``ended_well`` is whether it succeeded and was not silent (status ``ok``); ``pretence`` is the reason why it did not
-    look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices of
-    the object groups that it looked at.
+    ``ended_well`` is whether the code succeeded and had output (status ``ok``); ``pretence`` is the reason why it did
+    not look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices
+    of the object groups that it looked at.
     """
 
     ended_well: bool
@@ -63,11 +63,11 @@ class Execution:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The results of a response's turns: the result of each turn's code, or None for a turn without code.
+    """The results of a response in turns: the result of each turn's code, or None for a turn without code.
 
     ``kind`` is the kind of question, one of the settings' factors. ``groups`` is the number of object groups of the
     question; 0 if it is unknown or if calculation is enough. ``written`` are the turns as the policy wrote them, with
-    the results that it got; () if the response is one turn, whose text is known otherwise.
+    the results that it got; () if the response has only one turn.
     """
 
     turns: tuple[Execution | None, ...]

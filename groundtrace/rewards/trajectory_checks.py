@@ -1,6 +1,6 @@
 """Checks a trajectory without executing it: the form of its turns, unused results, and its kinds of operations.
 
-What only an execution shows is in :mod:`groundtrace.rewards.pretence`.
+The checks that need an execution are in :mod:`groundtrace.rewards.pretence`.
 """
 
 import ast
@@ -66,9 +66,9 @@ def form_fault(turns: Sequence[Turn]) -> str:
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     """Returns the indices of the turns whose results no later turn uses.
 
-    A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, if later
-    code has a name that its code bound, or if it showed images: whether these are used only a model can tell. A failed
-    call needs no use.
+    A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, or if later
+    code has a name that the result's code bound. A result with images also counts as used, since only a model can
+    decide whether its images are used. The result of a failed call need not be used.
     """
     return frozenset(
         index
@@ -87,7 +87,7 @@ def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
 
 
 def bound_names(code: str) -> set[str]:
-    """Returns the names that a program binds: variables, functions, classes and imports; empty if it has no syntax."""
+    """Returns the names that a program binds: variables, functions, classes, imports; empty if it cannot be parsed."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -113,7 +113,7 @@ def _read(text: str) -> tuple[set[str], list[str]]:
 
 
 def _is_same(number: str, other: str) -> bool:
-    """Whether one number is the other, as written or rounded to its decimals."""
+    """Whether two numbers are the same, as written or rounded to the decimals of one of them."""
     places = min(len(each.partition(".")[2]) for each in (number, other))
     return round(float(number), places) == round(float(other), places)
 

@@ -2,7 +2,8 @@
 
 :func:`place_in_prose` finds a position outside of tags, which no response may contain. :func:`place_in_words` finds
 coordinates in any spelling, which a response in words may not contain (iVGR §3.2, the textual stream). The second
-function is stricter: it also finds "at 120, 45", which a model trained on the trace would learn to write.
+function is stricter: it also finds "at 120, 45", since a model trained on such a trace would learn to write
+coordinates.
 
 Numbers are coordinates only together with brackets, names of axes, sides or corners, a preposition of place before a
 pair, pixels, or shares of the width and height. Numbers alone are never coordinates, so counts, tables, dates and sums
@@ -182,7 +183,8 @@ def place_in_prose(prose: str) -> str | None:
 def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
     """Returns the first coordinates in the text, in any spelling; None if there are no coordinates.
 
-    ``is_of_axes`` is whether the question is about axes or unknowns called x and y: then their values do not count.
+    ``is_of_axes`` is whether the question is about axes or unknowns called x and y; if so, values of x and y do not
+    count.
     """
     digits = _IN_LETTERS.sub(_in_digits, plain(text))
     found = _first(_IN_WORDS, digits)

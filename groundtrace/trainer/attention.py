@@ -28,13 +28,14 @@ def packed_attention(
     is_causal: bool | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention within each sequence, (1, T, heads, head_dim), from query, key and value (1, heads, T, head_dim).
+    """Returns attention within each sequence, (1, T, heads, head_dim), for query, key and value (1, heads, T,
+    head_dim).
 
     ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the sequences. Raises ValueError if it is None.
     """
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     if cu_seq_lens_q is None:
-        raise ValueError("packed attention needs the ends of the sequences; generate with another implementation")
+        raise ValueError("packed attention needs cu_seq_lens_q: switch the attention to sdpa to generate")
     if query.is_cuda and query.dtype in (torch.bfloat16, torch.float16):
         from torch.nn.attention.varlen import varlen_attn
 

@@ -1,7 +1,7 @@
-"""Checkpoints to resume a run exactly: master weights, optimiser, random state, position in the data, loop state.
+"""Checkpoints, from which a run resumes exactly: master weights, optimiser, random state, data position, loop state.
 
 A checkpoint is a folder ``step-NNNNNN`` that is written atomically. Loading it runs no code from it.
-:func:`export` makes a plain model folder of it, which transformers and vLLM can load.
+:func:`export` converts a checkpoint to a plain model folder, which transformers and vLLM can load.
 """
 
 import os
@@ -37,10 +37,11 @@ def _random_state() -> dict[str, Any]:
 
 @dataclass
 class Progress:
-    """Progress of a run.
+    """The progress of a training run.
 
-    It holds the number of finished steps, the position in the data (:data:`groundtrace.trainer.row_sampler.Position`),
-    the state of the loop (``memory``: numbers and strings only), and the random state at the time of its creation.
+    The fields are the number of finished steps, the position in the data
+    (:data:`groundtrace.trainer.row_sampler.Position`), the state of the loop (``memory``: numbers and strings only),
+    and the random state when this object was created.
     """
 
     step: int = 0
@@ -54,7 +55,7 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of a step, delete all but the latest ``keep`` and return the new checkpoint's folder.
 
-    ``identity`` is the run's, from :func:`groundtrace.trainer.identity.identity`.
+    ``identity`` is the run's identity (:func:`groundtrace.trainer.identity.identity`).
     """
     final = folder / f"step-{progress.step:06d}"
     partial = folder / f".{final.name}.{os.getpid()}"
@@ -74,13 +75,13 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The complete checkpoints in a folder, oldest first."""
+    """Returns the complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
+    """Returns the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
 
     Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """
@@ -96,8 +97,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def load_checkpoint(path: Path, optimiser: Optimiser, identity: Mapping[str, Any]) -> Progress:
     """Restore weights, optimiser and random state, and return the run's progress.
 
-    Raises CheckpointError if the file is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`), or
-    holds other weights.
+    Raises CheckpointError if the file is damaged, belongs to another run (:mod:`groundtrace.trainer.identity`), or does
+    not hold the weights that this run trains.
     """
     state = read_checkpoint(path)
     differs = difference(state["identity"], identity)
@@ -134,5 +135,5 @@ def export(checkpoint: Path, out: Path) -> Path:
 def _put(masters: dict[str, torch.Tensor], weights: dict[str, Any], checkpoint: Path) -> None:
     for name, master in masters.items():
         if name not in weights or weights[name].shape != master.shape:
-            raise CheckpointError(f"{checkpoint} trains {name}, which the model that it began with does not have")
+            raise CheckpointError(f"the model that {checkpoint} began with has no weight {name}: restore that model")
         weights[name].copy_(master)

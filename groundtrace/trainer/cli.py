@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of the ``trainer`` command."""
+    """Returns the parser of the ``trainer`` command."""
     parser = argparse.ArgumentParser(
         prog="trainer",
         description="Train a vision-language model on the shards of a run.",

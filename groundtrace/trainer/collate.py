@@ -15,7 +15,7 @@ from groundtrace.trainer.sample import Sample
 
 @dataclass(frozen=True)
 class Batch:
-    """n samples as one row of T tokens, with M targets.
+    """A batch: n samples as one row of T tokens, with M targets.
 
     Attributes:
         ids: (T,) int64.
@@ -26,8 +26,8 @@ class Batch:
         before: (M,) int64, the indices of the tokens before the targets.
         targets: (M,) int64, the targets' token ids.
         owner: (M,) int64, the index of each target's sample.
-        advantages: (M,) float32; 1 if the sample has no advantages.
-        sampler_logprobs: (M,) float32; NaN if the sampler returned no log-probabilities.
+        advantages: (M,) float32, the targets' advantages; 1 if the sample has no advantages.
+        sampler_logprobs: (M,) float32, the targets' log-probabilities by the sampler; NaN if the sampler returned none.
         patches: (P, values per patch) float32 of the U distinct images; None without images.
         grids: (U, 3) int64, as in :class:`groundtrace.trainer.sample.EncodedImage`; None without images.
         shown: indices into the U images, in the order of the image tokens.
@@ -49,15 +49,15 @@ class Batch:
     longest: int
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch with its tensors on this device."""
+        """Returns the batch with its tensors on this device."""
         tensors = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), torch.Tensor)}
         return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """The samples as one batch, in their order. Raises ValueError if the first token of a sample is a target."""
+    """Returns the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
     if any(bool(sample.loss_mask[0]) for sample in samples):
-        raise ValueError("the first token of a sample has nothing before it to be predicted from")
+        raise ValueError("the first token of a sample must not be a target, since no token before it predicts it")
     lengths = torch.tensor([len(sample) for sample in samples])
     mask = torch.cat([sample.loss_mask for sample in samples])
     ids = torch.cat([sample.ids for sample in samples])
@@ -84,13 +84,13 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
 
 
 def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, default: float) -> torch.Tensor:
-    """The samples' values per token, (T,) float32; ``default`` for a sample without values."""
+    """Returns the samples' values per token, (T,) float32; ``default`` for a sample without values."""
     rows = zip(values, lengths.tolist(), strict=True)
     return torch.cat([torch.full((length,), default) if value is None else value for value, length in rows])
 
 
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
-    """The samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
+    """Returns the samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
 
     Samples are sorted by length, so that the samples of a batch have similar lengths and the largest batch comes first:
     if memory is too small, the first batch fails. Samples of equal length keep their order.

@@ -65,7 +65,7 @@ def _run(parsed: argparse.Namespace) -> Path:
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
-    """An error message: what happened, where the last good checkpoint is, and how to continue from it."""
+    """Returns an error message: what happened, where the last good checkpoint is, and how to continue from it."""
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)

@@ -25,38 +25,39 @@ MARK = "<image>"
 _PLACEHOLDER = "\ue000answer\ue000"
 
 Message = Mapping[str, str]
-"""``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
+"""A turn with its ``role`` and ``content``; ``content`` has one :data:`MARK` for each image."""
 
 
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation in which only the assistant turns, with their end tokens, are targets of the loss.
+    """Returns a conversation as a sample in which only the assistant turns, with their end tokens, are targets of the
+    loss.
 
-    All other roles, such as tool observations, are masked. Raises UnusableRow if marks and images do not match, or the
-    last turn is not the assistant's.
+    The turns of all other roles, such as tool observations, are masked. Raises UnusableRow if marks and images do not
+    match, or if the last turn is not the assistant's.
     """
     if not messages or messages[-1]["role"] != "assistant":
-        raise UnusableRow(f"{id}: the last turn is not the assistant's: nothing to learn from")
+        raise UnusableRow(f"{id}: the last turn is not the assistant's, so it has no target")
     pieces = _pieces(vlm, id, messages, with_prompt=False)
     if pieces[-3][0] != _pieces(vlm, id, messages[:-1], with_prompt=True)[-1][0]:
-        raise UnusableRow(f"{id}: the chat template puts other text before an answer than it asks for one with")
+        raise UnusableRow(f"{id}: the chat template puts other text before an answer than at the end of a prompt")
     return _assembled(vlm, id, pieces[:-1], images)  # the template's text after the last answer is not a target
 
 
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """A conversation up to the start of the next answer, without targets.
+    """Returns a conversation up to the start of the next answer as a sample without targets.
 
-    Raises UnusableRow as :func:`encode_messages` does.
+    Raises UnusableRow if marks and images do not match, or if the chat template refuses the turns.
     """
     pieces = [(ids, False) for ids, _ in _pieces(vlm, id, messages, with_prompt=True)]
     return _assembled(vlm, id, pieces, images)
 
 
 def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
-    """The prompt followed by a response, token for token as it was sampled; the response's tokens are the targets."""
+    """Returns the prompt with a response, token for token as it was sampled; the response's tokens are the targets."""
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
     none = torch.zeros(len(ids), dtype=torch.bool)
     return Sample(
@@ -73,7 +74,7 @@ def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: 
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """The text, with a space inserted after the first character of each special token that it spells."""
+    """Returns the text, with a space inserted after the first character of each special token that it spells."""
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
@@ -95,7 +96,7 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
+    """Returns token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
 
     Raises UnusableRow if the template leaves out a turn, or puts no end token after an answer.
     """
@@ -113,7 +114,7 @@ def _pieces(
 
 
 def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
-    """The content as text and image parts, in their order."""
+    """Returns the content as text and image parts, in their order."""
     parts: list[dict[str, str]] = []
     for index, text in enumerate(content.split(MARK)):
         if index:
@@ -128,7 +129,7 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
-    """The tokens after an answer, split after its end token. Raises UnusableRow if the first is not an end token."""
+    """Returns the tokens after an answer, split after its end token. Raises UnusableRow if there is no end token."""
     if not ids or ids[0] not in vlm.end_ids:
         raise UnusableRow("the chat template puts no end-of-sequence token behind an answer")
     return ids[:1], ids[1:]
@@ -137,7 +138,7 @@ def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], lis
 def _assembled(
     vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """The pieces joined, with each image token repeated once for every merged patch of its image."""
+    """Returns the pieces as one sample, with each image token repeated for every merged patch of its image."""
     ids: list[int] = []
     mask: list[bool] = []
     image: list[bool] = []
@@ -169,7 +170,9 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """The row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the image."""
+    """Returns the row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the
+    image.
+    """
     found = []
     for number, (data, _) in enumerate(row.images, 1):
         try:
@@ -181,14 +184,14 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """An SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
+    """Returns an SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
     images = encoded_images(vlm, row)
     messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, images)
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """A row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
+    """Returns a row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
 
     Raises UnusableRow.
     """
@@ -200,7 +203,9 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """The row's prompts, one for each of its streams (or those in ``only``), sharing its images. Raises UnusableRow."""
+    """Returns the row's prompts, which share its images: one for each of its streams, or for the streams in ``only``.
+    Raises UnusableRow.
+    """
     rows, images = per_stream(row, only), encoded_images(vlm, row)
     return [(each, replace(prompt_sample(vlm, each, images), stream=each.context.stream or "")) for each in rows]
 

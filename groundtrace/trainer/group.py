@@ -29,7 +29,7 @@ class Group:
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
+    """Returns means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
 
     Dropped groups are included, because the policy sampled them, too. If questions are asked in streams, the metrics of
     each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
@@ -55,7 +55,7 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """The reason why a step with these metrics had no gradient; meaningful only for such a step."""
+    """Returns why a step with these metrics had no gradient; call this function only for a step without a gradient."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

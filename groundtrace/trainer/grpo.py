@@ -62,7 +62,7 @@ class Trainee:
 
 
 def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train, and return the folder of the trained model. Resumes from the last checkpoint if there is one.
+    """Train a model by GRPO, and return the folder of the trained model. Resumes from the last checkpoint, if any.
 
     Before the first step, raises NotServed, ShardError, ConfigError, ModelError, SamplerError, CheckpointError and
     DoesNotFit. During training, raises JudgesDown if the reward's endpoints do not answer, NotFinite if a loss or
@@ -123,7 +123,7 @@ def _print_notes(*notes: str | None) -> None:
 
 
 def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float | None]]:
-    """One step; returns the groups that were sampled and the step's metrics. Raises JudgesDown and NotFinite."""
+    """Run one training step; return the sampled groups and the step's metrics. Raises JudgesDown and NotFinite."""
     started = time.perf_counter()
     trainee.sampler.sync()
     sampled, kept = collect_groups(trainee, step)
@@ -141,7 +141,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
 
 
 def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group]]:
-    """All groups sampled for a step, and those to learn from.
+    """Sample the groups of a step; return all sampled groups, and the groups to learn from.
 
     Dynamic sampling replaces groups that give no gradient, in at most ``max_draws`` draws; a step may end up with fewer
     groups than configured, or with none. The recipe decides which groups are replaced: those whose raw outcomes are all
@@ -164,7 +164,7 @@ def collect_groups(trainee: Trainee, step: int) -> tuple[list[Group], list[Group
 
 
 def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
-    """The next ``count`` prompts, each with a group of scored rollouts; a question in two streams has two groups."""
+    """Return groups of scored rollouts to the next ``count`` prompts; a question in two streams has two groups."""
     drawn = trainee.draws.take(count)
     if not drawn:
         return []
@@ -176,10 +176,11 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
 
 
 def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """The rollouts as samples, with the advantage of each rollout repeated for every token.
+    """Return the rollouts as samples, with the advantage of each rollout repeated for every token.
 
-    Leaves out unscored rollouts, empty ones, and truncated ones if ``overlong`` is ``mask`` (these count in
-    their group's mean, but not in numerator and denominator). A rollout with advantage 0 stays in the denominator.
+    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out; they
+    count in their group's mean, but not in numerator and denominator. A rollout with advantage 0 stays in the
+    denominator.
     """
     made: list[tuple[Sample, float]] = []
     for place, group in enumerate(groups):
@@ -201,7 +202,7 @@ def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) ->
 
 
 def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """The reward for the advantages: the recipe's, plus the (negative) length penalty if ``overlong`` is ``soft``."""
+    """Return the recipe's reward, plus the (negative) length penalty if ``overlong`` is ``soft``."""
     if scored.reward is None or settings.grpo.overlong != "soft":
         return scored.reward
     longest = settings.rollout.max_new_tokens
@@ -217,9 +218,9 @@ def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:
-    """Make the optimiser steps of a step; returns the means of their metrics.
+    """Make the optimiser steps of a training step; return the means of their metrics.
 
-    If there are several, the old log-probabilities are computed before the first.
+    If there are several optimiser steps, the old log-probabilities are computed before the first.
     """
     grpo, vlm = trainee.settings.grpo, trainee.vlm
     tokens = trainee.settings.batch.tokens
@@ -243,7 +244,7 @@ def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, 
 def _backward(
     trainee: Trainee, batch: Batch, old: torch.Tensor | None, denominator: int, step: int
 ) -> dict[str, float]:
-    """Add the gradient of a micro-batch; returns its contributions to the step's metrics. Raises NotFinite."""
+    """Add the gradient of a micro-batch; return the micro-batch's part of the step's metrics. Raises NotFinite."""
     grpo = trainee.settings.grpo
     scores = _scores(trainee, trainee.vlm.model, batch)
     old = scores.logprobs.detach() if old is None else old
@@ -271,7 +272,7 @@ def _backward(
 
 
 def _scores(trainee: Trainee, model: Any, batch: Batch) -> Scores:
-    """The targets' log-probabilities under ``model``, in the distribution that rollouts are drawn from."""
+    """Return the targets' log-probabilities under ``model``, in the distribution that rollouts are drawn from."""
     vlm = replace(trainee.vlm, model=model)
     return score(vlm, batch, trainee.settings.rollout.temperature, vlm.never_ids)
 

@@ -1,4 +1,5 @@
-"""Decides whether two commands are the same run: same data, and same settings as far as they change the result.
+"""Decides whether two commands are the same run: they must have the same data, and the same settings that change the
+result.
 
 A run can resume with more steps, and with other log settings, threads, waits and addresses. Every setting is compared
 unless this module exempts it, so that a new setting is never overlooked.
@@ -30,7 +31,7 @@ FREE_OF_ENDPOINTS = {
 
 
 def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
-    """The command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
+    """Returns the command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
 
     A model folder is an absolute path, so that the working directory does not matter; endpoints without a role are left
     out.
@@ -47,7 +48,7 @@ def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str 
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """A message with the first key in which two identities differ and both values; None if they are equal."""
+    """Returns a message with the first key in which two identities differ, and both values; None if they are equal."""
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

@@ -16,13 +16,13 @@ FLAT = 1e-9
 def advantages(
     rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0, epsilon: float = 0.0
 ) -> list[float | None]:
-    """A = (R - mean) / s for the responses of one group (Argos Eq. 10).
+    """Returns A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
     ``scale`` is ``std`` (s is the group's sample deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed`` (s =
     ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that it gives tiny reward differences the same advantages as
-    right and wrong answers. An unscored response (None) has no advantage and no part in the mean. A flat group, whose
-    largest and smallest reward differ by no more than rounding, gives exactly 0; so does a group with fewer than two
-    scored responses.
+    right and wrong answers. An unscored response (None) has no advantage and does not count in the mean. A flat group,
+    whose largest and smallest reward differ by no more than rounding, gives exactly 0; so does a group with fewer than
+    two scored responses.
     """
     scored = [reward for reward in rewards if reward is not None]
     if is_flat(rewards):
@@ -36,7 +36,7 @@ def advantages(
 def is_mixed(outcomes: Sequence[float | None]) -> bool:
     """Whether a group's raw outcomes are neither all right nor all wrong, so that a step can learn from it (DAPO).
 
-    This uses the outcome instead of the shaped reward, because shaped rewards differ in nearly every group.
+    The test uses the outcome instead of the shaped reward, because shaped rewards differ in nearly every group.
     """
     scored = {outcome == 1 for outcome in outcomes if outcome is not None}
     return len(scored) == 2
@@ -50,7 +50,7 @@ def is_flat(rewards: Sequence[float | None]) -> bool:
 
 @dataclass(frozen=True)
 class Clipping:
-    """The bounds of the ratio, 1 - low … 1 + high, and the cap of the importance weight."""
+    """The bounds of the probability ratio, 1 - low … 1 + high, and the cap of the importance weight."""
 
     low: float = 0.2
     high: float = 0.28
@@ -76,11 +76,11 @@ def policy_loss(
     reference: torch.Tensor | None = None,
     kl_beta: float = 0.0,
 ) -> PolicyLoss:
-    """-1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets, (M,) each.
+    """Returns -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets; all tensors are (M,).
 
-    r = exp(logprobs - old). ``old`` are the trainer's log-probabilities before the step's first update, ``sampler``
-    those of the sampler that drew the tokens (NaN: the same as ``old``). w = min(exp(old - sampler), cap) is the
-    truncated importance weight. N is ``denominator``. With ``reference``, ``kl_beta`` times the KL estimate
+    r = exp(logprobs - old). ``old`` are the trainer's log-probabilities before the step's first update; ``sampler`` are
+    the log-probabilities of the sampler that drew the tokens (NaN: the same as ``old``). w = min(exp(old - sampler),
+    cap) is the truncated importance weight. N is ``denominator``. With ``reference``, ``kl_beta`` times the KL estimate
     exp(ref - logp) - (ref - logp) - 1 is added.
     """
     ratio = (logprobs - old).exp()
@@ -99,15 +99,17 @@ def policy_loss(
 
 
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
-    """-1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
+    """Returns -1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
     return -logprobs.sum() / denominator
 
 
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
-    """DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then falling linearly to -1 at ``longest``."""
+    """Returns DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then a value that falls linearly to -1 at
+    ``longest``.
+    """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """The upper clip bound at a step (from 0), linear from ``start`` to ``end``; ``start`` if ``end`` is None."""
+    """Returns the upper clip bound at a step (from 0), linear from ``start`` to ``end`` (None: constant)."""
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

@@ -47,7 +47,7 @@ class VisionLanguageModel:
 
     @cached_property
     def special_texts(self) -> tuple[str, ...]:
-        """The text of each special token: ends of turns, images and the like."""
+        """The text of each special token, such as an end of a turn or an image token."""
         media = (getattr(self.processor, name, None) for name in ("image_token", "video_token"))
         return tuple(dict.fromkeys([*self.tokenizer.all_special_tokens, *filter(None, media)]))
 
@@ -67,12 +67,12 @@ class VisionLanguageModel:
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """The text of a response, without its end token."""
+        """Returns the text of a response, without its end token."""
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """An upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
+        """Returns an upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
@@ -82,7 +82,7 @@ class VisionLanguageModel:
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
     def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
-        """The rotary positions (3, L) of one sequence: time, height and width."""
+        """Returns the rotary positions (3, L) of one sequence: time, height and width."""
         if not images:
             return torch.arange(len(ids)).expand(3, -1)
         grids = torch.tensor([image.grid for image in images])
@@ -90,17 +90,19 @@ class VisionLanguageModel:
         return found[:, 0]
 
     def save(self, folder: Path) -> None:
-        """Write weights (with adapters merged), config, processor and generation settings: a folder ready to serve."""
+        """Write weights (with adapters merged), config, processor and generation settings, so that the folder can be
+        served.
+        """
         self.model.save_pretrained(folder, state_dict=_plain_state(self.model))
         self.processor.save_pretrained(folder)
 
 
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
-    """The model and processor that the settings name, in training mode, on the GPU if there is one.
+    """Returns the model and processor that the settings name, in training mode, on the GPU if there is one.
 
-    Only safetensors are read, and no code of a checkpoint is run. Raises ModelError if the model is missing, its family
-    cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or it lacks weights or a chat
-    template.
+    Only safetensors are read, and no code of a checkpoint is run. Raises ModelError if the model is missing, if its
+    family cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or if it lacks weights or
+    a chat template.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     source = {"revision": settings.revision, "trust_remote_code": False}
@@ -119,9 +121,9 @@ def load_model(settings: ModelSettings, device: str | None = None) -> VisionLang
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"cannot load {settings.path}: {_line(error)}") from error
     if missing := sorted(report["missing_keys"]):
-        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}")
+        raise ModelError(f"{settings.path} lacks {len(missing)} weights, such as {missing[0]}: use a complete model")
     if getattr(processor, "chat_template", None) is None:
-        raise ModelError(f"{settings.path} has no chat template")
+        raise ModelError(f"{settings.path} has no chat template: use a model that has one")
     _bound_images(processor.image_processor, settings)
     _prepare(model, settings)
     return VisionLanguageModel(
@@ -143,7 +145,8 @@ def _family(config: Any, settings: ModelSettings) -> Family:
 
 
 def set_attention(model: Any, implementation: str) -> None:
-    """Switch between packed training (:data:`groundtrace.trainer.attention.NAME`) and ``generate`` (``sdpa``).
+    """Switch between the attention for packed training (:data:`groundtrace.trainer.attention.NAME`) and for
+    ``generate`` (``sdpa``).
 
     Only the sub-configs are switched; the top level stays at sdpa, since transformers fails there if the name contains
     "flash".
@@ -172,7 +175,7 @@ def _prepare(model: Any, settings: ModelSettings) -> None:
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
-    """The weights with adapters merged. The adapters are added to copies, so that the trained weights stay exact."""
+    """Returns the weights with adapters merged. The adapters are added to copies, so the trained weights stay exact."""
     state = {
         name.replace(".base_layer", ""): value for name, value in model.state_dict().items() if ".lora_" not in name
     }
@@ -210,7 +213,7 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Every token id that ends a response: those of the generation config (a list or one id) and the tokenizer's."""
+    """Returns every token id that ends a response, by the generation config (a list or one id) and the tokenizer."""
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:

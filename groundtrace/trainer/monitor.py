@@ -32,7 +32,7 @@ from groundtrace.vision.overlay import BoxMark, OverlayPoint, draw_overlay, enco
 
 SHOWN_GROUPS, SHOWN_ROLLOUTS = 2, 2
 LINE_EVERY = 10
-"""Without a terminal, one line is printed every so many steps."""
+"""The number of steps after which a line is printed, if the output is not a terminal."""
 
 
 class Monitor:
@@ -93,7 +93,8 @@ class Monitor:
         self._bar.update(self._task, completed=step)
 
     def log(self, step: int, metrics: Mapping[str, float | None], shown: tuple[str, ...], note: str = "") -> None:
-        """Record a step's metrics: None becomes null, infinite and NaN values are omitted. The bar displays ``shown``.
+        """Record a step's metrics: None becomes null, infinite and NaN values are omitted. The progress bar displays
+        ``shown``.
 
         A step with a ``note`` is always printed.
         """
@@ -112,7 +113,7 @@ class Monitor:
                     self._board.add_scalar(name, value, step)
 
     def leave_out(self, row: str, reason: str) -> None:
-        """Record a row that is not trained on, and why; only once, even if the run is resumed."""
+        """Record a row that is not trained on, and the reason; a row is recorded once, even if the run is resumed."""
         if row in self._left_out:
             return
         self._left_out.add(row)
@@ -124,12 +125,12 @@ class Monitor:
 
 
 def settings_sha256(settings: TrainerSettings) -> str:
-    """The SHA-256 digest of the resolved config."""
+    """Returns the SHA-256 digest of the resolved config."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a JSON Lines file; a kill or a full disk may have truncated the last one."""
+    """Returns the complete lines of a JSON Lines file; a kill or a full disk may have truncated the last line."""
     found = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -164,14 +165,16 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """A scored response as plain fields, with its stream if it has one."""
+    """Returns a scored response as plain fields, with its stream if it has one."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """The row's first image with the text's points and boxes drawn on it, as PNG; None without an image or marks."""
+    """Returns the row's first image with the text's points and boxes drawn on it, as PNG; None without an image or
+    marks.
+    """
     points, boxes = parse_points(text), parse_boxes(text)
     if not row.images or not (points or boxes):
         return None

@@ -1,7 +1,7 @@
 """The optimiser step: float32 master weights, AdamW with or without Muon, learning rates, gradient clipping.
 
-Weights in 16 bits have a float32 copy that is updated and copied back; otherwise an update smaller than their last bit
-would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
+Weights in 16 bits have a float32 copy that is updated and copied back. Without this copy, an update smaller than the
+last bit of a weight would be lost. Gradients are accumulated in float32 on the copy as soon as they are computed.
 """
 
 import math
@@ -19,13 +19,13 @@ class NotFinite(RuntimeError):
 
 
 class Optimiser:
-    """Steps the trainable weights of one model.
+    """Updates the trainable weights of one model, step by step.
 
     Attributes:
         steps: the number of optimiser steps that the learning rate schedule covers.
         masters: the float32 weights by name.
-        updates: how often a change of the weights was started.
-        before_change: called before each of these changes.
+        updates: the number of changes of the weights that have been started.
+        before_change: a function that is called before each change of the weights.
     """
 
     def __init__(self, model: nn.Module, settings: OptimiserSettings, steps: int) -> None:
@@ -38,7 +38,7 @@ class Optimiser:
             if weight.requires_grad:
                 self._add(name, weight)
         if not self.masters:
-            raise ValueError("the model has no weights to train")
+            raise ValueError("the model has no weights to train: all of its weights are frozen")
         self._optimisers = list(self._make())
 
     def _add(self, name: str, weight: nn.Parameter) -> None:
@@ -68,7 +68,7 @@ class Optimiser:
             yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
 
     def rate(self, step: int) -> float:
-        """The factor on the configured learning rates at a step, counted from 0."""
+        """Returns the factor on the configured learning rates at a step, counted from 0."""
         s = self.settings
         if step < s.warmup_steps:
             return (step + 1) / s.warmup_steps
@@ -79,16 +79,16 @@ class Optimiser:
         return s.final_share + (1 - s.final_share) * left
 
     def rates(self, step: int) -> dict[str, float]:
-        """The learning rates at a step, by their names in the metrics."""
+        """Returns the learning rates at a step, by their names in the metrics."""
         full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Whether all weights are finite."""
+        """Returns whether all weights are finite."""
         return all(bool(master.isfinite().all()) for master in self.masters.values())
 
     def step(self, step: int) -> float:
-        """Make one step and clear the gradients; returns their norm before clipping.
+        """Make one step and clear the gradients; return the gradients' norm before clipping.
 
         Raises NotFinite if the norm is not finite; the weights are then unchanged and the gradients cleared.
         """
@@ -121,15 +121,15 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def state_dict(self) -> dict[str, Any]:
-        """The state that a resumed run needs besides the settings: master weights and the optimisers' states."""
+        """Returns the state that a resumed run needs beside the settings: master weights and the optimisers' states."""
         masters = {name: master.detach() for name, master in self.masters.items()}
         return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of :meth:`state_dict`. Raises ValueError if it has other weight names."""
+        """Restore the state of :meth:`state_dict`. Raises ValueError if the state has other weight names."""
         if set(state["masters"]) != set(self.masters):
-            raise ValueError("the checkpoint holds other trained weights than this config")
+            raise ValueError("the checkpoint holds other weights than those that this config trains")
         for name, master in self.masters.items():
             master.copy_(state["masters"][name])
         for optimiser, saved in zip(self._optimisers, state["optimisers"], strict=True):

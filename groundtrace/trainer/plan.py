@@ -1,4 +1,4 @@
-"""The batch plan of a run: which share of a batch's prompts goes to which kind of row (iVGR App. B).
+"""The batch plan of a run: the share of a batch's prompts that each kind of row gets (iVGR App. B).
 
 ``batch_plan.json`` is in the run folder, or in a folder of shards that is not a run's ``rl``::
 
@@ -51,9 +51,10 @@ class Part:
 
 
 def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """The parts and notes of :func:`parts_of` for the plan of the data's folder; both are empty without a plan.
+    """Reads the batch plan in the folder of the data, and returns its parts and notes (:func:`parts_of`).
 
-    Raises ShardError for an invalid plan, and ConfigError if a step has fewer prompts than a row has streams.
+    Without a plan, both are empty. Raises ShardError for an invalid plan, and ConfigError if ``prompts_per_step`` is
+    lower than the number of streams of a row: a row takes one prompt for each stream.
     """
     found = parts_of(read_plan(data), shards)
     most = max(map(len, shards.streams), default=1)
@@ -63,7 +64,7 @@ def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Pa
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """The plan of a run folder, or of the folder of its shards; empty if there is no plan.
+    """Returns the plan of a run folder, or of the folder of its shards; empty if there is no plan.
 
     Raises ShardError if the file is not a valid plan; the message says why.
     """
@@ -81,7 +82,7 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
 
 
 def _parts(plan: Any) -> tuple[PlannedPart, ...]:
-    """The parts of a parsed plan. Raises ValueError if the plan is not valid."""
+    """Returns the parts of a parsed plan. Raises ValueError if the plan is not valid."""
     listed = plan.get("parts") if isinstance(plan, Mapping) else None
     if not isinstance(listed, list) or not listed:
         raise ValueError('"parts" must be a list that is not empty')
@@ -107,10 +108,10 @@ def _part(value: Any, where: str) -> PlannedPart:
 
 
 def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """The parts that have rows, with shares rescaled to sum to 1, and notes for the user.
+    """Returns the parts that have rows, with shares rescaled so that their sum is 1, and notes for the user.
 
-    The notes name the parts without rows, and count the rows whose streams match no part: these are not drawn. Both are
-    empty without a plan. Raises ShardError if no part has a row.
+    The notes name the parts without rows, and count the rows whose streams match no part; such rows are not drawn. Both
+    are empty without a plan. Raises ShardError if no part has a row.
     """
     if not plan:
         return (), ()
@@ -123,7 +124,7 @@ def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, .
             others += 1
     held = [part for part in plan if rows[frozenset(part.streams)]]
     if not held:
-        raise ShardError(f"no row has the streams of a part of {FILE}: {'; '.join(map(_named, plan))}")
+        raise ShardError(f"no row has the streams of any part of {FILE}: {'; '.join(map(_named, plan))}")
     total = math.fsum(part.share for part in held)
     empty = [part for part in plan if part not in held]
     notes = [f"{FILE}: no row has the streams {_named(part)}, so this part is left out" for part in empty]
@@ -138,17 +139,17 @@ def _named(part: PlannedPart) -> str:
 
 
 def plan_text(parts: Sequence[Part]) -> str:
-    """The plan in one line, for comparing two runs; "" without a plan."""
+    """Returns the plan as one line, by which two runs are compared; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """The index of the part that the next row of a batch comes from; None if no due part fits into ``room``.
+    """Returns the index of the part from which the next row of a batch is drawn; None if no part that is due fits.
 
-    ``drawn`` is the number of rows drawn so far from each part, including this batch; ``target`` is the number of
-    prompts in all batches when this one is full. The part with the most missing prompts is chosen, so that with rows of
-    one and two prompts each part stays within one row of its share after every batch. A batch of odd size may be one
-    prompt short.
+    ``drawn`` is the number of rows drawn so far from each part, including this batch. ``target`` is the number of
+    prompts in all batches when this batch is full, and ``room`` is the number of prompts that this batch still lacks.
+    The part with the most missing prompts is chosen. So if rows have one or two prompts, each part stays within one row
+    of its share after every batch. A batch of odd size may be one prompt short.
     """
     to_come = [part.share * target - part.prompts * rows for part, rows in zip(parts, drawn, strict=True)]
     fitting = [at for at, part in enumerate(parts) if part.prompts <= room and to_come[at] >= 0]

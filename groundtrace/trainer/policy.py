@@ -22,17 +22,17 @@ _IMPOSSIBLE = -1e30  # finite, so that 0 times it is 0 in the entropy
 
 @dataclass(frozen=True)
 class Scores:
-    """For each target, (M,) float32: its log-probability, and the entropy of the model's distribution there."""
+    """For each target, (M,) float32: its log-probability, and the entropy of the distribution at its position."""
 
     logprobs: torch.Tensor
     entropy: torch.Tensor
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """The targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
+    """Returns the targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
 
-    ``batch`` must be on the model's device. ``never`` are token ids that the sampler must not draw: they get
-    probability 0, as during sampling.
+    ``batch`` must be on the model's device. ``never`` are the ids of the tokens that the sampler must not draw; their
+    probability is 0, as during sampling.
     """
     set_attention(vlm.model, attention.NAME)
     hidden = vlm.model.model(
@@ -68,7 +68,7 @@ def _of_chunk(
 
 
 def _image_features(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
-    """The vision tower's features, computed once per distinct image, in the order of the samples' image tokens."""
+    """Returns the vision tower's features, computed once for each distinct image, in the order of the image tokens."""
     if batch.patches is None:
         return None
     seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)

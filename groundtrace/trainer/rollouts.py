@@ -45,7 +45,9 @@ def _bare_config(model: Any) -> Iterator[None]:
 
 
 class _Drawn(LogitsProcessor):
-    """Records each drawn token's log-probability in the distribution it was drawn from; does not change the scores."""
+    """Records each drawn token's log-probability in the distribution from which it was drawn; leaves the scores
+    unchanged.
+    """
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
@@ -58,7 +60,7 @@ class _Drawn(LogitsProcessor):
         return scores
 
     def of(self, ids: torch.Tensor) -> list[list[float]]:
-        """The log-probabilities of each generated row; called once, after generation."""
+        """Returns the log-probabilities of each generated row; call this once, after generation."""
         self._note(ids)
         return torch.cat(self._found, dim=1).tolist()
 
@@ -92,8 +94,8 @@ class TransformersSampler:
         """Does nothing: the sampler uses the trained weights themselves."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sample.Sampler`. Batches prompts of similar length; the answers keep the
-        order of the prompts.
+        """Samples ``n`` answers to each prompt, in the order of the prompts; prompts of similar length are sampled
+        together.
         """
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
@@ -137,14 +139,16 @@ class TransformersSampler:
         return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
 
     def _rollout(self, ids: list[int], logprobs: list[float]) -> Rollout:
-        """The answer without the padding that ``generate`` adds after its end."""
+        """Returns the answer without the padding that ``generate`` adds after the answer's end."""
         end = next((place for place, token in enumerate(ids) if token in self._vlm.end_ids), None)
         length = len(ids) if end is None else end + 1
         return Rollout(tuple(ids[:length]), end is None, tuple(logprobs[:length]))
 
 
 def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
-    """The sampler of ``rollout.kind``; a sampler outside this process reads its weights from ``weights_folder``."""
+    """Returns the sampler of ``rollout.kind``; a sampler outside this process reads its weights from
+    ``weights_folder``.
+    """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")
         from groundtrace.trainer.vllm_rollouts import VllmSampler

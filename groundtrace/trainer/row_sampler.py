@@ -13,15 +13,16 @@ from groundtrace.trainer.plan import Part, next_part
 from groundtrace.trainer.sample import Sample
 
 KEPT_BYTES = 2**31
-"""Encoded samples are cached for the next epoch up to this many bytes of patches; others are encoded again."""
+"""The size of the cache of encoded samples, in bytes of patches; further samples are encoded again in each epoch."""
 
 Drawn = tuple[TrainingRow, Sample]
 Encode = Callable[[TrainingRow], Sequence[Drawn]]
-"""Encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
+"""A function that encodes a row as one sample, or as one sample for each of its streams. Raises UnusableRow."""
 LeftOut = Callable[[str, str], None]
 Position = int | tuple[int, ...]
-"""The position of draws: the number of rows consumed, including the rows left out. With several parts: the number
-consumed of each part, then the number drawn of each part."""
+"""The position in the data: the number of rows consumed, including the rows left out. With several parts, it holds the
+number of rows consumed from each part, then the number of rows drawn from each part.
+"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class LengthLimit:
     answer_tokens: int = 0
 
     def refusal(self, sample: Sample) -> str | None:
-        """Why a sample is too long; None if it fits."""
+        """Returns the reason why a sample is too long; None if it fits."""
         if len(sample) + self.answer_tokens <= self.max_tokens:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
@@ -40,7 +41,7 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """The samples of the first usable rows: at least ``count`` samples if the shards have them."""
+    """Returns the samples of the first usable rows: at least ``count`` samples if the shards have as many."""
     found: list[Sample] = []
     for index in range(len(shards)):
         with contextlib.suppress(UnusableRow):
@@ -52,7 +53,7 @@ def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int 
 
 
 class RowSampler:
-    """Draws rows in an order that depends on seed and position only, so that a resumed run continues with the next row.
+    """Draws rows in an order that depends only on seed and position, so that a resumed run continues with the next row.
 
     A row that cannot be used is reported to ``left_out`` (its number and the reason) once, and the next row replaces
     it. With ``parts``, :func:`groundtrace.trainer.plan.next_part` chooses the part of each row, and each part has its
@@ -80,10 +81,10 @@ class RowSampler:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
 
     def take(self, count: int) -> list[Drawn]:
-        """The next ``count`` samples of usable rows; the samples of one row are adjacent.
+        """Returns the next ``count`` samples of usable rows; the samples of one row are adjacent.
 
-        Returns fewer if the next row has more samples than are still missing: a row is never split. Raises ShardError
-        if a whole epoch has no usable row.
+        A row is never split: if the next row has more samples than are still missing, fewer samples are returned.
+        Raises ShardError if a whole epoch has no usable row.
         """
         if self._ahead is not None and self._ahead[:2] == (self.position, count):
             drawn, self.position = self._ahead[2].result()
@@ -112,13 +113,13 @@ class RowSampler:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
-        """The samples of a part's next usable row, and the number of the part's rows consumed after it."""
+        """Returns the samples of a part's next usable row, and the number of the part's rows consumed so far."""
         part = self._parts[at]
         for passed in range(len(part.rows)):
             if found := self._read(self._index(at, taken + passed)):
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
-        raise ShardError(f"no row of {len(part.rows)}{named} can be used; the left-out rows are listed with reasons")
+        raise ShardError(f"none of {len(part.rows)} rows{named} can be used: see the list of left-out rows")
 
     def _index(self, at: int, place: int) -> int:
         rows = self._parts[at].rows
@@ -129,7 +130,7 @@ class RowSampler:
         return rows[self._orders[at][1][place]]
 
     def _read(self, index: int) -> Sequence[Drawn]:
-        """The row's samples; empty if the row is left out."""
+        """Returns the samples of a row; empty if the row is left out."""
         if index in self._kept:
             return self._kept[index]
         if index in self._bad:

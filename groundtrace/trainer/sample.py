@@ -15,9 +15,9 @@ class EncodedImage:
     """An image, encoded for the vision tower.
 
     Attributes:
-        key: equal for equal images, so that a batch encodes each image once.
-        patches: (patches, values per patch), float32.
-        grid: numbers of temporal, vertical and horizontal patches; their product is the number of patches.
+        key: a key that equal images share, so that a batch encodes each image once.
+        patches: (patches, values per patch) float32, the image's patches.
+        grid: the numbers of temporal, vertical and horizontal patches, whose product is the number of patches.
         tokens: the number of its image tokens.
         width: width of the upright original in pixels.
         height: height of the upright original in pixels.
@@ -33,7 +33,9 @@ class EncodedImage:
 
 @dataclass(frozen=True)
 class TurnSpan:
-    """The tokens ``start`` to ``end`` (exclusive) of one turn; ``is_ours``: whether the assistant wrote the turn."""
+    """The tokens of one turn, from ``start`` to ``end`` (exclusive); ``is_ours`` is whether the assistant wrote the
+    turn.
+    """
 
     start: int
     end: int
@@ -48,7 +50,7 @@ class Sample:
         id: the id of the question.
         group: the id of the group of responses that this sample belongs to; a group may have two prompts of one
             question, so this is never the prompt's text.
-        ids: (L,) int64, image tokens included.
+        ids: (L,) int64, the token ids, including image tokens.
         loss_mask: (L,) bool, whether the token is a target: predicted from the tokens before it and part of the loss.
         is_image: (L,) bool, whether the token is an image token.
         images: the images, in the order of their tokens.
@@ -89,9 +91,10 @@ class Rollout:
     """One sampled answer.
 
     Attributes:
-        ids: its tokens, including the end token if there is one.
-        is_truncated: whether it was cut off at ``max_new_tokens``.
-        logprobs: each token's log-probability in the distribution it was drawn from; None means the trainer's own.
+        ids: the answer's tokens, including the end token if there is one.
+        is_truncated: whether the answer was cut off at ``max_new_tokens``.
+        logprobs: each token's log-probability in the distribution from which it was drawn; None if this is the
+            trainer's distribution.
     """
 
     ids: tuple[int, ...]
@@ -103,7 +106,7 @@ class Sampler(Protocol):
     """Draws answers from the current policy."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """``n`` answers to each prompt, in order. The same weights and seed give the same answers."""
+        """Returns ``n`` answers to each prompt, in order. The same weights and seed give the same answers."""
         ...
 
     def sync(self) -> None:

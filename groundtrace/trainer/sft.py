@@ -21,7 +21,7 @@ SHOWN = ("loss", "grad_norm", "lr", "tokens_per_s")
 
 
 def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Train, and return the folder of the trained model. Resumes from the last checkpoint if there is one.
+    """Train a model by SFT, and return the folder of the trained model. Resumes from the last checkpoint, if any.
 
     Before the first step, raises ShardError, ConfigError, ModelError, CheckpointError and DoesNotFit. During training,
     raises NotFinite if the loss or a gradient is not a number, NothingLearnt, and Stopped on a signal; the last
@@ -51,9 +51,9 @@ def train_sft(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def sft_step(
     vlm: VisionLanguageModel, optimiser: Optimiser, samples: list[Sample], step: int, tokens: int
 ) -> dict[str, float | None]:
-    """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; returns its metrics.
+    """Make one optimiser step over the samples, in forward passes of at most ``tokens`` tokens; return its metrics.
 
-    Raises NotFinite, naming the samples, before any weight is changed.
+    Raises NotFinite, with the names of the samples, before any weight is changed.
     """
     started = time.perf_counter()
     denominator = sum(sample.targets for sample in samples)

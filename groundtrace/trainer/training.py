@@ -55,11 +55,11 @@ class StopSignals:
             signal.signal(number, handler)
 
     def hold(self) -> None:
-        """Defer signals until :meth:`release`."""
+        """Defer signals until :meth:`release` is called."""
         self._is_held = True
 
     def release(self) -> None:
-        """Stop deferring signals. Raises Stopped if one was deferred."""
+        """Stop deferring signals. Raises Stopped if a signal was deferred."""
         self._is_held = False
         if self._noted is not None:
             number, self._noted = self._noted, None
@@ -83,8 +83,8 @@ class NothingLearnt(RuntimeError):
 class Training:
     """A training run in its output folder; used as a context manager around the training loop.
 
-    If the loop ends with an error or a signal, the last complete step is saved, unless the weights have changed since
-    that step or are not finite: then the previous checkpoint remains the latest.
+    If the loop ends with an error or a signal, the last complete step is saved. It is not saved if the weights have
+    changed since that step or are not finite; the previous checkpoint then remains the latest.
 
     Attributes:
         progress: the progress after the last complete step.
@@ -145,7 +145,7 @@ class Training:
 
     @property
     def goes_on(self) -> bool:
-        """Whether steps remain."""
+        """Whether the run has further steps."""
         return self.progress.step < self.steps
 
     def commit(
@@ -156,7 +156,7 @@ class Training:
         memory: Mapping[str, Any] | None = None,
         idle: str = "the gradient is 0",
     ) -> None:
-        """Record a completed step, and save a checkpoint if due.
+        """Record a completed step, and save a checkpoint if one is due.
 
         ``position`` and ``memory`` are as in :class:`groundtrace.trainer.checkpoint.Progress`; ``idle`` is the reason
         to report if the step had no gradient.
@@ -184,7 +184,7 @@ class Training:
 
     def _save(self) -> None:
         if not self._optimiser.is_finite():
-            raise NotFinite(f"step {self.progress.step - 1}: its update left weights that are not finite")
+            raise NotFinite(f"step {self.progress.step - 1}: after its update, some weights are not finite")
         save_checkpoint(self._folder, self.progress, self._optimiser, self._identity, self._log.keep)
         self._saved_step, self._saved_s = self.progress.step, time.monotonic()
 

@@ -53,28 +53,28 @@ class VllmSampler:
     """
 
     def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
-        """``weights_folder`` is the folder for the policy's weights; the server must see it under the same path."""
+        """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path."""
         self._vlm, self._settings = vlm, settings
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """See :class:`groundtrace.trainer.sample.Sampler`; answers have log-probabilities. Raises SamplerError."""
+        """Samples ``n`` answers to each prompt, in order, with their log-probabilities. Raises SamplerError."""
         bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
         return asyncio.run(self._sample(bodies, n))
 
     def sync(self) -> None:
         """Save the weights and make the server load them. Raises SamplerError.
 
-        The server first finishes its in-flight requests, and clears its caches of prompts and images, which were
+        The server first finishes its in-flight requests. It then clears its caches of prompts and images, which were
         computed with the old weights.
         """
         self._vlm.save(self._folder)
         asyncio.run(self._reload())
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """The request body for ``n`` answers to a prompt."""
+        """Returns the request body for ``n`` answers to a prompt."""
         body: dict[str, Any] = {
             "token_ids": prompt.ids.tolist(),
             "return_token_ids": True,
@@ -147,7 +147,7 @@ class VllmSampler:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
             mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
         except (KeyError, TypeError) as error:
-            raise self._error(path, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(path, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if mode != "processed_logprobs":
             raise self._error(path, "start it with --logprobs-mode processed_logprobs")
         if media.get("mm_device_do_normalize"):
@@ -179,18 +179,18 @@ class VllmSampler:
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
             raise CallError(Failure.CONNECTION, _line(f"{type(error).__name__}: {error}")) from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise self._error(path, f"not JSON: {_line(str(error))}") from error
+            raise self._error(path, f"its reply is not JSON: {_line(str(error))}") from error
 
     def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
-                raise self._error(GENERATE, "the reply is to another prompt than the request")
+                raise self._error(GENERATE, "its reply belongs to another prompt")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
             found = [self._rollout(choice) for choice in choices]
         except (KeyError, TypeError) as error:
-            raise self._error(GENERATE, f"a reply without {error}; is it vLLM 0.32 or later?") from error
+            raise self._error(GENERATE, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if len(found) != n:
-            raise self._error(GENERATE, f"{len(found)} answers instead of {n}")
+            raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}")
         return found
 
     def _rollout(self, choice: dict[str, Any]) -> Rollout:
@@ -200,13 +200,13 @@ class VllmSampler:
         if reason not in ("stop", "length"):
             raise self._error(GENERATE, f"an answer ended with {reason!r}")
         if not ids or ids != tuple(token["token_id"] for token in drawn):
-            raise self._error(GENERATE, "log-probabilities of other tokens than those of the answer")
+            raise self._error(GENERATE, "its log-probabilities do not belong to the tokens of the answer")
         if reason == "stop" and ids[-1] not in self._vlm.end_ids:
             raise self._error(
                 GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token of this model"
             )
         if min(logprobs) <= NOT_A_NUMBER:
-            raise self._error(GENERATE, "a log-probability that is not a number: are the weights finite?")
+            raise self._error(GENERATE, "it sent a log-probability that is not a number: are the weights finite?")
         return Rollout(ids, reason == "length", logprobs)
 
     def _error(self, path: str, cause: str) -> SamplerError:
@@ -214,7 +214,7 @@ class VllmSampler:
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """The request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
+    """Returns the request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
     for image in prompt.images:
         ranges.append({"offset": places[0], "length": image.tokens})
@@ -227,7 +227,7 @@ def _features(prompt: Sample) -> dict[str, Any]:
 
 
 def _seed(seed: int, index: int) -> int:
-    """The seed of one prompt of a call; the server adds 0 … n-1 to it for the prompt's n answers."""
+    """Returns the seed of one prompt of a call; the server adds 0 … n-1 to this seed for the prompt's n answers."""
     return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
 
 
@@ -236,7 +236,8 @@ def _line(text: str) -> str:
 
 
 def packed_image(image: EncodedImage) -> str:
-    """The image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate`` takes them.
+    """Returns the image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate``
+    needs.
 
     The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are
     those of the Qwen-VL families.

@@ -101,7 +101,7 @@ CONFIGS = [
     ),
     (
         (*VLM, "reward.endpoints.vlm.family=qwen3-vl", "reward.roles.detector=vlm"),
-        "reward.roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.detector",
+        "reward.roles.segmenter is the embedded engine, which finds drawn shapes only, but roles.detector",
     ),
     (("reward.roles.jugde=edges",), "reward.roles.jugde must be one of policy, teacher, "),
     (("reward.recipe=agros",), "reward.recipe must be one of argos, "),

@@ -1,4 +1,4 @@
-"""What an answer type is: how its answer is asked for, checked in the input, and graded.
+"""The interface of an answer type: how its answer is asked for, checked in the input, and graded.
 
 Each type has a file of its own beside this one; :mod:`groundtrace.grading.answers.registry` names them all.
 """
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grade:
-    """The outcome of one answer.
+    """The grade of one answer, with the rule that gave it.
 
     Attributes:
-        value: 1.0 right, 0.0 wrong, None unscored.
+        value: 1.0 if the answer is right, 0.0 if it is wrong, None if it is unscored.
         method: the rule that decided: ``mcq``, ``bool``, ``numeric`` (with units too), ``date`` (times of day too),
             ``list``, ``maths``, ``text``; or, if no rule decided, the reason: ``judge`` (semantic equivalence has to be
             judged), ``boxes`` (scored by overlap), ``gold`` (unusable gold).
-        reason: one line for people.
+        reason: one line that explains the grade to a reader.
     """
 
     value: float | None
@@ -31,7 +31,7 @@ class Grade:
 
     def __post_init__(self) -> None:
         if self.value not in (None, 0, 1):
-            raise ValueError(f"the grade of an answer is 1 (right), 0 (wrong) or None (unscored), got {self.value!r}")
+            raise ValueError(f"an answer's grade must be 1 (right), 0 (wrong) or None (unscored), got {self.value!r}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Gold:
 
 
 class InvalidGold(ValueError):
-    """The type of a gold answer cannot use it. The message names the field and says what is wrong with it."""
+    """The gold answer does not fit its answer type. The message names the field and says what is wrong with it."""
 
 
 Grader = Callable[[str | None, str, tuple[str, ...] | None], Grade]
@@ -67,7 +67,7 @@ def as_written(gold: Gold) -> str:
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Returns False: records have this type only if they name it."""
+    """Returns False, so that a record has this type only if the record names it."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""Which options of a multiple-choice question an answer names: by letter or by text.
+"""Finds the options of a multiple-choice question that an answer names, by letter or by text.
 
 A letter counts only as a label ("B", "(B)", "B. Yes", "option B"), never as a word ("A dog"). The text after a label is
 an explanation and is ignored ("B, since the cat is smaller"), unless it consists only of further labels and options:
@@ -74,8 +74,8 @@ class NamedOptions:
     """The options that an answer names.
 
     Attributes:
-        indices: positions of the options named; empty for none, several if the answer does not decide.
-        is_mention: the one option was only mentioned within a sentence, which may also deny it.
+        indices: positions of the named options; empty if no option is named, several if the answer does not decide.
+        is_mention: whether the one option was only mentioned within a sentence, which may also deny it.
         denied: positions of the options that the answer calls wrong, if it names no option.
     """
 
@@ -88,7 +88,7 @@ def normalise_text(text: str) -> str:
     """Returns a text normalised for comparison as a whole.
 
     NFKC and casefold are applied; articles, punctuation and invisible marks are removed, and blanks are single. Signs,
-    points and slashes stay if they bind digits (-2, 1.5, 18/06), and symbols such as < or ° stay.
+    points and slashes stay if they are part of a number or date (-2, 1.5, 18/06), and symbols such as < or ° stay.
     """
     text = unicodedata.normalize("NFKC", text).translate(_DASHES).casefold()
     kept: list[str] = []
@@ -109,8 +109,8 @@ def normalise_text(text: str) -> str:
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
     """Returns the options that an answer of bounded length names; never raises.
 
-    An exact text has precedence over a label, a label over a loosely equal text, and this over a mention. "A and B"
-    names two options, unless it is the text of one option.
+    The function looks first for the exact text of an option, then for a label, then for a loosely equal text, and last
+    for a mention. "A and B" names two options, unless it is the text of one option.
     """
     plain = predicted.replace("**", "").strip()
     bare = _AFFIRMED.sub("", without_answer_phrase(without_wrapping(without_markup(plain))))
@@ -144,20 +144,22 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
-    """Returns the options named after a clause that denies one ("A is wrong, so B"), else the denied options."""
+    """Returns the options that are named after a clause that denies an option ("A is wrong, so B"), else the denied
+    options.
+    """
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
     named = named_options(rest[0], choices) if rest and rest[0].strip() else NamedOptions(frozenset())
     return named if named.indices else NamedOptions(frozenset(), denied=denied)
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose letters are words of their own in the text; the article "a" and "I" do not count."""
+    """Returns the options whose letters are separate words in the text; the article "a" and "I" do not count."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Returns the letters from A to at least H that a lone gold letter implies; None for any other gold."""
+    """Returns the option letters that a gold of one letter implies: A to H, or further to that letter; else None."""
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
         return None
@@ -182,7 +184,7 @@ def _tight(text: str) -> str:
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """Returns the options that equal the text in the given form; forms that are empty match nothing."""
+    """Returns the options whose form, given by ``form``, equals the text's form; an empty form matches nothing."""
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 

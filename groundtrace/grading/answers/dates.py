@@ -64,21 +64,21 @@ class DateFields:
     second: int | None = None
 
     def conflicts(self, other: DateFields) -> bool:
-        """Whether a field that both dates have differs."""
+        """Whether the dates have different values in a field that both of them have."""
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         return any(None not in pair and pair[0] != pair[1] for pair in pairs)
 
 
 @dataclass(frozen=True)
 class WrittenDate:
-    """A date or time as written: its fields in order (with the separator), and all readings of them."""
+    """A date or time as written: its fields in order (with the separator), and all readings of these fields."""
 
     spelling: tuple[str | int, ...]
     readings: frozenset[DateFields]
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Returns the date, the time or both if a short text is exactly that; None for any other text. Never raises."""
+    """Returns the date, the time or both that a short text consists of; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None

@@ -98,7 +98,7 @@ def read_tuple(text: str) -> AnswerTuple | None:
 
 
 def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
-    """Whether an answer is the gold tuple or interval; None if that cannot be decided.
+    """Whether an answer equals the gold tuple or interval; None if that cannot be decided.
 
     In a pair, round and square brackets may mean an open and a closed interval, or the same point; without brackets a
     pair may be a list, whose order does not matter.
@@ -163,7 +163,7 @@ def _may_be_a_name(gold: AnswerList) -> bool:
 
 
 def _overlap(given: tuple[Item, ...], gold: tuple[Item, ...]) -> bool:
-    """Whether an item of one side has among its words a different item of the other side, or is another form of it."""
+    """Whether an item of one list contains a different item of the other list, or is another form of that item."""
     words = [{item for item in items if isinstance(item, str)} for items in (given, gold)]
     return any(one != other and (_is_within(one, other) or _is_within(other, one)) for one, other in product(*words))
 

@@ -35,7 +35,7 @@ _MAX_TERMS = 300
 _MAX_FUNCTIONS = 4
 """The maximum number of functions of symbols.
 
-To compare sums of 38 sines took more than ten seconds, and to compare sums of six took four seconds.
+A comparison of two sums of 38 sines took more than ten seconds, and one of two sums of six sines took four seconds.
 """
 _MAX_FUNCTIONS_OF_NUMBERS = 12
 _MAX_DIVISIONS, _MAX_SETS = 8, 6
@@ -121,9 +121,9 @@ def is_maths(text: str) -> bool:
 def compare_maths(gold: str, predicted: str) -> MathsMatch:
     """Compare two answers mathematically. Never raises.
 
-    Equal spelling is enough (spaces and dollar signs aside), so that answers with several parts can be right. Otherwise
-    each side must be one expression, perhaps with a unit (and the prediction with prose around ``$…$``). A ratio a:b is
-    read as a/b. There is no tolerance beyond six decimals.
+    Two texts that are equal apart from spaces and dollar signs match, so that answers with several parts can be right.
+    Otherwise both texts must be one expression, perhaps with a unit; the prediction may have prose around ``$…$``. A
+    ratio a:b is read as a/b. There is no tolerance beyond six decimals.
     """
     if len(gold) > MAX_CHARS:
         return MathsMatch.GOLD_UNREADABLE
@@ -292,5 +292,5 @@ def _verify(gold_latex: str, predicted_latex: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _silence() -> None:
-    """Silence math-verify's warning, in every worker, that its timeouts are off; they are off on purpose."""
+    """Suppress math-verify's warning that its timeouts are off, in every worker; they are off on purpose."""
     logging.getLogger("math_verify").setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Numbers (Argos Eq. 7-8), also fractions, ranges, ratios and quantities; dates and formulas if the gold is one.
+"""Numbers (Argos Eq. 7-8), fractions, ranges, ratios and quantities; also a date or formula, if the gold is one.
 
 The rules are those of :mod:`groundtrace.grading.answers.number_rules` and :mod:`groundtrace.grading.answers.rules`. A
 gold is accepted in every form that these rules can grade; if it is a plain number, its separators are removed.

@@ -99,7 +99,7 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grades a number by Argos Eq. 7-8; None if the gold is not a single number or an ordinal."""
+    """Grades a number by Argos Eq. 7-8; returns None if the gold is neither a single number nor an ordinal."""
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
         return None
@@ -149,7 +149,7 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
 
 
 def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
-    """Grades an answer that names no number or several."""
+    """Grades an answer that names no number, or more than one."""
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
     if not reading.numerals:
@@ -225,7 +225,7 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """Grades a number with a unit by Eq. 7-8, in the gold's unit; None if the gold is not one."""
+    """Grades a number with a unit by Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
@@ -237,7 +237,7 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Grades ranges and bounds; None if the gold is neither."""
+    """Grades ranges and bounds; returns None if the gold is neither."""
     wanted = _gold_span(gold)
     if wanted is None:
         return None

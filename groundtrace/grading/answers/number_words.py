@@ -51,7 +51,7 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Returns the number of a text that as a whole is an ordinal, a number of times or a "none"; else None.
+    """Returns the number if the whole text is an ordinal, a number of times or a word for "none"; else None.
 
     Examples: "third", "the 3rd row", "twice", "there are none".
     """
@@ -111,7 +111,7 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
-    """Returns the number or fraction that begins at the word ``at``, and the index after it, or ``at`` without any."""
+    """Returns the number or fraction that begins at the word ``at``, and the index after it; else 0 and ``at``."""
     if words[at] == "half":
         of = at + 1 + (words[at + 1 : at + 2] == ["a"])
         return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
@@ -147,7 +147,7 @@ def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
-    """Returns the whole number that begins at the word ``at``, and the index after it, or ``at`` without any."""
+    """Returns the whole number that begins at the word ``at``, and the index after it; else 0 and ``at``."""
     total = current = 0
     start = at
     while at < len(words):

@@ -83,11 +83,11 @@ class Numeral:
 
     Attributes:
         value: its exact value, without any percent sign.
-        is_decimal: written with a decimal point: a "float" to Argos.
-        is_percent: a percent sign or word follows.
-        scale: the factor of a scale word in the value; 1 without one.
-        last_place: the worth of one unit in a decimal's last written place; 0 for other numbers.
-        is_fraction: written as a fraction, in digits or words, and not whole.
+        is_decimal: whether it is written with a decimal point; Argos calls such a number a float.
+        is_percent: whether a percent sign or word follows.
+        scale: the factor of the scale word that is part of the value; 1 if there is no scale word.
+        last_place: the value of one unit in a decimal's last written place; 0 for other numbers.
+        is_fraction: whether it is written as a fraction, in digits or words, and is not a whole number.
     """
 
     value: Fraction
@@ -100,7 +100,7 @@ class Numeral:
 
 @dataclass(frozen=True)
 class ParsedNumbers:
-    """The numbers of a text, in order, and whether it calculates with them (powers, roots, variables)."""
+    """The numbers of a text, in order, and whether the text calculates with them (powers, roots, variables)."""
 
     numerals: tuple[Numeral, ...]
     is_expression: bool
@@ -139,12 +139,14 @@ def _read_numerals(text: str) -> ParsedNumbers:
 
 
 def is_qualified(text: str) -> bool:
-    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5"); "about 5" does not."""
+    """Whether a short text makes its number a bound or denies it ("more than 5", "5+", "not 5", but not "about 5")."""
     return len(text) <= MAX_CHARS and _QUALIFIED.search(with_digits(text.strip().rstrip("."))) is not None
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Returns the numbers in digits of an undressed text, each with its start and its end (after its scale word)."""
+    """Returns the numbers in digits of a text in plain notation, each with its start and its end (after its scale
+    word).
+    """
     placed: list[tuple[Numeral, int, int]] = []
     for match in _NUMERAL.finditer(plain):
         scaled = _SCALE.match(plain, match.end())
@@ -170,9 +172,9 @@ def same_number(predicted: Numeral, gold: Numeral) -> bool:
     |p - g| / |g| <= 0.05 holds for decimals only; a gold without a decimal point needs the exact number. Deviation:
     Argos divides by max(|g|, 1), so that any two numbers below 0.05 would be the same (1.6e-19 and 6e-23). Only 0
     matches 0. Fractions are exact (1/8 is not 1/6); against a decimal of two digits or more, they may be rounded to its
-    last place (2/3 is 0.67). If one side has a percent sign, the numbers are compared without it (2 and 2 %), except
-    that only its value matches a share below 1 (0.02 is 2 %, not 0.02 %). "2 %" also has the value 0.02, and 1.25 is
-    125 %.
+    last place (2/3 is 0.67). If only one of the numbers has a percent sign, the sign is ignored (2 is 2 %). There are
+    two exceptions: a number below 1 is compared with the value of the percentage (0.02 is 2 %, not 0.02 %), and a
+    number that is not whole may also equal that value exactly (1.25 is 125 %).
     """
     if predicted.is_percent != gold.is_percent:
         percent, bare = (predicted, gold) if predicted.is_percent else (gold, predicted)
@@ -234,7 +236,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Returns the number of an answer that is an ordinal or means "none"; None for any other text."""
+    """Returns the number of an answer that is an ordinal or means "none" (0); None for any other text."""
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
 

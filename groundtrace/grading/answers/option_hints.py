@@ -1,4 +1,4 @@
-"""Whether an answer that names no option by letter or text may still mean one, so that a judge has to decide.
+"""Decides whether an answer that names no option by letter or text may still mean one, so that a judge is needed.
 
 Hints are a distinctive word ("the truck" for "a blue truck"), another unit or form ("1500 m" for "1.5 km", "six
 o'clock" for "6:00"), a place ("the second option"), and a word for all or none of the options. A word in every option
@@ -70,7 +70,7 @@ def _words(text: str) -> set[str]:
 
 
 def _is_form(one: str, other: str) -> bool:
-    """Whether two words are the same or have one stem: increases, increasing."""
+    """Whether two words are the same or have the same stem, such as "increases" and "increasing"."""
     if one == other:
         return True
     stem = max(_MIN_STEM, min(len(one), len(other)) - 3)

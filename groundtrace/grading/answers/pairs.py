@@ -26,7 +26,7 @@ _PATTERNS = tuple(
 
 @dataclass(frozen=True)
 class Pair:
-    """Two numbers: ``kind`` is ``ratio``, ``share`` or ``size``."""
+    """Two numbers that are one answer; ``kind`` is ``ratio``, ``share`` or ``size``."""
 
     kind: str
     one: Fraction
@@ -49,10 +49,11 @@ def read_pair(text: str) -> Pair | None:
 
 
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
-    """Grades ratios, shares and sizes; None for any other gold.
+    """Grades ratios, shares and sizes; returns None for any other gold.
 
-    A pair in other terms (6:4 for 3:2) is the same if only a number can be meant, which is so if the type is a number,
-    and in a formula. The judge decides on scores and times, and on the value of a pair ("20 %" for "1 in 5").
+    A ratio of the same value in other numbers (6:4 for 3:2) is right if ``is_number`` is True or the gold is a formula.
+    Otherwise the judge decides, since the pair may be a score or a time. The judge also decides on the value of a pair
+    ("20 %" for "1 in 5").
     """
     wanted = read_pair(gold)
     if wanted is None or (wanted.kind == "ratio" and ":" not in gold) or ("$" in gold and wanted.kind != "ratio"):

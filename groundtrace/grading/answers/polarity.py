@@ -1,4 +1,4 @@
-"""Which side an answer takes, yes (true) or no (false), and whether the answer corrects itself."""
+"""Finds whether an answer means yes (true) or no (false), and whether the answer corrects itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from groundtrace.grading.answers.wrapping import without_answer_phrase
 
 POLARITY = {"yes": True, "true": True, "no": False, "false": False}
-"""The words for a side, in lower case. One of them at the start or end of an answer decides; a gold is one of them."""
+"""The words for yes and no, in lower case. The one at the start or end of an answer decides; a gold is one of them."""
 
 _LEADING = POLARITY | dict.fromkeys(("yeah", "yep", "yup"), True) | dict.fromkeys(("nope", "nah"), False)
 _YES = re.findall(
@@ -21,7 +21,7 @@ _NO = re.findall(
     "是错误的 假 没有 いいえ いや 아니요 아니오",
 )
 _ALONE = _LEADING | dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
-"""Words that mean a side only as a whole clause: "correct", but not "the correct one" or "on the right"."""
+"""Words that mean yes or no only as a whole clause: "correct", but not "the correct one" or "on the right"."""
 
 _NEGATED = re.compile(
     r"\b(?:not|isn['’]t|n['’]t)\s+(?:(true|false)\b|(yes|no|correct|right|incorrect|wrong)(?=\s*(?:[.,;:!?。，！)]|$)))"
@@ -71,7 +71,7 @@ def is_taken_back(answer: str) -> bool:
 
 
 def may_take_side(text: str, side: bool) -> bool:
-    """Whether an answer that states neither yes nor no may mean that side: "It does", "Not at all", "No, wait, yes".
+    """Whether an answer may mean yes (or no, by ``side``) without stating it: "It does", "Not at all", "No, wait, yes".
 
     False for an answer with both words, a hedge, a refusal and a mere noun ("Norway", "on the right").
     """
@@ -90,11 +90,12 @@ def is_refusal(text: str) -> bool:
 
 
 def polarity(text: str) -> bool | None:
-    """Returns the side that an answer takes (without a leading "The answer is"); None for neither or both.
+    """Returns True for an answer that means yes, False for no, and None for neither or both.
 
-    The leading or the final word or clause decides. A later "no" within a clause does not count ("Yes, there is no
-    dog"), but it counts if it is a clause of its own, ends the answer, or is next to a "yes" ("yes no"). "True" and
-    "false" count anywhere. "Not true" and "not yes" mean the other side. Never raises; linear in ``len(text)``.
+    A leading "The answer is" is skipped. The leading or the final word or clause decides. A later "no" within a clause
+    does not count ("Yes, there is no dog"), but it counts if it is a clause of its own, ends the answer, or is next to
+    a "yes" ("yes no"). "True" and "false" count anywhere. "Not true" and "not yes" mean no. Never raises;
+    linear in ``len(text)``.
     """
     if _BOTH_SIDES.search(text.casefold()):
         return None

@@ -52,7 +52,7 @@ _FEET: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(\d\s?(?:h|hrs?|m|min|ft|kg|lb))(?=\d)"), r"\1 "),
     (re.compile(r"(\d\s?(?:ft|feet|foot)\.?,?\s\d{1,2}(?:\.\d+)?)\s*\Z"), r"\1 in"),
 )
-"""6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs are minutes and seconds."""
+"""6'2" is 6 ft 2 in, and so is "6 ft 2"; after degrees the signs ' and " mean minutes and seconds."""
 _POWER = re.compile(r"\^\s?\{\s?(-?\d)\s?\}")
 _PERCENT = re.compile(r"\bper\s?cent\b", re.IGNORECASE)
 _MATHS_DOLLARS = re.compile(r"\$([^$]*)\$(?!\d)")
@@ -80,7 +80,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether an answer is the gold quantity (None if that cannot be decided), and the reason in one line."""
+    """Whether an answer equals the gold quantity (None if that cannot be decided), and the reason in one line."""
 
     same: bool | None
     reason: str
@@ -133,10 +133,11 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compares an answer, without its leading phrase, with a gold quantity; None if the gold is not one.
+    """Compares an answer, without its leading phrase, with a gold quantity; returns None if the gold is not a quantity.
 
-    All quantities of the answer must be the gold ("12 cm (0.12 m)"). An answer with several different quantities is
-    wrong, but undecided if all those with the gold's dimension are right ("the 3 sides are 12 cm long"). Never raises.
+    All quantities of the answer must equal the gold ("12 cm (0.12 m)"). An answer with several different quantities is
+    wrong, but it is undecided if all its quantities of the gold's dimension are right ("the 3 sides are 12 cm long").
+    Never raises.
     """
     wanted = _gold_quantity(gold)
     if wanted is None or wanted.unit is None:
@@ -178,7 +179,9 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """Compares a calculation with a quantity: maths ignores units, so with another unit the result is undecided."""
+    """Compares a calculation with a quantity. Math-verify ignores units, so the result is undecided if the units
+    differ.
+    """
     match = compare_maths(gold, predicted)
     letters = [re.sub(r"\\[A-Za-z]+|[^A-Za-z]", "", text) for text in (predicted, gold)]
     is_angle = "°" in gold or "circ" in gold or "degree" in gold
@@ -220,7 +223,7 @@ def _is_pound(word: str, unit: Unit) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Returns undressed text with powers as ``^n``, with percent signs, and with currencies after their numbers."""
+    """Returns the text in plain notation: powers as ``^n``, percentages with a sign, currencies after their numbers."""
     plain = plain_notation(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
     if "°" not in plain:
         for pattern, replacement in _FEET:
@@ -229,7 +232,9 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Returns each quantity with two offsets: that of its number's first character, and that after its unit."""
+    """Returns each quantity with two offsets: the offset of its number's first character, and the offset after its
+    unit.
+    """
     found: list[tuple[Quantity, int, int]] = []
     for numeral, start, number_end in locate_numerals(plain):
         unit, word, end = unit_at(plain, number_end)

@@ -20,7 +20,7 @@ ANSWER_TYPES: Registry[AnswerType] = Registry(
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Returns the type of that name; for a name that is not known here, a type that leaves every answer unscored.
+    """Returns the type with this name; for an unknown name, returns a type that leaves every answer unscored.
 
     Records of an unknown type are refused where they are read (:mod:`groundtrace.grading.input_record`). Rows of a run
     that knew the type may be read where it is unknown, such as in a trainer.
@@ -29,7 +29,7 @@ def answer_type_named(name: str) -> AnswerType:
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
-    """Returns the type of a record that does not name one: the first that its answer and choices show, or free text."""
+    """Returns the type of a record that names no type: the first that its answer and choices show, or free text."""
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 
 

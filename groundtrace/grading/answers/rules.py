@@ -81,7 +81,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Grades decades and centuries; None if the gold is neither."""
+    """Grades decades and centuries; returns None if the gold is neither."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -99,7 +99,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Grades dates and times of day; None if the gold is neither."""
+    """Grades dates and times of day; returns None if the gold is neither."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -113,7 +113,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Grades formulas by math-verify; None if the gold is not one."""
+    """Grades formulas by math-verify; returns None if the gold is not a formula."""
     if not _gold_is_maths(gold):
         return None
     words = bare_answer(predicted)
@@ -132,12 +132,12 @@ def grade_maths(predicted: str, gold: str) -> Grade | None:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text that maths cannot read has words and not only symbols: they may name the gold."""
+    """Whether a text that math-verify cannot read has words and not only symbols; the words may name the gold."""
     return len(text) <= MAX_MATHS_CHARS and _PROSE.search(text) is not None
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Grades tuples and intervals of numbers, which must be equal; None if the gold is neither.
+    """Grades tuples and intervals of numbers, which must be equal; returns None if the gold is neither.
 
     Numbers without brackets may be a list, so they may be right in another order.
     """
@@ -153,7 +153,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grades lists; None if the gold is not one, or if two lists may still mean the same."""
+    """Grades lists; returns None if the gold is not a list, or if the two lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):
@@ -162,7 +162,9 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grades values of several names, by name; the judge decides on values without names. None for any other gold."""
+    """Grades the values of names ("a = 2, b = 5"); returns None for any other gold. The judge grades values without
+    names.
+    """
     wanted = _gold_assignments(gold)
     if wanted is None:
         return None

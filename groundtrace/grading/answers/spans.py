@@ -39,7 +39,7 @@ class NumberRange:
 
     Attributes:
         kind: ``-`` for a range, ``or`` for two alternatives, or the sign of a bound: ``>=``, ``>``, ``<=``, ``<``.
-        sides: the two numbers in rising order; one for a bound.
+        sides: the two numbers in rising order; a bound has only one number.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Returns the range or the bound if a short text is exactly one; None for any other text. Never raises."""
+    """Returns the range or bound that a short text consists of; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -101,14 +101,14 @@ def _range(text: str) -> NumberRange | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """Returns the side in the other's unit if it has none of its own: "10-15 years"."""
+    """Returns the number of one side; if it has no unit, it gets that of the other side: "10-15 years"."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """Returns the lower side with the other's scale word if it has none of its own: "7-8 million"."""
+    """Returns the lower number; if it has no scale word, it gets that of the higher number: "7-8 million"."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low

@@ -161,7 +161,7 @@ def is_whole_conversion(one: Unit, other: Unit) -> bool:
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Returns the unit after a number and the offset after it; if the unit is unknown, None and the word there."""
+    """Returns the unit at the offset (None if unknown), the word of an unknown unit, and the offset after it."""
     read = _factor_at(plain, at)
     if read is None:
         return None, "", at
@@ -178,7 +178,7 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """Returns one unit with its power and the offset after it; None if there is no word."""
+    """Returns one unit with its power, the word of an unknown unit, and the offset after it; None without a word."""
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -223,7 +223,7 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Units by exact name, and by case-folded name if only one unit has it."""
+    """Returns the units by exact name, and by case-folded name if only one unit has that name."""
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))

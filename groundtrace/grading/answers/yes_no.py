@@ -11,7 +11,7 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Returns ``yes`` or ``no`` if a text is one word for it, with or without a full stop; else None."""
+    """Returns ``yes`` or ``no`` if a text is one word for yes or no, with or without a full stop; else None."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 

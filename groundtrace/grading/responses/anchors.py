@@ -18,17 +18,17 @@ class TextSpan(Protocol):
 
     @property
     def start(self) -> int:
-        """The offset of its first character."""
+        """The offset of the text's first character."""
         ...
 
     @property
     def end(self) -> int:
-        """The offset after its last character."""
+        """The offset after the text's last character."""
         ...
 
     @property
     def text(self) -> str:
-        """Its words."""
+        """The words from ``start`` to ``end``."""
         ...
 
 
@@ -36,7 +36,7 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Returns for each tag the mark that the text ties to it, if any; both arguments are in order.
+    """Returns for each tag the mark that the text ties to it, or None; tags and marks must be in the order of the text.
 
     The rules are tried in this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly
     behind it (``… in frame 3``); the nearest mark before it in its sentence, at most 300 characters away; the mark

@@ -13,7 +13,7 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 def last_boxed(text: str) -> str | None:
     """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
 
-    None if there is no complete box. A LaTeX box within GLM's tokens, or filling another LaTeX box, is unwrapped.
+    Returns None if there is no complete box. A LaTeX box that fills GLM's tokens or another LaTeX box is unwrapped.
     Linear in ``len(text)``.
     """
     within = _last_between(text, _GLM_BEGIN, _GLM_END)

@@ -106,7 +106,7 @@ _TAKEN_BACK = re.compile(r"\b(?:wait|actually|no,|let me|recount|correction|scra
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A conclusion as written in a text, its offsets there, and whether it is the gold answer."""
+    """A conclusion as written in a text, its offsets in the text, and whether it is the gold answer."""
 
     start: int
     end: int
@@ -146,7 +146,7 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """Yields the conclusion that an answer is right or not; nothing if only a judge could grade the answer."""
+    """Yields a conclusion and whether it is the gold answer; yields nothing if only a judge could grade the answer."""
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(text, question):

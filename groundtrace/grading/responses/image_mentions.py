@@ -1,4 +1,4 @@
-"""Finds which of several images a text points into: tags do not name their image, but the words around them do."""
+"""Finds which of several images each tag of a text belongs to, by the words around the tag."""
 
 import re
 from bisect import bisect_right
@@ -34,8 +34,8 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
     That is the image named beside the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`), else the image
-    that was named last before the tag, else the first image. A named image may not exist ("the image 3 dogs" does not
-    name one). Never raises; linear in ``len(text)``.
+    that was named last before the tag, else the first image. An image with the named number need not exist. Words such
+    as "the image 3 dogs" do not name an image. Never raises; linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]

@@ -61,7 +61,7 @@ def operations_of(code: str) -> tuple[str, ...]:
 
 
 def _called(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Returns the names of the methods that are called, and those of the functions."""
+    """Returns the names of the methods that are called, and the names of the functions that are called."""
     methods, functions = set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -81,7 +81,7 @@ def _is_crop(node: ast.AST) -> bool:
 
 
 def _is_sum(node: ast.BinOp) -> bool:
-    """Whether it computes with numbers, as far as the text tells: ``"a" + name`` and ``"%d" % n`` do not."""
+    """Whether the operation computes with numbers, as far as the syntax shows; not ``"a" + name`` or ``"%d" % n``."""
     texts = (ast.JoinedStr,)
     return isinstance(node.op, _ARITHMETIC) and not any(
         isinstance(side, texts) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
@@ -90,9 +90,9 @@ def _is_sum(node: ast.BinOp) -> bool:
 
 
 def shows_nothing_but_constants(code: str) -> bool:
-    """Whether a program that can be parsed has no statement but comments, texts and constants that it prints.
+    """Whether a program can be parsed and consists only of comments, texts and constants that it prints.
 
-    Such a program does nothing: it prints what its writer knew before.
+    Such a program computes nothing: its author already knew what it prints.
     """
     try:
         tree = ast.parse(code)

@@ -43,8 +43,8 @@ def has_remnants(text: str) -> bool:
 def without_remnants(text: str, media_count: int = 1) -> str:
     """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
 
-    If a removal joins the text around it to another placeholder or token, a blank splits that one, so that none is
-    left.
+    If the texts before and after a removed placeholder together spell another placeholder or token, a blank is inserted
+    after its first character, so that no placeholder or token is left.
     """
     text = _TOKEN_RUN.sub(_gap, without_placeholders(text, media_count))
     while has_remnants(text):
@@ -64,9 +64,10 @@ def as_written(text: str, media_count: int = 1) -> str:
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Returns the text with placeholders removed if they stand alone, and replaced by words inside sentences.
+    """Returns the text without the placeholders outside sentences, and with words for those inside sentences.
 
-    A number is kept; a placeholder without a number is the only image, or the next of ``media_count`` images.
+    A placeholder's number is kept; a placeholder without a number means the only image, or the next of ``media_count``
+    images.
     """
     unnumbered = count(1)
 

@@ -39,7 +39,7 @@ _NONE = re.compile(
 
 
 class UnparsablePointing(ValueError):
-    """The reply holds neither a readable point nor a clear statement that there is nothing to point at."""
+    """The reply has neither a point that can be parsed nor a clear statement that there is nothing to point at."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RawPoint:
 
 @dataclass(frozen=True)
 class NoPoints:
-    """The model says that there is nothing to point at; ``statement`` is its text."""
+    """A reply which says that there is nothing to point at; ``statement`` is its text."""
 
     statement: str
 
@@ -80,8 +80,8 @@ def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
     Linear in ``len(text)``.
 
     Raises:
-        UnparsablePointing: neither points nor a clear "none", a reply that ends within a tag, a tag that is malformed
-            or has an x without its y, or a Molmo 2 coordinate list that is not an anchor and triples.
+        UnparsablePointing: if the reply has neither points nor a clear "none", if it ends within a tag, if a tag is
+        malformed or has an x without its y, or if a Molmo 2 coordinate list is not an anchor and triples.
     """
     if cut := _CUT_TAG.search(text):
         raise UnparsablePointing(f"the reply ends within a tag: {cut[0][:80]!r}")

@@ -1,4 +1,4 @@
-"""The answer of a response in prose, for policies that were never trained to mark theirs.
+"""Finds the answer of a response in its prose, for policies that were never trained to mark their answer.
 
 Traces and rollouts mark their final answer (:func:`groundtrace.grading.responses.response.parse_response`); if a policy
 that was only asked a question does not, its words after its thinking are its answer.
@@ -33,8 +33,8 @@ def stated_answer(text: str) -> str | None:
     """Returns the final answer of a response: the marked one, else the one in its prose. Never raises.
 
     The answer in the prose, outside the thinking, is the text after the last "the answer is"; else the last sentence if
-    it concludes ("So the total is 5."); else all of the prose if it is short. None for a longer text without either,
-    and for a response that ends within its thinking.
+    it concludes ("So the total is 5."); else all of the prose if it is short. Returns None for a longer text without
+    such a sentence, and for a response that ends within its thinking.
     """
     marked = parse_response(text).answer
     if marked is not None:

@@ -48,8 +48,9 @@ class Response:
         answer: the final answer, trimmed, or None; see the module.
         points: all points in the text, as written, in order.
         boxes: all boxes in the text, as written, in order.
-        has_format: the text is one optional judge, one think and one answer block that is not blank, in this order and
-            with nothing but blanks around them; after a judge a boxed answer may replace the block.
+        has_format: whether the text is one optional judge block, one think block and one answer block that is not
+            blank, in this order and with nothing but blanks around them. After a judge block, a boxed answer may
+            replace the answer block.
     """
 
     think: str | None
@@ -90,10 +91,10 @@ def parse_response(text: str) -> Response:
 
 
 def closed_answer(text: str) -> str | None:
-    """Returns the final answer of a truncated text: that of its last answer section.
+    """Returns the final answer of a truncated text: the answer in its last answer section.
 
-    None unless this section is closed and no other section begins after it. Boxes and ``Answer:`` lines do not count:
-    the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
+    Returns None if this section is not closed, or if another section begins after it. Boxes and ``Answer:`` lines do
+    not count: the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
     """
     if len(text) > MAX_RESPONSE_CHARS:
         return None
@@ -219,7 +220,7 @@ def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
 
 
 def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
-    """Returns the section tags outside all of the ordered spans."""
+    """Returns the section tags that are outside all spans; the spans must be in order."""
     kept: list[re.Match[str]] = []
     index = 0
     for mark in marks:

@@ -35,10 +35,10 @@ class Speech:
     rule: Resize = QWEN25_IMAGE
 
     def to_model(self, text: str, sizes: Sequence[Size]) -> str:
-        """Rewrite a text in original pixels as the model would write it.
+        """Return a text whose tags are in original pixels, with its tags in the model's coordinate frame.
 
-        ``sizes`` are width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a position
-        outside its image, or in an image that does not exist.
+        ``sizes`` are the width and height of each still image, or of the frames of a clip. Raises OutOfFrame for a
+        position outside its image, or in an image that does not exist.
         """
 
         def pair(at: Pair, size: Size) -> Pair:
@@ -52,10 +52,10 @@ class Speech:
         return _rewrite(text, sizes, pair, corners)
 
     def to_pixels(self, text: str, sizes: Sequence[Size]) -> str:
-        """Rewrite a text of the model in original pixels.
+        """Return a text of the model with its tags in original pixels.
 
-        A tag with a position outside its frame is not a point or box of the image; it is broken up, so that no scorer
-        reads it as one.
+        A tag with a position outside its frame is not a point or box of the image. The function breaks up such a tag,
+        so that no scorer reads it as a point or box.
         """
         return _rewrite(
             text,

@@ -134,7 +134,7 @@ _FILLERS = frozenset([
 
 @dataclass(frozen=True)
 class StatedCount:
-    """A count as written in a text, its offsets and its value; ``is_whole`` says whether it surely refers to all."""
+    """A count as written in a text, its offsets and its value; ``is_whole``: whether it surely counts all objects."""
 
     start: int
     end: int
@@ -146,7 +146,7 @@ class StatedCount:
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
     """Yields the counts of the counted things that sentences state, in order.
 
-    ``phrase`` are the words for what is counted; ``words`` are those words of the phrase that distinguish things.
+    ``phrase`` holds the words for the counted things; ``words`` are the words of the phrase that distinguish things.
     Linear in ``len(text)``.
     """
     sentences = list(_SENTENCE.finditer(text))
@@ -168,7 +168,7 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Returns the counts that a sentence states, in order, each with whether it certainly refers to all."""
+    """Returns the counts that a sentence states, in order, each with whether it certainly counts all the objects."""
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:

@@ -62,11 +62,11 @@ class Tag:
 
     Attributes:
         name: ``point``, ``points`` or ``box``, in lower case.
-        attributes: name and unescaped value in the order written; only the first of a repeated name.
+        attributes: names and unescaped values in the order written; of a repeated name, only the first value.
         inner: unescaped text up to the closing tag, or None if no closing tag follows before another tag begins.
         start: offset of ``<``.
         end: offset after the closing tag if there is one, otherwise after the opening tag.
-        is_open: whether it is neither closed nor self-closing. Such a tag is read too, but its form is wrong.
+        is_open: whether the tag is neither closed nor self-closing. Such a tag is read too, but its form is wrong.
     """
 
     name: str
@@ -170,7 +170,7 @@ def format_number(value: float) -> str:
 
 
 def _escape(label: str) -> str:
-    """Write a label so that it survives quoting, trimming and line-based tools."""
+    """Escape a label so that quotes, trimming and line-based tools do not change it."""
     core = label.strip(_BLANK)
     head = label[: len(label) - len(label.lstrip(_BLANK))]
     tail = label[len(head) + len(core) :]
@@ -189,7 +189,9 @@ def _unquote(raw: str) -> str:
 
 
 def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, str], ...], int, bool] | None:
-    """Read attributes up to ``>``: the attributes, the offset after it, and whether the tag closes itself."""
+    """Read attributes up to ``>``; return the attributes, the offset after the ``>``, and whether the tag closes
+    itself.
+    """
     found: dict[str, str] = {}
     while True:
         ended = _TAG_END.match(text, at, limit)
@@ -204,7 +206,7 @@ def _read_attributes(text: str, at: int, limit: int) -> tuple[tuple[tuple[str, s
 
 
 def _read_value(text: str, at: int, limit: int) -> tuple[str, int] | None:
-    """Read one attribute value: its raw text and the offset after it, or None if it never ends."""
+    """Read one attribute value; return its raw text and the offset after it, or None if the value never ends."""
     first = text[at : at + 1]
     for opening, closing in _QUOTED if first in _QUOTE_STARTS else ():
         opened = opening.match(text, at, limit)

@@ -41,7 +41,7 @@ _NUMBERS = (*_TIMES, "number")
 
 
 class TimeStatement(NamedTuple):
-    """One statement from offset ``start`` to ``end``. A moment has only the first frame and time of the four."""
+    """One statement on frames or times, from offset ``start`` to ``end``. A moment has only one frame and time."""
 
     is_span: bool
     first_frame: int | None
@@ -53,7 +53,7 @@ class TimeStatement(NamedTuple):
 
 
 class _Token(NamedTuple):
-    """A token by kind; ``value`` is that of a number, time (in seconds) or frame."""
+    """A token and its kind; ``value`` is the value of a number, a time (in seconds) or a frame."""
 
     kind: str
     start: int
@@ -98,7 +98,7 @@ def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> boo
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Returns the tokens outside of tags, without fillers; a tag, or a run of other words, is one token ``other``."""
+    """Returns the tokens of a text, without filler words; a tag, or a run of other words, is one token ``other``."""
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -122,7 +122,9 @@ def _token(kind: str, match: re.Match[str]) -> _Token:
 
 
 class _Reader:
-    """The tokens of one text, and the statements that begin at each; methods return None if there is none."""
+    """The tokens of one text, and the statements that begin at each token; methods return None if there is no
+    statement.
+    """
 
     def __init__(self, text: str) -> None:
         tokens = _tokens(text)
@@ -157,7 +159,7 @@ class _Reader:
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:
-        """Read a frame with the time that goes with it, or a time."""
+        """Read a frame with its time, or a time alone."""
         token = self._tokens[at]
         if token.kind == "frame":
             return _End(int(token.value), *self._time_of_frame(at + 1))
@@ -307,7 +309,7 @@ class _Reader:
         return found, place + 1
 
     def _are_times(self, first: _Token, last: _Token) -> bool:
-        """Whether these are two times: the last has a unit, or the first its ``t=``."""
+        """Whether the two tokens are times: the last token has a unit, or the first token has a ``t=``."""
         numbers = (*_TIMES, "number")
         return (last.kind in _TIMES and first.kind in numbers) or (first.kind == "stated" and last.kind in numbers)
 

@@ -42,7 +42,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Span:
-    """A range of frames or seconds, or both, as written; None is an open or unstated side."""
+    """A range of frames or seconds, or both, as written; None is an open or unstated end of the range."""
 
     first_frame: int | None
     last_frame: int | None
@@ -66,7 +66,7 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 
 
 def format_moment(frame: int, t_s: float) -> str:
-    """Returns ``frame F (T s)``, T with two decimals. Raises ValueError for an impossible frame number or time."""
+    """Returns ``frame F (T s)``; T has two decimals. Raises ValueError for an impossible frame number or time."""
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"{frame} is not a frame number")
     return f"frame {frame} ({_seconds_written(t_s)} s)"
@@ -95,11 +95,12 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Returns the index of the frame that a moment means among ``frames``, or None, and the reason.
+    """Returns the index in ``frames`` of the frame that a moment means, or None, and the reason.
 
     ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides. Otherwise the
-    time decides: it must be within half the gap to the neighbour on its side. If number and time differ by more than
-    that, they contradict each other. Half the gap is widened by 0.05 s, since times are often written with one decimal.
+    time decides: its distance from the nearest frame must be at most half the gap to the next frame on that side. If
+    number and time differ by more than half the gap, they contradict each other. Half the gap is widened by 0.05 s,
+    since times are often written with one decimal.
     """
     if not frames or (frame is None and t_s is None):
         return None, "the clip has no frames" if not frames else "it names neither frame nor time"
@@ -126,7 +127,7 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Returns the indices of the frames within a span, both ends included, or none, and the reason.
+    """Returns the indices of the frames within a span, both ends included, and the reason; no indices for a wrong span.
 
     An open side extends to the end of the clip. A span that lies between two neighbours in ``frames`` gives the nearest
     of the two. The result is empty for a span that ends before it starts, that has an end outside the clip, or whose
@@ -161,13 +162,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """Returns the index of the value nearest to the middle of the range; an open side ends with the values."""
+    """Returns the index of the value nearest to the middle of the range; an open end is the first or last value."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Returns why one end of a span is not in the clip; "" if it is in the clip, or open."""
+    """Returns why an end of a span is not in the clip; "" if the end is in the clip, or open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:

@@ -1,6 +1,6 @@
 """Converts the text of a response to a :class:`groundtrace.schemas.records.Trace`.
 
-A trace has the answer, points and boxes, tied to the media.
+A trace holds the answer, and the points and boxes with the index of their image or frame.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Returns the trace of a text in original pixels, rewritten in canonical tags. Never raises.
+    """Returns the trace of a text whose coordinates are in original pixels; its tags become canonical. Never raises.
 
     On a clip each point has the frame that the text ties to it; on several images each point and box has its image
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).

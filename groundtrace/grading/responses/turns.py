@@ -57,7 +57,7 @@ class Turn:
 class WrittenTurn:
     """A turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has none).
 
-    ``is_forged``: the fault is that the turn writes a result itself.
+    ``is_forged``: whether the fault is that the turn writes a result itself.
     """
 
     text: str
@@ -66,7 +66,7 @@ class WrittenTurn:
 
     @property
     def is_forged(self) -> bool:
-        """See the class."""
+        """Whether the fault is that the turn writes a result itself."""
         return self.fault == _FORGED
 
 
@@ -126,9 +126,9 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Returns a result's text without anything that a reader of the trajectory takes for a tag, token or image.
+    """Returns a result's text without anything that could be read as a tag, a special token or an image.
 
-    Code may print any text, also text that imitates the end of its result. The first character of each of our tags
+    Code may print any text, including text that imitates the end of its result. The first character of each of our tags
     becomes ``‹``.
     """
     return _MARKS.sub("‹", without_remnants(text))
@@ -152,7 +152,7 @@ def _result(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Returns the turns of a trajectory that :func:`as_tags` has written; their status is "", which the text lacks."""
+    """Returns the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text has none."""
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
         written = read_turn(text[start : result.start()])

@@ -18,18 +18,18 @@ NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
 """Columns that no trainer reads; they are not read from the shards, unless a format overrides ``unread``."""
 
 Turn = Mapping[str, str]
-"""``role`` and ``content``."""
+"""A turn of a conversation: its ``role`` and ``content``."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """The destination of the rows and the model that will be trained on them.
+    """The destination of the exported rows, and the model that will be trained on the rows.
 
     Attributes:
         output: the final folder of the export, as an absolute path.
         run: the path of the run folder from which a reward will read the rows.
         family: the name of the family of the model to be trained.
-        speech: how that model writes coordinates.
+        speech: the way in which that model writes coordinates.
         added: the added columns of the run's RL rows that are for training, with their types.
     """
 
@@ -50,7 +50,7 @@ class ExportRow:
         fields: the row's columns, without the bytes of its images.
         turns: ``messages`` or ``prompt``, with the assistant's tags in the frame of the target's family.
         images: one image for each image mark in the turns, in order.
-        stream: the stream of these turns, if the question is asked in streams (iVGR §3.2); else "".
+        stream: the stream in which these turns ask the question (iVGR §3.2); "" if the question has no streams.
     """
 
     side: str
@@ -72,19 +72,20 @@ class ExportRow:
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Width and height in px of each still image; one entry for all frames of a clip."""
+        """The width and height in px of each still image; one entry for all frames of a clip."""
         sizes = [(image.width, image.height) for image in self.images]
         return sizes[:1] if self.fields.get("frames") else sizes
 
     def text(self, column: str) -> str:
-        """The column's text. Raises LeftOut if it is null."""
+        """Returns the text of the column. Raises LeftOut if it is null."""
         found = self.fields.get(column)
         if not isinstance(found, str):
             raise LeftOut("missing_text", column)
         return found
 
     def reference(self, target: Target) -> str:
-        """The reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as JSON.
+        """Returns the reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as
+        JSON.
 
         Raises LeftOut if the id or the gold answer is null.
         """
@@ -97,7 +98,7 @@ class Writer(Protocol):
     def write(self, rows: Sequence[ExportRow]) -> None:
         """Writes the rows of one question: one row, or one row for each of its streams.
 
-        Raises LeftOut if the format cannot represent one of them; then none of them is written.
+        Raises LeftOut if the format cannot represent one of the rows; then no row of the question is written.
         """
 
     def close(self) -> None:
@@ -105,7 +106,7 @@ class Writer(Protocol):
 
 
 def anything(run: Path) -> None:
-    """Accepts every run."""
+    """Accepts every run: the check of a format that needs nothing special."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class ExportFormat:
     Attributes:
         name: the name for ``--format``.
         does: the files that it writes and their reader, in one sentence.
-        open: for each supported side, the function that opens its writer in a folder.
+        open: for each supported set (sft, rl), the function that opens its writer in a folder.
         beside: returns the texts of further files by name, given the number of rows written for each side.
         check: raises ExportError for a run folder that lacks something that the format needs.
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.

@@ -1,4 +1,4 @@
-"""The client of our reward server, which exports put beside the RL rows of trainers that load a reward from a file."""
+"""The client of our reward server. Exports write it beside the RL rows for trainers that load a reward from a file."""
 
 from collections.abc import Mapping
 from importlib.resources import files

@@ -1,9 +1,9 @@
 """Preference pairs for TRL's DPOTrainer: the kept trace and a worse trace of the same question.
 
-The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer is
-graded below that of the kept trace come first, then traces with a lower score; within both groups the lowest score
-comes first, and ties keep the order of the run. A trace that is not known to be worse is never the rejected one, since
-such a pair would train the model on noise.
+The rejected trace is chosen from the other traces that the run kept (``write.other_traces``). Traces whose answer has a
+lower grade than the kept trace's answer come first, then traces with a lower score. Within both groups the lowest score
+comes first; traces with equal scores keep the order of the run. A trace that is not known to be worse is never the
+rejected one, since such a pair would train the model on noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,9 +40,9 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Returns (reason, trace) for each trace known to be worse than the kept one, which has these ``scores``.
+    """Returns (reason, trace) for each trace that is known to be worse than the kept trace, which has these ``scores``.
 
-    The best trace to reject comes first. An ungraded trace is not known to be worse.
+    The best trace to reject comes first. An ungraded trace is not returned, since it is not known to be worse.
     """
     kept_answer, kept_score = scores.get("outcome"), scores.get("final")
 
@@ -95,7 +95,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """The first trace that can be written in the family's frame. If none can, raises LeftOut for the last trace."""
+    """Returns the first trace that can be written in the family's frame; if none can, raises LeftOut for the last."""
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)

@@ -1,4 +1,4 @@
-"""The errors of an export: of the whole run, or of one row."""
+"""The errors of an export, which concern the whole run or one row."""
 
 from groundtrace.schemas.errors import UserError
 
@@ -14,15 +14,15 @@ REASONS = {
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",
 }
-"""The reasons to leave out a row, with their meanings; a user's own format may have others."""
+"""The reasons to leave out a row, with their meanings; a user's own format may have other reasons."""
 
 
 class ExportError(UserError):
-    """A run that cannot be exported as asked; the message is one line and says what to do."""
+    """The run cannot be exported with these arguments; the message is one line and says what to do."""
 
 
 class LeftOut(Exception):
-    """A row that cannot be written in the format; ``reason`` is a key of :data:`REASONS`."""
+    """The row cannot be written in the format; ``reason`` is a key of :data:`REASONS`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}")

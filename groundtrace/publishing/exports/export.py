@@ -38,7 +38,7 @@ class ExportArguments:
     """The arguments of ``beam export``.
 
     ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
-    ``min_pixels`` are the training's bounds for the area of an image, if they differ from those of the family.
+    ``min_pixels`` are the training's bounds for the area of an image, if they differ from the bounds of the family.
     """
 
     run: Path
@@ -53,7 +53,7 @@ class ExportArguments:
 
 @dataclass(frozen=True)
 class ExportResult:
-    """A finished export: its folder, the names of its files without the images, and the counts of each side."""
+    """A finished export: its folder, the names of its files without the images, and the counts of each set."""
 
     folder: Path
     files: tuple[str, ...]
@@ -61,7 +61,7 @@ class ExportResult:
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
-    """Exports a run. The output folder appears only if this succeeds.
+    """Exports a run. The output folder appears only if the export succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
@@ -69,7 +69,10 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     summary = read_summary(arguments.run, digests=True)
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
-        raise ExportError(f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs")
+        raise ExportError(
+            f"{arguments.run} has no {' or '.join(rows)} rows, which the format {form.name} needs: "
+            "choose another format"
+        )
     form.check(arguments.run)
     target = _target(arguments, form, rows)
     with _unfinished(arguments) as folder:
@@ -82,7 +85,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """The target of an export. Raises ExportError if the rows need a family that is not given or cannot be used."""
+    """Returns the target of an export. Raises ExportError if the rows need a family, but it is missing or unusable."""
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
@@ -100,7 +103,7 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
         rule = replace(rule, **bounds)
     except ValueError as error:
         raise ExportError(
-            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} where it is left out"
+            f"--max-pixels must be at least --min-pixels, which is {QWEN25_IMAGE.min_area_px} if it is left out"
         ) from error
     run = arguments.run_at or str(arguments.run.absolute())
     added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}
@@ -124,7 +127,9 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """A temporary folder beside the output, renamed to the output when the body ends; removed if the body raises."""
+    """Yields a temporary folder beside the output; renames it to the output after the body, or removes it if the body
+    raises.
+    """
     unfinished: Path | None = None
     try:
         output = _resolved(arguments.output)
@@ -142,7 +147,7 @@ def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
 
 
 def _resolved(output: Path) -> Path:
-    """The output path with links resolved, so that a link's target is replaced and not the link.
+    """Returns the output path with links resolved, so that the target of a link is replaced and not the link itself.
 
     Raises ExportError for a URL or an invalid path.
     """
@@ -155,7 +160,7 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
-    """Raises ExportError if the output overlaps the run folder, or would replace something that it may not replace."""
+    """Raises ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
     if output == run or run in output.parents:
         raise ExportError(
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside"
@@ -173,9 +178,9 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Renames the folder to ``output``; an old export there is removed after the new one is in place.
+    """Renames the folder to ``output``; an old export at this path is removed after the new export is in place.
 
-    Raises OSError if an export has appeared there meanwhile and must not be replaced.
+    Raises OSError if an export has been created at this path meanwhile and must not be replaced.
     """
     before = output.with_name(f"{unfinished.name}.old")
     if is_replacing and output.exists():
@@ -193,7 +198,9 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
     """Raises RuntimeError if a row was lost, and ExportError if no row could be written."""
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
-            raise RuntimeError(f"{side}: {rows[side]} rows, {count.read} read, {count.written} written: rows were lost")
+            raise RuntimeError(
+                f"rows of {side} were lost: {count.read} of {rows[side]} were read, {count.written} written"
+            )
     if not any(count.written for count in counts.values()):
         reason, most = sum((count.left_out for count in counts.values()), Counter()).most_common(1)[0]
         raise ExportError(

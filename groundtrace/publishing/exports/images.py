@@ -1,8 +1,8 @@
 """Makes the images of a row upright and opaque, so that every trainer decodes them to the same pixels.
 
 Points and boxes refer to the upright image. Most trainers open images with Pillow and apply neither the EXIF
-orientation nor a white background behind transparency, so an image that needs either is encoded again, as a PNG. All
-other images keep their bytes.
+orientation nor a white background behind transparency. So an image that needs a rotation or a background is encoded
+again, as a PNG. All other images keep their bytes.
 """
 
 import io
@@ -23,7 +23,7 @@ _PLAIN_MODES = ("RGB", "L", "1", "P")
 
 @dataclass(frozen=True)
 class UprightImage:
-    """The bytes of an image that needs no rotation, its size in px, and the file extension of its format."""
+    """An image that needs no rotation: its bytes, its size in px, and the file extension of its format."""
 
     data: bytes
     extension: str
@@ -32,9 +32,9 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Returns the image upright. Raises LeftOut if the header or a checksum shows that the bytes are not an image.
+    """Returns the upright image. Raises LeftOut if the header or a checksum shows that the bytes are not an image.
 
-    Pixels are decoded only if the image has to be encoded again, since the run has decoded all images before.
+    The pixels are decoded only if the image has to be encoded again, since the run has already decoded all images.
     """
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:

@@ -30,7 +30,7 @@ def shards_of(run: Path, side: str) -> list[Path]:
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Returns the number of rows in the shards of a side, from their footers.
+    """Returns the number of rows in the shards of a side, as the shards' footers give it.
 
     Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
     """
@@ -78,10 +78,10 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
 def ready_rows(
     fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
 ) -> tuple[ExportRow, ...]:
-    """Returns a row of the shards as export rows: one, or one for each of its streams.
+    """Returns a row of the shards as export rows: one row, or one row for each of its streams.
 
-    Raises LeftOut; for a row with streams also if its reference cannot be made. Such rows are written in pairs
-    (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
+    Raises LeftOut if the row cannot be exported; for a row with streams also if its reference cannot be made. Rows with
+    streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.
     """
     images = tuple(upright_image(image["bytes"] or b"") for image in fields.pop("images") or ())
     row = ExportRow(side, number, fields, turns_of(fields, TURNS[side]), images)

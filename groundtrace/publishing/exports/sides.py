@@ -16,9 +16,9 @@ LEFT_OUT = "left_out.jsonl"
 
 @dataclass
 class SideCounts:
-    """Counts of a side: ``read`` equals ``written`` plus all ``left_out``, which are counted by reason.
+    """The counts of a side: ``read`` equals ``written`` plus all ``left_out``, which are counted by reason.
 
-    ``prompts`` counts the rows of the export: a shard row with streams gives one for each stream.
+    ``prompts`` counts the rows of the export: a row of the shards gives one row, or one row for each of its streams.
     """
 
     read: int = 0
@@ -28,7 +28,7 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Writes the rows of a side to a folder, and those left out to :data:`LEFT_OUT`; returns the counts."""
+    """Writes the rows of a side to a folder, and the left-out rows to :data:`LEFT_OUT`; returns the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
@@ -45,8 +45,9 @@ def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder:
 class Side:
     """Passes the rows of a side to a writer and counts them.
 
-    The streams of a question are written next to each other. A question with only one stream waits for the next such
-    question, so that rows 0 and 1, 2 and 3, and so on never split the two streams of a question.
+    The streams of a question are written next to each other. A question with only one stream is held back until the
+    next such question, so that each pair of rows (0 and 1, 2 and 3, and so on) holds both streams of a question, or two
+    such questions.
     """
 
     def __init__(self, side: str, folder: Path, writer: Writer) -> None:
@@ -55,7 +56,7 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Writes or leaves out the rows of one question together."""
+        """Writes the rows of one question, or leaves out all of them."""
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
             return
@@ -66,7 +67,7 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Writes the question that still waits for a second one, if any."""
+        """Writes the question that is still held back, if any."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)

@@ -38,7 +38,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 class ByAnswer(ParquetWriter):
-    """Writes a row of several turns as one row for each turn of the assistant, with the turns before it as the prompt.
+    """Writes a row of several turns as one row for each turn of the assistant, whose prompt is all turns before it.
 
     ``SFTTrainer`` computes its loss on the whole completion, and the results of code must not be targets.
     """
@@ -49,7 +49,7 @@ class ByAnswer(ParquetWriter):
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Returns a row for each turn of the assistant: the turns up to it, with their images."""
+    """Returns a row for each turn of the assistant, which holds the turns up to this turn, with their images."""
     found = []
     for number, turn in enumerate(row.turns, 1):
         if turn["role"] == "assistant":

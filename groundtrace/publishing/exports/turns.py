@@ -81,7 +81,7 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Returns the turns; those of the assistant are converted to the model's frame. Raises LeftOut."""
+    """Returns the turns; the assistant's turns are converted to the model's frame. Raises LeftOut."""
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
         for turn in turns

@@ -45,13 +45,15 @@ SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """The columns of the shard that ``extra_info`` repeats; not the stream columns, which its ``stream`` replaces."""
+    """Returns the columns of the shard that ``extra_info`` repeats, without the stream columns, which ``stream``
+    replaces.
+    """
     added = {name: kind for name, kind in target.added.items() if name not in (*OWN, *STREAMS)}
     return EXTRA_INFO | added
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
-    """The schema of the RL rows for this target."""
+    """Returns the schema of the RL rows for this target."""
     return hub_schema(
         [
             ("data_source", pa.string()),

@@ -34,7 +34,7 @@ def text_of(record: Record) -> str:
 
 
 class ParquetWriter:
-    """Writes rows to one Parquet file with the schema; ``record`` converts a row to its values."""
+    """Writes rows to one Parquet file with this schema; ``record`` is a function that converts a row to its values."""
 
     def __init__(self, path: Path, schema: pa.Schema, record: Callable[[ExportRow], Record]) -> None:
         self._path, self._schema, self._record = path, schema, record
@@ -83,7 +83,7 @@ class ImageFolder:
 
 
 class LinesWriter:
-    """Writes rows to one file of JSON lines; ``record`` converts a row and the paths of its images to values."""
+    """Writes rows to one file of JSON lines; ``record`` is a function from a row and its image paths to the values."""
 
     def __init__(self, path: Path, record: Callable[[ExportRow, list[str]], Record]) -> None:
         self._path, self._record = path, record
@@ -108,8 +108,9 @@ class LinesWriter:
 class TarWriter:
     """Writes rows to tar files of bounded size, in order: for each row its images, then its JSON.
 
-    The members of a row share the part of their name before the first full stop, the key. It holds the side, the row's
-    number and its stream if it has one, but not its id. The first image is ``KEY.jpg``, the next ``KEY.1.jpg``, etc.
+    The files of a row have names with the same key, which is the part before the first full stop. The key holds the
+    side, the row's number and its stream if it has one, but not its id. The first image is ``KEY.jpg``, the next
+    ``KEY.1.jpg``, etc.
     """
 
     def __init__(self, folder: Path, side: str, record: Callable[[ExportRow, list[str]], Record]) -> None:

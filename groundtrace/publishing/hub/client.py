@@ -9,7 +9,8 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.schemas.text import printable
 
 MAX_SILENCE_S = 300.0
-"""The timeout for the Hub to send or accept bytes; the Hub may need this long to join the parts of a large file."""
+"""The timeout for the Hub to send or accept bytes; the Hub may need this long to join the parts of a large file.
+"""
 
 
 def open_client() -> HfApi:
@@ -39,7 +40,7 @@ def check_address(address: str) -> None:
     except ValueError:  # an invalid port or an incomplete IPv6 address
         raise PublishError(_no_address(address)) from None
     if parts.username is not None or parts.password is not None:
-        raise PublishError("HF_ENDPOINT holds a user name or a password: leave them out, the token is HF_TOKEN")
+        raise PublishError("HF_ENDPOINT holds a user name or a password: remove it, and set HF_TOKEN to the token")
     if not is_address or address != address.strip():
         raise PublishError(_no_address(address))
 

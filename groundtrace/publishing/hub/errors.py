@@ -4,8 +4,8 @@ from groundtrace.schemas.errors import UserError
 
 
 class PublishError(UserError):
-    """The run, the repository or the command cannot be used; the message is one line: the reason and what to do."""
+    """The run, the repository or the command cannot be used; the message is one line with the reason and what to do."""
 
 
 class HubDown(RuntimeError):
-    """The Hub did not answer or broke off; the same command continues with the files that the Hub lacks."""
+    """The Hub did not answer, or closed the connection; the same command continues with the files that it lacks."""

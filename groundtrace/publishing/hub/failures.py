@@ -13,7 +13,7 @@ from groundtrace.schemas.text import printable
 MAX_MESSAGE_CHARS = 300
 _AGAIN = "the same command continues where this one stopped"
 _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
-"""The client's exceptions for an answer of an unexpected form, whose fields it does not check."""
+"""The exceptions that the client raises for an answer of an unexpected form, since it does not check the fields."""
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """The error for an HTTP error answer of the Hub."""
+    """Returns the error to raise for an HTTP error answer of the Hub."""
     status, message = refused.response.status_code, line_of(refused)
     if status == 401:
         return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to one that may write {repo}")
@@ -60,12 +60,12 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
 
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
-    """The first HTTP error of the Hub among an error and its causes; None if there is no such error."""
+    """Returns the first HTTP error of the Hub among an error and its causes; None if there is no such error."""
     return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
 
 
 def line_of(error: BaseException) -> str:
-    """The error's message on one line, without the token."""
+    """Returns the error's message on one line, without the token."""
     message = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         message = f"{message}: {error.__cause__}"

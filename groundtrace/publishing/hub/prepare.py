@@ -27,7 +27,7 @@ from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
 EXTRAS = (REJECTED, RUBRICS)
-"""Sets that are published only on request, each with its own config."""
+"""The sets that are published only on request; each set has its own config."""
 ARTIFACTS = ("batch_plan.json", "judges.json", "crops.json")
 """Further files of a run that are published: they reveal no more than the card does, or the rows need them."""
 _INTERVAL = pa.list_(pa.float64())
@@ -56,7 +56,9 @@ NEEDED_REJECTED = ("source", "license", "media", "detail", "cost_usd")
 
 @dataclass(frozen=True)
 class Prepared:
-    """The content to publish: ``files`` maps paths, the same in the folder and the repository, to their SHA-256."""
+    """The content to publish; ``files`` maps the files' paths, which are the same in the folder and the repository, to
+    their SHA-256.
+    """
 
     folder: Path
     summary: RunSummary
@@ -72,15 +74,15 @@ class Prepared:
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:
-        """The size of a file in bytes."""
+        """Returns the size of a file in bytes."""
         return (self.folder / name).stat().st_size
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
     """Puts the files to publish of a finished run in the empty folder ``staging``.
 
-    ``asked`` are sources to publish whatever their licence. Raises PublishError if the counts of the run do not
-    balance, no row may be published, or the card is wrong, and
+    ``asked`` are sources whose rows are published whatever their licence is. Raises PublishError if the counts of the
+    run do not balance, no row may be published, or the card is wrong, and
     :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
@@ -142,7 +144,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """The message that says why no row is published."""
+    """Returns the message that says why no row is published."""
     if not uses:
         return "the run has no rows to publish"
     use = uses[0]
@@ -179,7 +181,7 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
     if RUBRICS in extras:
         rubrics = read_rubrics(run)
         if rubrics is None:
-            raise PublishError("--with rubrics: the run mined none: leave it out")
+            raise PublishError("--with rubrics: the run mined no rubrics: leave this option out")
         if rubrics["rubrics"]:
             (staging / RUBRICS).mkdir()
             table = pa.Table.from_pylist(rubrics["rubrics"], RUBRIC_SCHEMA)
@@ -216,7 +218,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def sha256_of(file: Path) -> str:
-    """The SHA-256 of a file's bytes. Raises PublishError if it cannot be read."""
+    """Returns the SHA-256 of a file's bytes. Raises PublishError if the file cannot be read."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -225,7 +227,9 @@ def sha256_of(file: Path) -> str:
 
 
 def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:
-    """The SHA-256 of the lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each file, sorted."""
+    """Returns the SHA-256 of the sorted lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each
+    file.
+    """
     lines = [f"config {summary.config_sha256}", f"revision {summary.revision}"]
     lines += [f"{name} {sha256}" for name, sha256 in sorted(files.items())]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

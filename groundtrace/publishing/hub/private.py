@@ -24,7 +24,9 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """The content of ``run.json`` without private data; only the last part of an input's or model's path is kept."""
+    """Returns the content of ``run.json`` without private data; of an input's or model's path only the last part is
+    kept.
+    """
     fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
     fields["input"] = public_name(summary.input)
     fields["roles"] = {role: public_name(model) for role, model in summary.roles.items()}
@@ -42,7 +44,7 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """The text of a further file of a run without private data; a batch plan gets the counts of published rows.
+    """Returns the text of a further file of a run without private data; a batch plan gets the counts of published rows.
 
     ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
     """
@@ -57,13 +59,13 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """The number of published rows that have exactly these streams."""
+    """Returns the number of published rows that have exactly these streams."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """The function that removes private data from a set's rows; None if the set can be published unchanged."""
+    """Returns the function that removes private data from a set's rows; None if the set can be published unchanged."""
     if name == "rejected":
         return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
@@ -71,7 +73,8 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rejected rows without cost, without detail (which quotes servers and names files), and without paths of media.
+    """Returns rejected rows without cost, without detail (which quotes servers and names files), and without media
+    paths.
 
     The last part of each media path and name is kept, and so are the hashes.
     """
@@ -90,7 +93,7 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _last_part(uri: str) -> str:
-    """The last part of a path or address of any form, without an address's query, which may be a key to the file.
+    """Returns the last part of any path or address, without the query of an address, which may be a key to the file.
 
     Relative paths are cut, too, as their folders are private.
     """
@@ -99,7 +102,7 @@ def _last_part(uri: str) -> str:
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows whose lineage keeps only the last part of each model path."""
+    """Returns rows whose lineage keeps only the last part of each model path."""
     lineage = [
         None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
         for entry in batch["lineage"].to_pylist()

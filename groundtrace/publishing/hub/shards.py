@@ -32,13 +32,14 @@ def check_shard(file: Path, needs_images: bool) -> bool:
     except (OSError, pa.ArrowException) as error:
         raise PublishError(f"{file} cannot be read: {one_line(error)}: repeat the run") from error
     if needs_images and b'"Image"' not in (read.metadata or {}).get(b"huggingface", b""):
-        raise PublishError(f"{file} does not say which column holds images: repeat the run with this version")
+        raise PublishError(f"{file} does not declare which column holds images: repeat the run with this version")
     groups = (read.row_group(number) for number in range(read.num_row_groups))
     return all(group.num_rows <= 1 or group.total_byte_size <= MAX_GROUP_BYTES for group in groups)
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Writes the shard's rows of these sources to ``copy``, which appears complete or not at all; returns their number.
+    """Writes the shard's rows of these sources to ``copy``, and returns their number. The copy is complete or does not
+    appear.
 
     ``change`` is applied to the kept rows. If no row is kept, there is no copy. Raises PublishError if the shard cannot
     be read or the copy cannot be written.
@@ -63,7 +64,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """The rows of these sources, as one table for each row group."""
+    """Yields the rows of these sources, as one table for each row group."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):

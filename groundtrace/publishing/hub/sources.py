@@ -12,11 +12,11 @@ from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.publication import SourceUse
 
 Key = tuple[str, str]
-"""Source and licence of a row; "" for a missing value."""
+"""The source and the licence of a row; "" for a missing value."""
 
 
 def count_sources(file: Path) -> Counter[Key]:
-    """The number of rows of a shard by source and licence. Raises PublishError if it cannot be read."""
+    """Returns the number of rows of a shard by source and licence. Raises PublishError if the shard cannot be read."""
     found = Counter[Key]()
     for batch in batches(file, ["source", "license"]):
         columns = (batch[name].to_pylist() for name in ("source", "license"))
@@ -25,7 +25,7 @@ def count_sources(file: Path) -> Counter[Key]:
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The columns of a shard in batches of rows. Raises PublishError if it cannot be read."""
+    """Yields the columns of a shard in batches of rows. Raises PublishError if the shard cannot be read."""
     try:
         with pq.ParquetFile(file) as shard:
             yield from shard.iter_batches(BATCH_ROWS, columns=list(columns))
@@ -34,9 +34,9 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
-    """The sources of all sets, those with most rows first; ``asked`` are sources to publish whatever their licence.
+    """Returns the sources of all sets, the sources with most rows first.
 
-    Raises PublishError for a name that no row has.
+    The sources in ``asked`` are published whatever their licence is. Raises PublishError for a name that no row has.
     """
     keys = {key for counts in counted.values() for key in counts}
     known = {source for source, _ in keys}
@@ -49,5 +49,5 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
 
 
 def strictest(uses: Sequence[SourceUse]) -> SourceUse | None:
-    """The published source with the strictest licence; None if no source is published."""
+    """Returns the published source with the strictest licence; None if no source is published."""
     return max((use for use in uses if use.is_published), key=lambda use: (use.terms, use.licence), default=None)

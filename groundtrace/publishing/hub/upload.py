@@ -23,7 +23,9 @@ from groundtrace.schemas.text import printable
 REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 OURS = frozenset((*ARTIFACTS, "README.md", "run.json", "rubrics.json"))
 OUR_SHARD = re.compile(rf"(?:{'|'.join((*TRAINING_SETS, *EXTRAS))})/train-\d+-of-\d+\.parquet", re.ASCII)
-"""Together with :data:`OURS`, the files that a publication writes to a repository; other files are never removed."""
+"""Matches the shards that a publication writes to a repository; :data:`OURS` are its other files. No further file is
+removed.
+"""
 SHARD = ".parquet"
 PATHS_A_REQUEST = 500
 """The number of files in one request for file information."""
@@ -32,7 +34,7 @@ _LEFT_BY_THE_HUB = ".gitattributes"
 
 @dataclass(frozen=True)
 class PublishResult:
-    """The URL and tag of a publication; ``is_new`` is False if the same publication existed already."""
+    """The URL and tag of a publication; ``is_new`` is False if the repository already held the same publication."""
 
     url: str
     tag: str
@@ -101,7 +103,9 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """The files of an older publication that this one lacks. Raises PublishError if they may not be replaced."""
+    """Returns the files of an older publication that the new one lacks. Raises PublishError if they may not be
+    replaced.
+    """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
     ours = [path for path in found if _is_ours(path)]
     shards = [path for path in ours if path.endswith(SHARD)]
@@ -136,7 +140,8 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
     """Raises HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
 
-    If a set is published again after another one, its tag still refers to its first commit, whose card may be older.
+    If the same data is published again after other data, its tag still refers to its first commit, whose card may be
+    older.
     """
     shards = [path for path in prepared.files if path.endswith(SHARD)]
     for revision, paths in ((commit, list(prepared.files)), (prepared.tag, shards)):
@@ -152,7 +157,7 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
 
 
 def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
-    """The files that the repository lacks or holds with other content, as far as the Hub reports it."""
+    """Returns the files that the repository lacks or holds with other content, as far as the Hub reports it."""
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
@@ -180,5 +185,5 @@ def _sent_files(
 
 
 def mb(size_bytes: float) -> str:
-    """A size in bytes as text, in MB or kB."""
+    """Returns a size in bytes as text, in MB or kB."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

@@ -15,11 +15,11 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Returns ``overall`` of each input, and the figures of its outcome and its format, of which EasyR1 logs the means.
+    """Returns for each input ``overall``, and the figures of its outcome and its format, whose means EasyR1 logs.
 
     The figures are those of :func:`groundtrace.publishing.rewards.plugin.verdict_figures`. A single input, as with
-    ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises as
-    :func:`groundtrace.publishing.rewards.verl.compute_score` does.
+    ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises the
+    same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
     """
     is_one = isinstance(reward_inputs, Mapping)
     inputs = [reward_inputs] if isinstance(reward_inputs, Mapping) else list(reward_inputs)

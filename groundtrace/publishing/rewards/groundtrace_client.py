@@ -63,7 +63,7 @@ LEAVES_OUT = (1, 6)
 
 
 class RewardUnavailable(RuntimeError):
-    """No score within ``timeout_s``; the message says why the last request failed."""
+    """The server gave no score within ``timeout_s``; the message says why the last request failed."""
 
 
 class RewardRefused(RuntimeError):
@@ -75,7 +75,7 @@ class Unscored(RuntimeError):
 
 
 class Settings(NamedTuple):
-    """The settings from the environment or from the arguments of a reward function; the module describes each."""
+    """The settings, from the environment or from the arguments of a reward function; the module describes them."""
 
     url: str = "http://127.0.0.1:8500"
     token: str = ""
@@ -87,7 +87,9 @@ class Settings(NamedTuple):
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """The settings in ``given``, else those of the environment; other names are ignored. Raises ValueError."""
+    """Returns the settings in ``given``; missing settings come from the environment. Raises ValueError for a wrong
+    value.
+    """
     if "config" in given:
         raise ValueError("config: the server has the reward's config (beam serve-reward --config): leave it out here")
     found = {name: os.environ[f"{VARIABLE}{name.upper()}"] for name in Settings._fields if _is_set(name)}
@@ -145,9 +147,9 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """verl: ``score`` and the outcome's :func:`_figures`, for one response or for each response of a list.
+    """Returns ``score`` and the outcome's :func:`_figures` to verl, for one response or for each response of a list.
 
-    verl's batch manager passes lists, as the arguments with plural names. The ground truth is the row's reference.
+    verl's batch manager passes lists in the arguments with plural names. The ground truth is the row's reference.
     ``given`` may hold settings (``reward_kwargs``). Do not use this with verl's ``rate_limited`` manager, which counts
     an error as 0.
     """
@@ -166,17 +168,17 @@ def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _figures(name: str, value: float | None) -> dict[str, float]:
-    """A verdict as two finite numbers, for trainers that average each key over all responses.
+    """Returns a verdict as two finite numbers, for trainers that average each key over all responses.
 
-    They are its value, or 0 if it is unscored, and 1 if it is scored, else 0.
+    The first number is the verdict's value, or 0 if it is unscored. The second number is 1 if it is scored, else 0.
     """
     return {f"{name}_or_0": value or 0.0, f"{name}_scored": float(value is not None)}
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """EasyR1: ``overall`` of each input, and :func:`_figures` of its outcome and its format.
+    """Returns to EasyR1 ``overall`` of each input, and the :func:`_figures` of its outcome and its format.
 
-    A single input, which is not a list, gives a single result.
+    An input that is not in a list gives a result that is not in a list.
     """
     settings = settings_of(given)
     is_one = isinstance(reward_inputs, Mapping)
@@ -195,7 +197,7 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
 
 
 def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
-    """TRL: the reward functions for the given settings; other settings come from the environment."""
+    """Returns the reward functions for TRL with the given settings; other settings come from the environment."""
     settings_of(given)  # raises for wrong settings at the start
 
     def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -205,7 +207,7 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """TRL: the reward of each completion, with the settings of the environment; None if it is unscored."""
+    """Returns to TRL the reward of each completion, with the settings of the environment; None if it is unscored."""
     return _for_trl(settings_of({}), completions, columns)
 
 
@@ -236,9 +238,9 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The mean of each verdict over the scored responses.
+    """Returns the mean of each verdict over the scored responses.
 
-    If several processes train, TRL needs the same names from each process: then the result holds only the outcome,
+    If several processes train, TRL needs the same names from each process. The result then holds only the outcome,
     which is NaN if a process has no outcome.
     """
     values: dict[str, list[float]] = {"outcome": []}
@@ -253,7 +255,7 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _last_turn(completion: Any) -> Any:
-    """The text of a completion, which is a text or a list of turns: then the text of its last turn."""
+    """Returns the text of a completion; if the completion is a list of turns, the text of its last turn."""
     if not isinstance(completion, (list, tuple)):
         return completion  # scores() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
@@ -263,7 +265,7 @@ def _last_turn(completion: Any) -> Any:
 
 
 class Verified:
-    """ms-swift: the reward; swift passes the arguments of the run to its constructor."""
+    """The reward of ms-swift, which passes the arguments of the run to the constructor."""
 
     def __init__(self, args: object = None, **_: Any) -> None:
         self.args = args
@@ -276,14 +278,14 @@ class Verified:
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """OpenRLHF: ``rewards``, ``scores`` and ``extra_logs``. If this raises, OpenRLHF continues without a reward."""
+    """Returns ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF, which ignores the reward if this raises."""
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
     found = _answer(settings, "/get_reward", body, time.monotonic() + settings.timeout_s)
     for name in ("rewards", "scores"):
         values = found.get(name)
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
-            raise RewardRefused(f"{settings.url} answered {name} that are not {len(queries)} numbers")
+            raise RewardRefused(f"the answer of {settings.url} has {name} that are not {len(queries)} numbers")
     return found
 
 
@@ -291,13 +293,14 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 
 
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
-    """The server's score of each response, in order: ``reward``, ``outcome`` (both None if unscored) and ``verdicts``.
+    """Returns the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
 
-    ``is_step`` is whether these are the responses of a training step. A list too long for one request is split, and
-    the server then gets no step: a recipe that needs one refuses. Raises RewardUnavailable and RewardRefused.
+    ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is whether these are the responses of a
+    training step. A list that is too long for one request is split. The parts are not sent as a step, so a recipe that
+    needs a step refuses them. Raises RewardUnavailable and RewardRefused.
     """
     if len(references) != len(responses):
-        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: each has its own")
+        raise RewardRefused(f"{len(responses)} responses came with {len(references)} references: pass one for each")
     if not responses:
         return []
     ids = [_id_of(number, reference) for number, reference in enumerate(references)]
@@ -322,7 +325,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
         found += _read_scores(settings, answered, len(request))
     for id, score in zip(ids, found, strict=True):
         if score.get("id") != id:
-            raise RewardRefused(f"{settings.url} answered for {score.get('id')!r:.80} where {id!r:.80} was asked")
+            raise RewardRefused(f"{settings.url} sent the score of {score.get('id')!r:.80} in place of {id!r:.80}")
     return found
 
 
@@ -359,10 +362,10 @@ def _id_of(number: int, reference: Any) -> str:
 
 
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
-    """The scores of an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
+    """Returns the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
-        raise RewardRefused(f"{settings.url} answered with an error besides its scores: {found['error']!r:.200}")
+        raise RewardRefused(f"{settings.url} sent scores and also an error: {found['error']!r:.200}")
     if not isinstance(answered, list) or len(answered) != count:
         raise RewardRefused(f"{settings.url} did not answer with {count} scores: is it a server of beam serve-reward?")
     for score in answered:
@@ -391,7 +394,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
-    """The reward; for an unscored response the setting ``unscored``. Raises Unscored if that is not set."""
+    """Returns the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
+    missing.
+    """
     if score["reward"] is not None:
         return score["reward"]
     if settings.unscored is not None:
@@ -417,7 +422,7 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """The JSON of the server's answer; retries until the monotonic time ``until``.
+    """Returns the JSON of the server's answer; retries until the monotonic time ``until``.
 
     Raises RewardUnavailable and RewardRefused.
     """
@@ -465,7 +470,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError for a repeated name, since it is ambiguous."""
+    """Returns the pairs as a JSON object. Raises ValueError for a repeated name, since its value would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name twice")
@@ -473,14 +478,16 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _after_s(text: str | None) -> float:
-    """The seconds of a ``Retry-After``; 0 for a date, for which the client's own wait is enough."""
+    """Returns the seconds of a ``Retry-After``; 0 for a date, since the client's own wait is then enough."""
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _exchange(
     url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
-    """Status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the limit."""
+    """Returns status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the
+    limit.
+    """
     address = urlsplit(url)
     make = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = make(address.hostname or "", address.port, timeout=limit_s)
@@ -531,7 +538,7 @@ def _register() -> None:
 
 
 def main() -> int:
-    """Prints the server's health; returns the exit code: 0 if it is ready, 1 if not, 2 for wrong settings."""
+    """Prints the server's health; returns the exit code: 0 if the server is ready, 1 if not, 2 for wrong settings."""
     try:
         settings = settings_of({})
     except ValueError as error:

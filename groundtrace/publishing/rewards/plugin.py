@@ -1,4 +1,4 @@
-"""The code that the plug-ins share: it keeps one reward for each config and process, and replaces None by numbers."""
+"""The code that the plug-ins share: one cached reward for each config and process, and numbers in place of None."""
 
 import os
 import threading
@@ -30,7 +30,8 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """The reward of this process for a config file, a bundled name, or "" for the config that the environment names.
+    """Returns the reward of this process for a config file, a bundled name, or "" (the config that the environment
+    names).
 
     Safe to call from several threads. The first call for a config checks the endpoints of all roles. Raises
     :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
@@ -55,13 +56,13 @@ def close_rewards() -> None:
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
-    """The scores of responses; ``texts[i]`` answers the row of ``references[i]``.
+    """Returns the scores of responses; ``texts[i]`` answers the row of ``references[i]``.
 
-    Raises as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score` does: an endpoint that does not answer
-    is an error and never a number.
+    Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. An endpoint that does
+    not answer causes an error and never a score.
     """
     if len(references) != len(texts):
-        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: each has its own")
+        raise BadAnswer(0, f"{len(texts)} responses came with {len(references)} references: pass one for each")
     answers = []
     for number, (reference, text) in enumerate(zip(references, texts, strict=True)):
         if not isinstance(text, str):
@@ -76,7 +77,9 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """The reward; for an unscored response the setting ``unscored``. Raises Unscored if that is not set."""
+    """Returns the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
+    missing.
+    """
     if scored.reward is not None:
         return scored.reward
     if (counts := reward_of(config).settings.unscored) is not None:
@@ -87,11 +90,11 @@ def number_of(config: str, scored: Scored) -> float:
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
-    """The verdicts of these names as finite numbers, with the same keys for every response.
+    """Returns the verdicts with these names as finite numbers, with the same keys for every response.
 
-    They are for trainers that expect the keys of the first response in all others and average each key. ``NAME_or_0``
-    is the verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of the first
-    divided by the mean of the second is the mean of the scored values.
+    These numbers are for trainers that expect the same keys in all responses and average each key. ``NAME_or_0`` is the
+    verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of ``NAME_or_0``
+    divided by the mean of ``NAME_scored`` is the mean of the scored values.
     """
     found: dict[str, float] = {}
     for name in names:

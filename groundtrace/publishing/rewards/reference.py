@@ -1,4 +1,5 @@
-"""The reference that another trainer passes to a reward: the row that a response answers, and the model's family.
+"""The reference that another trainer passes to a reward. It names the row that a response answers, and the model's
+family.
 
 Other trainers pass a string or a dictionary of each row to their reward, but no images. So an exported row holds this
 reference as JSON, and the reward reads the row from the run's shards.
@@ -15,18 +16,18 @@ FIELDS = ("answer", "family", "id", "run")
 
 
 class BadReference(UserError):
-    """A reference that is not JSON of the documented form, or does not match its row; the message gives the reason."""
+    """The reference is not JSON of the documented form, or does not match its row; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class RowReference:
     """A reference to the row ``id`` of the run in the folder ``run``, answered by a model of ``family``.
 
-    ``answer`` is the gold answer, which reveals a reference to another version of the run; None if a client names a row
-    only by its id.
+    ``answer`` is the gold answer, by which a reference to another version of the run is found; None if a client names a
+    row only by its id.
 
-    ``family`` is a name of :mod:`groundtrace.inference.families.registry`; ``plain`` writes pixels of the original
-    image. ``stream`` is the stream of the prompt, if the row has streams (iVGR §3.2); else "".
+    ``family`` is a name of :mod:`groundtrace.inference.families.registry`; a model of the family ``plain`` writes
+    pixels of the original image. ``stream`` is the stream of the prompt, if the row has streams (iVGR §3.2); else "".
     """
 
     id: str

@@ -26,7 +26,7 @@ OF_ITEMS = {"reference", "id", "run", "family", "stream", "response"}
 
 
 class BadRequest(UserError):
-    """An invalid request; ``item`` is the index of the wrong item, None if the error is in the whole request."""
+    """The request is invalid; ``item`` is the index of the wrong item, None if the error concerns the whole request."""
 
     def __init__(self, message: str, item: int | None = None) -> None:
         super().__init__(message if item is None else f"items[{item}]: {message}")
@@ -57,7 +57,7 @@ def read_json(body: bytes) -> Mapping[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises BadRequest for a repeated field, since it is ambiguous."""
+    """Returns the pairs as a JSON object. Raises BadRequest for a repeated field, whose value would be ambiguous."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -79,7 +79,7 @@ def read_score(body: bytes) -> ScoreRequest:
 
 
 def read_get_reward(body: bytes) -> ScoreRequest:
-    """Parses a request of OpenRLHF: each label is a reference; the response is the part of a query after its prompt.
+    """Parses a request of OpenRLHF, whose labels are references; a response is the part of a query after its prompt.
 
     Raises BadRequest, also if a query does not begin with its prompt, since the response is then ambiguous.
     """
@@ -87,7 +87,7 @@ def read_get_reward(body: bytes) -> ScoreRequest:
     queries, prompts, labels = (_texts(found, name) for name in ("query", "prompts", "labels"))
     for name, value in (("prompts", prompts), ("labels", labels)):
         if len(value) != len(queries):
-            raise BadRequest(f'"{name}" has {len(value)} texts, and "query" {len(queries)}')
+            raise BadRequest(f'"{name}" has {len(value)} texts, but "query" has {len(queries)}')
     answers = []
     for number, (query, prompt, label) in enumerate(zip(queries, prompts, labels, strict=True)):
         response = response_in(query, prompt)
@@ -98,10 +98,10 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 
 
 def response_in(query: str, prompt: str) -> str | None:
-    """The part of a query after the prompt, without its end token; None if the query does not begin with the prompt.
+    """Returns the part of a query after the prompt, without its end token; None if the query has another beginning.
 
-    A query is decoded from the model's input tokens: an image's mark, which is in the prompt once, is repeated for
-    every token of the image.
+    A query is decoded from the model's input tokens. So an image's mark, which occurs once in the prompt, is repeated
+    in the query for every token of the image.
     """
     at = 0
     for piece, run in itertools.groupby(filter(None, _MARK.split(prompt))):

@@ -1,4 +1,4 @@
-"""Our trainer's reward for other trainers, which name rows by reference; the scores are those of our own training.
+"""Our trainer's reward for other trainers, which name rows by reference; it gives the same scores as in our trainer.
 
 A reference names the row that a response answers. The row is read from its run, its images are written once to the
 reward's folder, the response's coordinates are converted to pixels, and :class:`groundtrace.rewards.rows.reward.Reward`
@@ -34,7 +34,7 @@ KEPT_ROWS = 20_000
 
 
 class BadAnswer(UserError):
-    """An answer that cannot be scored; ``number`` is its index in the call, and ``problem`` the reason."""
+    """An answer cannot be scored; ``number`` is its index in the call, and ``problem`` is the reason."""
 
     def __init__(self, number: int, problem: str) -> None:
         super().__init__(f"answer {number}: {problem}")
@@ -53,8 +53,9 @@ class Answer:
 class ScoreBatch:
     """The answers of one call, grouped into ``parts`` that are scored together.
 
-    ``places`` holds for each answer its part, its prompt in the part and its index there; None for an answer that needs
-    a judge if there is no judge. ``texts`` are the answers as the model wrote them.
+    ``places`` holds for each answer three indices: of its part, of its prompt in this part, and of the answer among the
+    answers to this prompt. It holds None for an answer that cannot be scored because it needs a judge and there is no
+    judge. ``texts`` are the answers as the model wrote them.
     """
 
     parts: tuple[Part, ...]
@@ -62,7 +63,9 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """The score of each answer, in order, from the parts' scores; an answer without a place is unscored."""
+        """Returns the score of each answer, in order, from the scores of the parts; an answer without a place is
+        unscored.
+        """
         return [
             Scored(None, None, text, ()) if place is None else found[place[0]][place[1]][place[2]]
             for place, text in zip(self.places, self.texts, strict=True)
@@ -72,9 +75,9 @@ class ScoreBatch:
 class RowReward:
     """Scores responses to rows of runs. Threads may share an instance.
 
-    ``runs`` are run folders by name, in addition to those of the settings; if there are any, no other folder is read.
-    ``fails_fast`` is that of :class:`groundtrace.rewards.rows.reward.Reward`. Raises ConfigError and
-    :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
+    ``runs`` are run folders by name, in addition to the run folders of the settings. If there are such folders, no
+    other folder is read. ``fails_fast`` is as in :class:`groundtrace.rewards.rows.reward.Reward`. Raises ConfigError
+    and :class:`groundtrace.config.extras.MissingExtra` if the reward cannot be made.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class RowReward:
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Checks the endpoints as :meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints` does.
+        """Checks the endpoints of the recipe's roles (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`).
 
         Raises :class:`groundtrace.inference.preflight.NotServed`.
         """
@@ -117,11 +120,11 @@ class RowReward:
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
-        """The score of each answer, in order.
+        """Returns the score of each answer, in order.
 
-        ``is_step`` is whether these are all responses of a training step, or at least all responses to their questions.
-        Raises BadAnswer for a missing row, BadReference for a question without responses of one of its streams,
-        ConfigError for a recipe that cannot score single responses, and
+        ``is_step`` is whether the answers are all responses of a training step, or at least all responses to their
+        questions. Raises BadAnswer for a missing row, BadReference for a question without responses of one of its
+        streams, ConfigError for a recipe that cannot score single responses, and
         :class:`groundtrace.rewards.rows.reward.JudgesDown` if endpoints do not answer for ``reward.wait_s``.
         """
         self.check_way(is_step)
@@ -197,7 +200,7 @@ class RowReward:
         self._reward.close()
 
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], PreparedRow]:
-        """The key (folder, id) of a reference's row, and the row with the prompt of its stream.
+        """Returns the key (folder, id) of a reference's row, and the row with the prompt of its stream.
 
         Raises BadReference, UnusableRow, ShardError and ConfigError.
         """
@@ -217,7 +220,8 @@ class RowReward:
             if len(streams) != 1:
                 problem = f"is asked in {len(streams)} streams, and its reference names none"
                 raise BadReference(
-                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one"
+                    f"the row {reference.id!r:.80} {problem}: reward.recipe = {self.recipe.name!r} needs one: "
+                    "export the run again"
                 )
             named = streams[0]
         [row] = per_stream(ready.row, (named,)) if named else [ready.row]
@@ -240,7 +244,7 @@ class RowReward:
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
-        """The folder of a run that a reference names. Raises BadReference for a run that may not be read.
+        """Returns the folder of the run that a reference names. Raises BadReference for a run that may not be read.
 
         If folders are configured, a name is only compared as a text: the path in a reference is never opened.
         """
@@ -255,7 +259,7 @@ class RowReward:
         raise BadReference(f"there is no run {run!r:.80} here; the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
-        """The rows of a run, opened at first use.
+        """Returns the rows of a run, which are opened at first use.
 
         Raises ShardError, and ConfigError if the rows lack something that the recipe needs.
         """

@@ -58,7 +58,9 @@ CHECK_EVERY_S = 2.0
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether an error is the server's own. Clients could fill the log with any text, by sending invalid HTTP."""
+    """Whether a log record is about an error of the server. Errors of clients, such as invalid HTTP, could fill the log
+    with any text.
+    """
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -66,7 +68,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """The runner of the application. Bodies are not decompressed, since a small one may expand to gigabytes."""
+    """Returns the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -82,10 +84,10 @@ class Bounds:
     """The limits of a server.
 
     Attributes:
-        max_batch: responses in one request.
-        max_scoring: requests scored at the same time.
-        max_waiting: requests in the queue.
-        timeout_s: timeout of a request, including its time in the queue.
+        max_batch: the maximum number of responses in one request.
+        max_scoring: the maximum number of requests that are scored at the same time.
+        max_waiting: the maximum number of requests in the queue.
+        timeout_s: the timeout of a request, including its time in the queue.
     """
 
     max_batch: int = 4096
@@ -95,21 +97,23 @@ class Bounds:
 
 
 class Refused(Exception):
-    """A refused request; ``status`` and ``kind`` give the reason to programs, the message gives it to people."""
+    """The request is refused; ``status`` and ``kind`` give the reason to programs, the message gives it to users."""
 
     def __init__(self, status: int, kind: str, message: str, item: int | None = None, retry_after_s: int = 0) -> None:
         super().__init__(message)
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
-        """The error as an HTTP response."""
+        """Returns the error as an HTTP response."""
         error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
         headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
         return web.json_response({"error": error}, status=self.status, headers=headers)
 
 
 class RewardServer:
-    """The HTTP application, made by :meth:`app`. ``token`` is the bearer token that clients must send, "" for none."""
+    """The HTTP server, whose application :meth:`app` makes. ``token`` is the bearer token that clients must send; "" if
+    they need no token.
+    """
 
     def __init__(self, reward: RowReward, rows: int, bounds: Bounds, token: str = "") -> None:
         self._reward, self._rows, self._bounds, self._token = reward, rows, bounds, token
@@ -119,7 +123,7 @@ class RewardServer:
         self._health: tuple[Health, ...] | None = None
 
     def app(self) -> web.Application:
-        """The application with its routes; errors are JSON."""
+        """Returns the application with its routes; its errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
@@ -306,7 +310,7 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Returns every error as JSON; for a defect of the server, it holds only the type of the exception."""
+        """Returns every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
         try:
             return await handler(request)
         except Refused as error:

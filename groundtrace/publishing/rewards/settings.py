@@ -29,7 +29,7 @@ OTHER_SECTIONS = frozenset((
 
 @settings
 class SpeechSettings:
-    """How the trained model writes coordinates, if this differs from the family that each row names.
+    """The way in which the trained model writes coordinates, if it differs from the family that each row names.
 
     The bundled trainer reads this from the checkpoint's processor; other trainers do not pass it to a reward. If the
     training resizes images to other bounds than the family's, set these bounds here: Qwen2.5-VL writes pixels of the
@@ -50,7 +50,7 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """How the model writes coordinates; ``named`` is the family that a row names, which is never imported.
+        """Returns how the model writes coordinates; ``named`` is the family that a row names, which is never imported.
 
         Raises ConfigError for bounds that no image can meet, and ValueError for an unknown family.
         """
@@ -68,7 +68,8 @@ class SpeechSettings:
             rule = replace(rule, **given)
         except ValueError as error:
             raise ConfigError(
-                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if that is left out"
+                "speech.max_pixels must be at least speech.min_pixels, or the family's minimum if "
+                "speech.min_pixels is left out"
             ) from error
         return Speech(CoordinateFrame(self.frame or family.frame), family.decimals, rule)
 

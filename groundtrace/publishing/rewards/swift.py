@@ -20,8 +20,8 @@ REGISTRIES = ("swift.rewards", "swift.plugin")
 class Verified:
     """The reward for the config that the environment names; swift passes the arguments of the run.
 
-    The constructor checks the endpoints of all roles, and raises as
-    :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
+    The constructor checks the endpoints of all roles, and raises the same errors as
+    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
 
     def __init__(self, args: object = None, **_: Any) -> None:
@@ -31,7 +31,7 @@ class Verified:
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
         """Returns the reward of each completion.
 
-        Raises as :func:`groundtrace.publishing.rewards.verl.compute_score` does.
+        Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
         """
         references = columns.get(COLUMN)
         if references is None:

@@ -17,9 +17,10 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Returns the reward functions for a config file, a bundled name, or "" for the config that the environment names.
+    """Returns the reward functions for a config file, a bundled name, or "" (the config that the environment names).
 
-    Checks the endpoints of all roles; raises as :func:`groundtrace.publishing.rewards.plugin.reward_of` does.
+    Checks the endpoints of all roles; raises the same errors as
+    :func:`groundtrace.publishing.rewards.plugin.reward_of`.
     """
     reward_of(config)
 
@@ -30,14 +31,14 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """The reward function for the config that the environment names, for trainers that need an import path."""
+    """Returns the rewards by the config that the environment names; for trainers that need an import path."""
     return rewards("", completions, columns)
 
 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
-    """The reward of each completion; None if it is unscored.
+    """Returns the reward of each completion; None if it is unscored.
 
-    Raises as :func:`groundtrace.publishing.rewards.plugin.scored_texts` does.
+    Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     references = columns.get(COLUMN)
     if references is None:
@@ -50,7 +51,7 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 
 
 def _text(completion: Completion) -> object:
-    """The text of a completion, which is a text or a list of turns: then the text of its last turn."""
+    """Returns the text of a completion; if the completion is a list of turns, the text of its last turn."""
     if not isinstance(completion, list | tuple):
         return completion  # scored_texts() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
@@ -60,6 +61,6 @@ def _text(completion: Completion) -> object:
 
 
 def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:
-    """The mean of each verdict over the completions in which it is scored."""
+    """Returns the mean of each verdict over the completions in which the verdict is scored."""
     values = {name: [value for each in found if (value := each.value(name)) is not None] for name in names}
     return {name: sum(known) / len(known) for name, known in values.items() if known}

@@ -19,7 +19,7 @@ from groundtrace.schemas.records import Question
 
 @settings
 class ArgosSettings(GateSettings):
-    """The gate and weights of Argos Eq. 9, and the scorers' arguments."""
+    """The settings of the reward of Argos: the gate and weights of Eq. 9, and the scorers' arguments."""
 
     RENAMED: ClassVar[Mapping[str, str]] = {"miss_cost": "pointing.wrong_cost"}
 
@@ -31,11 +31,11 @@ class ArgosSettings(GateSettings):
 
 @dataclass(frozen=True)
 class Argos(Recipe):
-    """Eq. 9: a wrong answer earns only its outcome, so the other scorers do not run for it.
+    """The reward of Argos Eq. 9: a wrong answer earns only its outcome, so the other scorers do not run for it.
 
-    Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, a wrong one
-    lowers it, and if the question has targets, a response that points at none earns less than any that points at one.
-    So a group with only right answers also gives a gradient if its pointing scores differ.
+    Points are scored by :mod:`groundtrace.rewards.pointing_score`: a right point never lowers the reward, and a wrong
+    point lowers it. If the question has targets, a response that points at no target earns less than a response that
+    points at one. So a group with only right answers also gives a gradient if its pointing scores differ.
     :mod:`groundtrace.rewards.scorers.counting` is not used, since the pointing score includes missed targets.
     """
 
@@ -53,7 +53,7 @@ class Argos(Recipe):
         check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Scores the responses to one question by Eq. 9; returns their rewards in order. Raises BudgetUsedUp."""
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
 
@@ -61,14 +61,14 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The share of all weights except that of grounding if there are targets, else 1; see the base."""
+        """Returns 1, or 1 minus the grounding's share of all weights if the question has targets; see the base."""
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """The scorers that the settings do not skip, without the counting scorer."""
         return tuple(scorer for scorer in self.scorers if scorer.name not in self._skip)
 
     @property
@@ -76,7 +76,7 @@ class Argos(Recipe):
         return (*self.settings.skip, counting.NAME)
 
     def check_served(self, roles: Collection[str]) -> None:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Raises ConfigError if no endpoint can find objects, unless the settings skip the spatial scorer."""
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
@@ -85,7 +85,7 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """The settings, in which a scorer is skipped if its required role, such as the judge, has no endpoint.
+        """Returns the settings; they also skip each scorer whose required role, such as the judge, has no endpoint.
 
         Grounding scorers are not skipped: if they cannot run, the response is unscored.
         """

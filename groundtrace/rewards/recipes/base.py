@@ -19,18 +19,18 @@ from groundtrace.schemas.records import Question, Verdict
 
 @dataclass(frozen=True)
 class Earned:
-    """The reward of one response (None if unscored) and its verdicts, one of which is the outcome."""
+    """The reward of one response (None if unscored) and the verdicts on it, one of which is the outcome."""
 
     reward: float | None
     verdicts: tuple[Verdict, ...]
 
     @property
     def outcome(self) -> float | None:
-        """The value of the outcome."""
+        """The value of the outcome's verdict; None if it is unscored."""
         return self.value(outcome.NAME)
 
     def value(self, name: str) -> float | None:
-        """The value of one verdict; None if it is unscored or there is no such verdict."""
+        """Returns the value of the verdict with this name; None if it is unscored or there is no such verdict."""
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
@@ -65,12 +65,12 @@ class Memory:
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """The memory as numbers, strings, lists and dicts."""
+        """Returns the memory as numbers, strings, lists and dicts."""
         return asdict(self)
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> "Memory":
-        """The memory that :meth:`as_plain` wrote; a fresh one for an empty mapping."""
+        """Returns the memory that :meth:`as_plain` wrote; a fresh memory for an empty mapping."""
         if not plain:
             return cls()
         curriculum = dict(plain["curriculum"])
@@ -90,7 +90,8 @@ class Recipe(Protocol):
         shown: the verdicts whose means are logged during training.
         compares: whether a response's reward depends on the other responses to its question.
         learns: whether ``learn`` changes the memory.
-        samples_by_reward: whether a group is useful for training if its rewards differ; else its outcomes must differ.
+        samples_by_reward: whether a group can be used for training if its rewards differ; else its outcomes must
+            differ.
     """
 
     name: ClassVar[str]
@@ -117,9 +118,10 @@ class Recipe(Protocol):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The maximum reward of a right answer without looking at the media, as a share of the maximum with looking.
+        """Returns the maximum reward of a right answer without looking at the media, divided by the maximum with
+        looking.
 
-        ``pointable`` are the phrases that the pointer found, ``streams`` the streams of the question. Judges are
+        ``pointable`` are the phrases that the pointer found; ``streams`` are the streams of the question. Judges are
         assumed to accept everything. ``settings`` are of the type ``Settings``; None means its defaults.
         """
         return 1.0
@@ -138,10 +140,10 @@ class Recipe(Protocol):
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """The verdicts of these scorers, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
+    """Returns the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
 
-    If the outcome is among them, it is scored first, and the other scorers get it as ``Case.outcome``. Raises
-    BudgetUsedUp.
+    If the outcome's scorer is one of them, it runs first, and the other scorers get its verdict as ``Case.outcome``.
+    Raises BudgetUsedUp.
     """
     grader = next((scorer for scorer in scorers if scorer.name == outcome.NAME), None)
     if grader is not None:
@@ -155,7 +157,9 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """The scorer's verdict; an unscored one with the reason if the scorer does not run. Raises BudgetUsedUp."""
+    """Returns the scorer's verdict; if the scorer does not run, an unscored verdict with the reason. Raises
+    BudgetUsedUp.
+    """
     choice = choose(scorer, case)
     return (
         await scorer.verdict(case) if choice.chosen else Verdict(scorer.name, None, choice.reason, failed=choice.failed)

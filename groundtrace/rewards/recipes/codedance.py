@@ -32,7 +32,7 @@ from groundtrace.schemas.records import Verdict
 
 @dataclass(frozen=True)
 class CodeDance(Recipe):
-    """Eq. 1 with Eq. 5 for a whole trajectory, Eq. 2 for its turns.
+    """The reward of CodeDance: Eq. 1 with Eq. 5 for a whole trajectory, and Eq. 2 for its turns.
 
     A response is unscored if it has no trajectory, its outcome is unscored or one of its verdicts has failed.
     """
@@ -47,11 +47,11 @@ class CodeDance(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """The only scorer that may call a model: that of the outcome."""
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Scores the trajectories that answer one question; returns their rewards in order. Raises BudgetUsedUp."""
         scorers = scorers_named(outcome.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
         earned = [Earned(None, (*verdicts, form_verdict(case))) for case, verdicts in zip(cases, found, strict=True)]
@@ -76,10 +76,11 @@ class CodeDance(Recipe):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of that turn's tokens.
+        """Returns A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of the turn's
+        tokens.
 
-        ``sequence`` holds A_seq of each trajectory, from the rewards of its group. A_turn is the turn's discounted
-        return, normalised over the batch (Eq. 2).
+        ``sequence`` holds A_seq of each trajectory, computed from the rewards of its group. A_turn is the turn's
+        discounted return, normalised over the batch (Eq. 2).
         """
         returns = [turn_returns(trajectory.failed, self.settings) for trajectory in trajectories]
         executed = [trajectory.executed for trajectory in trajectories]
@@ -87,7 +88,7 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Returns the verdict on the form of a response: of its turns, or of its text if it is one turn.
+    """Returns the verdict on the form of a response: on the form of its turns, or of its text if it has only one turn.
 
     The form is that of trajectories (:func:`groundtrace.rewards.trajectory_checks.form_fault`), in which an easy
     question may be answered directly.

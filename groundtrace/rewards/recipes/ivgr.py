@@ -42,7 +42,7 @@ _BOX_FORM = OneOf(tuple(boxes.FORMS))
 
 @settings
 class IvgrSettings:
-    """The two streams of iVGR §3.2 and §3.3."""
+    """The settings of the rewards of iVGR's two streams (§3.2, §3.3)."""
 
     weights: Annotated[StreamSettings, "the weights of the terms; the paper's are 1"] = field(
         default_factory=StreamSettings
@@ -63,7 +63,7 @@ class IvgrSettings:
 
 @dataclass(frozen=True)
 class Ivgr(Recipe):
-    """Eq. 1 and 2 for grounded responses, Eq. 3 for textual ones, each in [0, 3] with the paper's weights.
+    """The rewards of iVGR: Eq. 1 and 2 for grounded responses, Eq. 3 for textual responses; both in [0, 3] by default.
 
     A response of an unknown stream is unscored. A question without gold boxes has no reference, so its textual
     responses have no consistency reward (App. B). The same holds for a question that was only asked in the textual
@@ -85,12 +85,15 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """The scorers of the outcome, the format and the consistency; that of named boxes if labels are compared."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Scores the responses of both streams to one question; returns their rewards in order.
+
+        Raises BudgetUsedUp.
+        """
         cases = [replace(case, form=_FORMS.get(case.context.stream, TEXTUAL_FORM)) for case in cases]
         scorers = scorers_named(outcome.NAME, format.NAME)
         shared = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
@@ -111,7 +114,7 @@ class Ivgr(Recipe):
 
     @property
     def full_reward(self) -> float:
-        """The sum of the weights of the grounded stream; see the base."""
+        """The sum of the weights of the grounded stream, which is the maximum reward."""
         weights = self.settings.weights
         return weights.outcome_weight + weights.format_weight + weights.boxes_weight
 
@@ -119,7 +122,9 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """The mean over the streams; the grounded stream loses the weight of the boxes if there are gold boxes."""
+        """Returns the mean over the streams; if there are gold boxes, the grounded stream loses the boxes' share of the
+        weights.
+        """
         weights = (settings or IvgrSettings()).weights
         total = weights.outcome_weight + weights.format_weight + weights.boxes_weight
         boxless = 1.0 - weights.boxes_weight / total if question.gold_boxes else 1.0
@@ -130,14 +135,14 @@ class Ivgr(Recipe):
         return Earned(stream(verdicts, self.settings.weights), verdicts)
 
     async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        """Eq. 2 for all responses to one question."""
+        """Returns the verdicts on the boxes of all responses to one question (Eq. 2)."""
         if self.settings.labels:
             return await boxes_named.score_named_group(cases, self.settings.boxes)
         gold = cases[0].question.gold_boxes or () if cases else ()
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
-        """The consistency with the best reference; not applicable if the question cannot have a reference."""
+        """Returns the verdict on the consistency with the best reference; not applicable if no reference can exist."""
         if not is_dual:
             return Verdict(consistency.NAME, None, "the question is asked in words alone")
         scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
@@ -145,14 +150,14 @@ class Ivgr(Recipe):
         return await verdict_of(scorer, replace(case, context=context))
 
     def _reference(self, text: str, earned: Earned) -> Reference | None:
-        """The response's reasoning if it may be a reference (§3.3), else None."""
+        """Returns the response's reasoning if it may be a reference (§3.3), else None."""
         response, box_score = parse_response(text), earned.value(boxes.NAME)
         if box_score is None or not is_reference(response, earned.outcome, box_score, self.settings.min_box_score):
             return None
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """The memory whose archive has the best valid grounded reasoning of each question so far (Eq. 4)."""
+        """Returns the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4)."""
         references: dict[str, Reference | None] = dict(memory.references)
         for judged in step:
             if judged.context.stream == GROUNDED:
@@ -163,6 +168,6 @@ class Ivgr(Recipe):
 
 
 def _better(*references: Reference | None) -> Reference | None:
-    """The reference with the highest box reward (if equal, the first one); None if there is no reference."""
+    """Returns the reference with the highest box reward (if equal, the first one); None if there is no reference."""
     known = [reference for reference in references if reference is not None]
     return max(known, key=lambda reference: reference.box_score, default=None)

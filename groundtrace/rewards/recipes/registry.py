@@ -25,9 +25,10 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """The recipe of this name, or at ``module:NAME``, with these settings; ``where`` is their config key, for messages.
+    """Returns the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
 
-    Raises ConfigError for a recipe that cannot be used, and for options that do not match its settings.
+    ``where`` is the config key of the options, for messages. Raises ConfigError for a recipe that cannot be used, and
+    for options that do not match its settings.
     """
     try:
         kind = RECIPES.named(name)

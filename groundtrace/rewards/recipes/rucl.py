@@ -24,10 +24,10 @@ from groundtrace.rewards.scorers.rubric_scores import scores_of_verdict
 
 @dataclass(frozen=True)
 class Rucl(Recipe):
-    """Eq. 4–9: outcome and rubrics, weighted by the curriculum.
+    """The reward of RuCL (Eq. 4–9): the outcome and the rubrics, weighted by the curriculum.
 
     λ_t of a step depends on the steps before it (Eq. 8); after the step, its mean over the easy rubrics is added to the
-    curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of that mean.
+    curriculum (Eq. 7). If the judge fails on a response, the response is unscored and not part of the mean.
     """
 
     name: ClassVar[str] = "rucl"
@@ -41,11 +41,14 @@ class Rucl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """The scorers of the outcome and of the rubrics."""
         return scorers_named(outcome.NAME, rubric_scores.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Scores the responses to one question with the current λ_t; returns their rewards in order.
+
+        Raises BudgetUsedUp.
+        """
         weight = hard_weight(memory.curriculum, self.settings)
         scorers = scorers_named(outcome.NAME, rubric_scores.NAME)
         found = await asyncio.gather(*(verdicts_of(scorers, case) for case in cases))
@@ -57,7 +60,7 @@ class Rucl(Recipe):
         ]
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Adds a step to the memory's curriculum: the mean of the easy share over the step's responses (Eq. 7)."""
+        """Returns the memory after a step, whose mean over the easy rubrics is added to the curriculum (Eq. 7)."""
         tiers = [_tiers(judged.context, judged.earned) for judged in step]
         known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]
         mean = sum(known) / len(known) if known else None
@@ -65,7 +68,7 @@ class Rucl(Recipe):
 
 
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
-    """The means of Eq. 5; None if there are rubrics but the response was not judged by them."""
+    """Returns the means of Eq. 5; None if there are rubrics but no judge has judged the response by them."""
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
     rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)
     return None if rubrics and not scores else tier_scores(rubrics, scores)

@@ -28,7 +28,8 @@ class SailRlSettings:
 
 @dataclass(frozen=True)
 class SailRl(Recipe):
-    """Outcome, judging, format and thinking; judging and thinking cost calls.
+    """The reward of SAIL-RL, from the verdicts on outcome, judging, format and thinking; the verdicts on judging and
+    thinking need calls to a judge.
 
     In the cascading form the judge is not called if the product is already 0: judging is not scored if the answer is
     wrong, and thinking is not scored if judging is 0.
@@ -50,11 +51,11 @@ class SailRl(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """The scorers of the outcome, the format, the judging and the thinking."""
         return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """See :class:`groundtrace.rewards.recipes.base.Recipe`."""
+        """Scores the responses to one question by Eq. 1; returns their rewards in order. Raises BudgetUsedUp."""
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
@@ -74,7 +75,7 @@ class SailRl(Recipe):
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """The verdicts that are factors of Eq. 1's product."""
+    """Returns the verdicts that are factors of the product in Eq. 1."""
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
 
 

@@ -17,7 +17,7 @@ from groundtrace.schemas.text import counted
 
 
 def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None:
-    """Raise ConfigError if the recipe needs a role or a field of the data that is missing.
+    """Raise ConfigError if the recipe needs a role without an endpoint, or a field that no row has.
 
     ``gives`` returns whether any row has a field of a :class:`groundtrace.rewards.case.Context`.
     """
@@ -28,7 +28,10 @@ def check_recipe(settings: RewardSettings, gives: Callable[[str], bool]) -> None
     recipe.check_served(settings.roles)
     missing = [what for name, what in recipe.needs.items() if not gives(name)]
     if missing:
-        raise ConfigError(f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has")
+        raise ConfigError(
+            f"reward.recipe = {recipe.name!r} needs {missing[0]}, which no row of the data has: "
+            "use other data or another recipe"
+        )
 
 
 def reads_text(settings: RewardSettings) -> bool:
@@ -38,10 +41,11 @@ def reads_text(settings: RewardSettings) -> bool:
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """A note on the rows with a free-text gold answer if no judge grades free text; None if all rows are usable.
+    """Returns a note on the rows with a free-text gold answer if no judge grades free text; None if all rows are
+    usable.
 
-    These rows are left out, because only their right answers could be scored. Raises ConfigError if no other rows
-    exist.
+    These rows are left out, because only their right answers could be scored. Raises ConfigError if there are no other
+    rows.
     """
     found = 0 if reads_text(settings) else shards.count_free_text()
     if not found:
@@ -53,7 +57,9 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """A note on the rows whose rubrics leave a stratum empty; None if there are none or rubrics are not used."""
+    """Returns a note on the rows whose rubrics leave a stratum empty; None if there are no such rows or rubrics are not
+    used.
+    """
     if "rubrics" not in settings.make_recipe().needs:
         return None
     single = Counter(strata for strata in shards.strata if len(strata) == 1)
@@ -65,13 +71,13 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_detected(shards: Shards) -> str | None:
-    """A note on the rows whose gold boxes are from a detector; None without such rows."""
+    """Returns a note on the rows whose gold boxes are from a detector; None if there are no such rows."""
     found = shards.count_detected()
     return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """A function that raises UnusableRow for a row whose responses the reward cannot score."""
+    """Returns a function that raises UnusableRow for a row whose responses the reward cannot score."""
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
@@ -86,9 +92,10 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
 
 def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
-    """The mean reward per response of a policy that never looks at the images, and a note on how it is estimated.
+    """Returns the mean reward per response of a policy that never looks at the images, and a note on the estimate.
 
-    The reward is None if rules can grade none of the rows. Only reward above it is evidence that the policy looks.
+    The reward is None if rules cannot grade any of the rows. Only a reward above this value is evidence that a policy
+    looks at the images.
     """
     figures = blind_figures(shards.rewarded_questions(), type(recipe), recipe.settings)
     reward = None if figures.share is None else figures.share * recipe.full_reward
@@ -96,7 +103,7 @@ def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
-    """A warning if the initial policy's reward is not above that of a policy that never looks; else None."""
+    """Returns a warning if the initial policy's reward is not above that of a policy that never looks; else None."""
     if reward is None or blind is None or reward > blind:
         return None
     return (

@@ -27,21 +27,23 @@ class Records:
         with (folder / "records.jsonl").open("rb") as stream:
             self._lines = list(read_lines(stream))
         if not self._lines:
-            raise ShardError(f"{folder}/records.jsonl holds no records")
+            raise ShardError(f"{folder}/records.jsonl holds no records: add at least one")
 
     def __len__(self) -> int:
         return len(self._lines)
 
     def gives(self, name: str) -> bool:
-        """Whether the records have this field of a :class:`groundtrace.rewards.case.Context`.
+        """Whether the records have the field ``name`` of a :class:`groundtrace.rewards.case.Context`.
 
-        True only for ``stream``, if the form belongs to a stream; see
+        Records have only the field ``stream``, and only if the form belongs to a stream; see
         :meth:`groundtrace.rewards.rows.shards.Shards.gives`.
         """
         return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are missing."""
+        """Returns the record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are
+        missing.
+        """
         number, line = self._lines[index]
         try:
             record = parse_record(RawRecord(number, line))

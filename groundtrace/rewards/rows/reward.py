@@ -44,7 +44,7 @@ _DOWN = frozenset({Failure.UNAUTHORISED, Failure.AWAY})
 
 
 class JudgesDown(RuntimeError):
-    """Endpoints of the reward did not answer before the timeout."""
+    """Endpoints that the reward needs did not answer before the timeout."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Scored:
     verdicts: tuple[Verdict, ...]
 
     def value(self, name: str) -> float | None:
-        """The value of one verdict; None if the verdict is unscored or absent."""
+        """Returns the value of the verdict with this name; None if the verdict is unscored or absent."""
         return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
 class PromptResponses:
-    """A prompt's row, its question with media, and the responses with coordinates in original pixels."""
+    """The row of a prompt, its question with media, and the responses to it, with coordinates in original pixels."""
 
     row: TrainingRow
     question: Question
@@ -82,11 +82,15 @@ class PreparedRow:
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """The row with responses, which are raw texts of a model with this ``speech``."""
+        """Returns the row with responses to it; ``texts`` are raw texts of a model that writes coordinates as
+        ``speech`` says.
+        """
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """A response with coordinates in original pixels; unchanged if longer than ``MAX_RESPONSE_CHARS``."""
+        """Returns a response with coordinates in original pixels; a text above ``MAX_RESPONSE_CHARS`` is returned
+        unchanged.
+        """
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
 
 
@@ -95,7 +99,7 @@ Part = Sequence[PromptResponses]
 
 
 class Reward:
-    """Scores responses by the recipe of the settings; media and the reply cache are in the run's folder.
+    """Scores responses with the recipe of the settings; media and the reply cache are in the run's folder.
 
     ``memory`` is the recipe's state. With ``fails_fast``, calls to a server that is known to be unreachable fail
     immediately, for callers that do not wait but check :meth:`health`. Raises
@@ -122,21 +126,22 @@ class Reward:
         self._known: dict[tuple[Question, tuple[FrameOf, ...], tuple[str, ...]], tuple[Question, tuple[Size, ...]]] = {}
 
     def check_endpoints(self) -> None:
-        """Open the endpoint of each role that the recipe uses, and check with one cheap request that it serves.
+        """Open the endpoint of each role that the recipe uses, and check with one cheap request that it answers.
 
-        Raises :class:`groundtrace.inference.preflight.NotServed`; its message, one line, names the role and a remedy.
+        Raises :class:`groundtrace.inference.preflight.NotServed`; its message is one line with the role and a remedy.
         """
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 
     async def health(self) -> tuple[Health, ...]:
-        """The current health of the endpoints of the recipe's roles.
+        """Returns the current health of the endpoints of the recipe's roles.
 
         Runs on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         return await healths(runtime().models(self._models), self._asks, WHERE)
 
     def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
-        """The scores of each row's responses, in order; ``texts`` are raw texts of a model with this ``speech``.
+        """Returns the scores of each row's responses, in order; ``texts`` are raw texts of a model with this
+        ``speech``.
 
         The streams of one question, which are adjacent rows, are scored together.
 
@@ -147,7 +152,9 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """The row with one file in the run's folder for each distinct image. Raises UnusableRow if one is damaged."""
+        """Returns the row, after writing each distinct image to a file in the run's folder. Raises UnusableRow for a
+        damaged image.
+        """
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
         if key not in self._known:
             refs = [self._media_ref(row, place, sha256) for place, sha256 in enumerate(key[2])]
@@ -156,7 +163,9 @@ class Reward:
         return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """The scores of each prompt's responses, in order, with retries. Raises JudgesDown as :meth:`score` does."""
+        """Returns the scores of each prompt's responses, in order, with retries. Raises JudgesDown as :meth:`score`
+        does.
+        """
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
         while True:
@@ -167,12 +176,15 @@ class Reward:
             if not down:
                 return [found[place] for place in range(len(parts))]
             if time.monotonic() + wait_s > deadline_s:
-                raise JudgesDown(f"no answer for {self._settings.wait_s:g} s: {down[0]}")
+                raise JudgesDown(
+                    f"the endpoints of the reward gave no answer for {self._settings.wait_s:g} s: {down[0]}"
+                )
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """For each part, the scores of its responses, or JudgesDown if endpoints did not answer; makes one attempt.
+        """Returns for each part the scores of its responses, or JudgesDown if endpoints did not answer; makes one
+        attempt.
 
         Runs on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -189,7 +201,7 @@ class Reward:
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
-        """The scores of one question's responses, for each of its prompts."""
+        """Returns the scores of one question's responses, for each of its prompts."""
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked.row, asked.texts, masks) for asked in part]
         cases = [case for group in groups for case in group]
@@ -203,7 +215,9 @@ class Reward:
         ]
 
     def _masks(self, question: Question, session: Session) -> ObjectMasks:
-        """The question's objects, shared with all parts of the same question that are being scored."""
+        """Returns the object masks of the question; parts of the same question that are scored at the same time share
+        them.
+        """
         known = self._in_use.get(question)
         masks = ObjectMasks(question, session, self._served) if known is None else replace(known, caller=session)
         self._in_use[question] = masks
@@ -235,10 +249,10 @@ def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[C
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """The media of a row's images: the images themselves, or the clips that the images are frames of.
+    """Returns the media of a row: its images, or the clips that its images are frames of.
 
-    ``frames`` has an entry per image: the index of its medium and, for a frame, its number and time; empty without
-    clips.
+    ``frames`` has an entry for each image: the index of its medium and, for a frame, its number and time. It is empty
+    if the row has no clips.
     """
     if not frames:
         return tuple(refs)

@@ -18,7 +18,7 @@ FrameOf = tuple[int, int | None, float | None]
 
 
 class UnusableRow(ValueError):
-    """The row cannot be used; the message says which row and why."""
+    """The row cannot be used; the message names the row and the reason."""
 
 
 class HasImageSize(Protocol):
@@ -39,10 +39,10 @@ class HasImageSize(Protocol):
 class TrainingRow:
     """One row: the turns with ``<image>`` marks, the image files, and the data for the reward.
 
-    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if they belong to clips, else is empty.
-    ``entities`` are the things that the question mentions (None: unknown), ``pointable`` those of them that the images
-    show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn; if there
-    are any, they replace the ``messages`` of an RL row (:func:`per_stream`).
+    ``images`` are (bytes, name) pairs; ``frames`` has an entry for each image if the images belong to clips, else it is
+    empty. ``entities`` are the things that the question mentions (None: unknown); ``pointable`` are the entities that
+    the images show. ``context`` is further data for some rewards. ``streams`` are pairs of a stream and its user turn;
+    if there are any, they replace the ``messages`` of an RL row (:func:`per_stream`).
     """
 
     id: str
@@ -58,18 +58,19 @@ class TrainingRow:
 
 
 def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
-    """The distinct labels of boxes, in order."""
+    """Returns the distinct labels of the boxes, in order."""
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Width and height of each of the row's ``images``; for a clip, only those of its first frame."""
+    """Returns the width and height of each of the row's ``images``; for a clip, only the size of its first frame."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
 
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """A copy of the row for each of its streams (only those in ``only``, if given); the row itself without streams.
+    """Returns a copy of the row for each of its streams (if ``only`` is given, for these streams); a row without
+    streams is returned as it is.
 
     The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.
     """
@@ -88,7 +89,8 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Groups the indices of prompts that are scored together: adjacent prompts of one question in different streams.
+    """Returns the indices of the prompts in groups that are scored together: adjacent prompts of one question in
+    different streams.
 
     Every other prompt is a group by itself.
     """

@@ -18,7 +18,7 @@ CONFIGS = Path(__file__).parents[2] / "trainer" / "configs"
 
 @settings
 class RewardSettings:
-    """The reward of a response.
+    """The settings of a response's reward.
 
     ``recipe`` is one of :data:`groundtrace.rewards.recipes.registry.RECIPES`, and ``options`` holds its settings.
     With ``argos``, points need a detector, or a pointer with a segmenter. Without a judge, the reward ignores the
@@ -53,24 +53,25 @@ class RewardSettings:
         ]
         if segmenter and seeing and is_embedded(self.endpoints[segmenter]) and not self.allow_embedded:
             raise ValueError(
-                f"roles.segmenter is the embedded engine, which finds drawn shapes only, beside roles.{seeing[0]}: "
-                'choose another, leave it out with "" (boxes then replace masks), or set allow_embedded = true'
+                f"roles.segmenter is the embedded engine, which finds drawn shapes only, but roles.{seeing[0]} is "
+                'a real model: choose another segmenter, leave it out with "" (boxes then replace masks), or set '
+                "allow_embedded = true"
             )
         self.make_recipe()
 
     @property
     def played(self) -> dict[str, str]:
-        """The roles that have an endpoint, with the endpoint's name."""
+        """The names of the endpoints by role, for the roles that have an endpoint."""
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
-        """The recipe with its options. Raises ConfigError if an option is invalid."""
+        """Returns the recipe with its options. Raises ConfigError if an option is invalid."""
         return make_recipe(self.recipe, self.options, "reward.options")
 
 
 def config_file(named: str) -> str:
-    """The path of a config: ``named`` if it exists, else the bundled config of that name in
-    ``groundtrace/trainer/configs/``, if any, else ``named``.
+    """Returns the path of a config: ``named`` if this file exists, else the bundled config with that name in
+    ``groundtrace/trainer/configs/``, else ``named``.
     """
     bundled = CONFIGS / f"{named}.toml"
     return str(bundled) if not Path(named).exists() and bundled.is_file() else named

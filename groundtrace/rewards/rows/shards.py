@@ -34,7 +34,9 @@ CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
 BOXES_SOURCE = "boxes_source"
 """The column with the origin of ``gold_boxes``."""
 POINTABLE = ("entities", "pointable")
-"""The columns of what can be pointed at; if absent or null, the labels of the gold boxes replace them."""
+"""The columns with the things that can be pointed at; if they are absent or null, the labels of the gold boxes are
+used.
+"""
 COMMON = ("id", "source", "license", "images", "question", "answer", "answer_type", "choices", "gold_boxes", "attempts")
 NEEDED = {"sft": (*COMMON, "messages"), "rl": (*COMMON, "prompt")}
 
@@ -63,7 +65,9 @@ class Shards:
         assert isinstance(rows, datasets.Dataset)
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
-            raise ShardError(f"{files[0].parent} has no column {missing[0]!r}; {side} shards have it")
+            raise ShardError(
+                f"{files[0].parent} has no column {missing[0]!r}, which {side} shards must have: repeat the run"
+            )
         columns = [name for name in ("frames", *POINTABLE, BOXES_SOURCE) if name in rows.column_names]
         added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
@@ -80,14 +84,14 @@ class Shards:
         return len(self._rows)
 
     def gives(self, name: str) -> bool:
-        """Whether any row has a value in this added column, or, for ``stream``, has streams."""
+        """Whether any row has a value in the added column ``name``; for ``stream``, whether any row has streams."""
         if name == "stream":
             return any(self.streams)
         return name in self._added and any(self._rows[name])
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
-        """The streams of each row; empty for a row with a single prompt."""
+        """The streams of each row; a row with a single prompt has an empty tuple."""
         if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
         return [tuple(streams or ()) for streams in self._rows[STREAMS.name]]
@@ -103,7 +107,7 @@ class Shards:
 
     @property
     def strata(self) -> list[frozenset[str]]:
-        """The strata of each row's rubrics; empty for a row without rubrics."""
+        """The strata of each row's rubrics; a row without rubrics has an empty set."""
         if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
         return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows[RUBRICS.name]]
@@ -112,7 +116,7 @@ class Shards:
         return column in self._rows.column_names
 
     def rewarded_questions(self) -> Iterator[RewardedQuestion]:
-        """The rows' questions, with the data that :mod:`groundtrace.rewards.blindness` needs. Reads no images."""
+        """Yields the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs; reads no images."""
         narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
         for row in narrow:
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
@@ -128,7 +132,9 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """The row with this id; no other row is read. Raises UnusableRow if there is no such row, or more than one."""
+        """Returns the row with this id, and reads no other row. Raises UnusableRow if there is no such row, or more
+        than one.
+        """
         places = self._places.get(id, ())
         if len(places) != 1:
             problem = f"{len(places)} rows of {self.side} have" if places else f"no row of {self.side} has"
@@ -143,7 +149,7 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """The row; raises UnusableRow if its fields are invalid."""
+        """Returns the row with this index. Raises UnusableRow if its fields are invalid."""
         fields = self._rows[index]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
@@ -160,7 +166,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("no id, no turns, or a text that is null")
+        raise TypeError("its id, its turns or one of its texts is missing")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],
@@ -185,14 +191,14 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The streams of a row with their prompts; raises TypeError if a stream is unknown or has no prompt."""
+    """Returns the streams of a row with their prompts. Raises TypeError if a stream is unknown or has no prompt."""
     streams = tuple(fields.get(STREAMS.name) or ())
     found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:
         if stream not in (GROUNDED, TEXTUAL):
-            raise TypeError(f"streams are {GROUNDED} and {TEXTUAL}, got {stream!r}")
+            raise TypeError(f"streams must be {GROUNDED} or {TEXTUAL}, got {stream!r}")
         if not isinstance(found.get(stream), str):
-            raise TypeError(f"stream_prompts has no prompt of the stream {stream}")
+            raise TypeError(f"stream_prompts has no prompt for the stream {stream}")
     return tuple((stream, found[stream]) for stream in streams)
 
 
@@ -204,7 +210,9 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """The side to evaluate: ``rl`` if the run has RL shards, else ``sft``; or the side of a folder of shards."""
+    """Returns the set to evaluate: ``rl`` if the run has RL shards, else ``sft``; for a folder of shards, the set that
+    it holds.
+    """
     if sorted((data / "rl").glob("*.parquet")):
         return "rl"
     files = [] if sorted((data / "sft").glob("*.parquet")) else sorted(data.glob("*.parquet"))
@@ -214,7 +222,7 @@ def shard_side(data: Path) -> str:
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:
-    """The shards that hold rows. Raises ShardError if there are none, or one cannot be read."""
+    """Returns the shards that hold rows. Raises ShardError if there are no shards, or if one cannot be read."""
     files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")
@@ -224,7 +232,7 @@ def _shard_files(data: Path, side: str) -> list[Path]:
     except (pa.ArrowException, OSError) as error:
         raise ShardError(f"{files[0].parent} cannot be read: {_line(error)}") from error
     if not held:
-        raise ShardError(f"{files[0].parent} holds no rows")
+        raise ShardError(f"{files[0].parent} holds no rows: use the shards of another run")
     return held
 
 

@@ -1,9 +1,9 @@
-"""The box reward: are the predicted boxes on the gold boxes (iVGR §3.2, Eq. 2)?
+"""The box reward: how well the predicted boxes match the gold boxes (iVGR §3.2, Eq. 2).
 
-For every box the best IoU with any box of the other side is taken. The mean over the gold boxes is the recall, the mean
-over the predicted boxes the precision. Labels are not compared, since Eq. 2 uses only positions. A caller that compares
-them (:mod:`groundtrace.rewards.scorers.boxes_named`) passes ``names``: a box whose label cannot name its gold box does
-not overlap it.
+For every box the best IoU with any box of the other kind (gold or predicted) is taken. The mean over the gold boxes is
+the recall, and the mean over the predicted boxes is the precision. Labels are not compared, since Eq. 2 uses only
+positions. A caller that compares them (:mod:`groundtrace.rewards.scorers.boxes_named`) passes ``names``: a box whose
+label cannot name its gold box does not overlap it.
 
 Deviations from Eq. 2, which leaves these cases open or rewards more boxes:
 
@@ -76,15 +76,16 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Returns recall and precision of each response, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+    """Returns the recalls and the precisions of the responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
-    Both are 0 for a response without boxes or with too many. Labels are compared only if ``names`` is given.
+    A response without boxes, or with too many boxes, has recall 0 and precision 0. Labels are compared only if
+    ``names`` is given.
 
     Raises:
-        ValueError: there is no gold box.
+        ValueError: if there is no gold box.
     """
     if not gold:
-        raise ValueError("without gold boxes there is nothing to match")
+        raise ValueError("match_group needs at least one gold box, got none")
     limit, wanted = max_boxes(gold), _named(gold, names is not None)
     columns = _columns([place for place, _ in wanted])
     matched = list[tuple[float, float]]()
@@ -99,7 +100,7 @@ def match_group(
 def score_group(
     responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
-    """Returns one verdict per response of a group, in their order; see the module for the degenerate cases.
+    """Returns one verdict for each response of a group, in order; the module describes the degenerate cases.
 
     Labels are compared only if ``names`` is given.
 
@@ -107,7 +108,7 @@ def score_group(
         ValueError: ``form`` is not one of :data:`FORMS`.
     """
     if form not in FORMS:
-        raise ValueError(f"unknown form {form!r} of the box reward; there are {', '.join(FORMS)}")
+        raise ValueError(f"unknown form {form!r} of the box reward: choose one of {', '.join(FORMS)}")
     if not gold:
         return (Verdict(NAME, None, "no gold boxes"),) * len(responses)
     recall, precision = match_group(responses, gold, names)
@@ -137,18 +138,18 @@ def _reason(count: int, limit: int, of: str, recall: float, precision: float) ->
 
 
 def _places(boxes: Iterable[Box]) -> set[Place]:
-    """The set of different boxes, without their labels."""
+    """Returns the set of different boxes, without their labels."""
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """The different boxes in a fixed order; labels are replaced by "" unless ``by_label``."""
+    """Returns the different boxes in a fixed order; unless ``by_label`` is True, "" replaces their labels."""
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
+    """Returns recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
     overlap = placed
@@ -162,12 +163,12 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """The indices of the predicted boxes that count: of near-duplicates, directly or linked by others, only the worst.
+    """Returns the indices of the predicted boxes that count: of several near-duplicates only the worst box counts.
 
-    ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is the same, but 0 for labels
-    that do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, however
-    much they overlap. Boxes that are all on their gold box are linked even if they overlap each other less: otherwise a
-    better box between them would link them and lower the score.
+    ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is this IoU, or 0 if the labels
+    do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, even if they
+    overlap. Boxes are also near-duplicates if other boxes link them. Boxes that are all on their gold box are linked
+    even if they overlap each other less: otherwise a better box between them would link them and lower the score.
     """
     nearest, best, count = (placed + overlap).argmax(axis=1), overlap.max(axis=1), len(overlap)
     on_it = placed[np.arange(count), nearest] >= SAME_BOX_IOU
@@ -183,7 +184,7 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
 
 
 def _columns(places: Sequence[Place]) -> Values:
-    """The boxes in order as (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+    """Returns the boxes in order as an array (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
     An invalid box becomes a point with area 1, so that its overlap with any box is 0 and no union is 0.
     """
@@ -198,7 +199,7 @@ def _columns(places: Sequence[Place]) -> Values:
 
 
 def _iou(a: Values, b: Values) -> Values:
-    """IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
+    """Returns the IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
     a = a[:, :, None]
     b = b[:, None, :]
     width, height = np.maximum(np.minimum(a[3:5], b[3:5]) - np.maximum(a[1:3], b[1:3]), 0)

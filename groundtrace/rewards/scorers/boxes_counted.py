@@ -1,7 +1,8 @@
-"""Counting by boxes: :mod:`groundtrace.rewards.scorers.counting` with box centres instead of points.
+"""Counting by boxes: the scorer of :mod:`groundtrace.rewards.scorers.counting` with box centres instead of points.
 
-Not in the papers: iVGR Eq. 2 gives 2/3 to a response that boxes one of three counted objects. Its verdict is also named
-``counting``, since it has the same meaning for responses with boxes; a recipe uses one of the two scorers.
+The papers do not have this scorer: iVGR Eq. 2 gives 2/3 to a response that marks one of three counted objects. The
+verdict of this scorer is also named ``counting``, since it has the same meaning for responses with boxes; a recipe uses
+one of the two scorers.
 """
 
 from dataclasses import replace
@@ -19,7 +20,7 @@ def centre_point(box: Box) -> Point:
 
 
 async def score_counted(case: Case) -> Verdict:
-    """See :func:`groundtrace.rewards.scorers.counting.score_counting`."""
+    """Returns the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the box centres."""
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 
 

@@ -1,8 +1,8 @@
-"""Are the boxes of a trace on the objects that they name, with one box per object (iVGR §3.2, §4.1)?
+"""Scores whether the boxes of a trace are on the objects that they name, with one box per object (iVGR §3.2, §4.1).
 
-Not in the paper, whose grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes` (Eq. 2) compares only
-positions and rewards every box near a gold box: labels may be swapped, and one of many gold boxes may be enough. Here
-each box of a trace is right or wrong, and the value is the share of right boxes. A box is right if
+The paper does not have this scorer, since its grounded traces are annotated. :mod:`groundtrace.rewards.scorers.boxes`
+(Eq. 2) compares only positions and rewards every box near a gold box: labels may be swapped, and one of many gold boxes
+may be enough. Here each box of a trace is right or wrong, and the value is the share of right boxes. A box is right if
 
 - its label names an object (:func:`groundtrace.schemas.labels.label_fault`);
 - it overlaps, with an IoU of at least :data:`MIN_IOU`, a gold box of that name or, if it overlaps none, an instance of
@@ -42,8 +42,8 @@ class BoxView:
     """The result for one box of a response.
 
     ``number`` is its number in the response, from 1; ``at`` is x1, y1, x2, y2 in pixels of the original. ``iou`` is the
-    best IoU with an object of its name; ``by`` is the source of these objects: ``gold``, a role, or "" if there are
-    none. ``fault`` is the reason why the box is wrong, "" if it is right.
+    best IoU with an object of the box's name; ``by`` is the source of these objects: ``gold``, a role, or "" if there
+    are no objects. ``fault`` is the reason why the box is wrong, "" if it is right.
     """
 
     number: int
@@ -62,7 +62,7 @@ class BoxView:
 
 @dataclass(frozen=True)
 class _Found:
-    """The objects of a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
+    """The objects with a box's name, and their source ``by``; ``note`` is the reason if there are no objects."""
 
     things: tuple[Box, ...]
     by: str
@@ -89,10 +89,10 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """The objects of a box's name in its image.
+    """Returns the objects with the box's name in its image.
 
-    They are the gold boxes of that name if the box is on one of them, else the instances that the detector finds.
-    Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
+    The objects are the gold boxes with that name if the box is on one of them, else the instances that the detector
+    finds. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
     if case.masks.part_of(box.media_index, None) is None:
         return _Found((), "", "no such image")
@@ -121,7 +121,9 @@ def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
 
 
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
-    """The indices of a maximum set of boxes that can be matched to objects one to one; the first boxes win."""
+    """Returns the indices of a maximum set of boxes that can be matched to objects one to one; earlier boxes come
+    first.
+    """
     things: list[Box] = []
     for each in found:
         things += [thing for thing in each.things if all(thing.iou(known) < MIN_IOU for known in things)]

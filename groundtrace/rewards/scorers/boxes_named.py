@@ -1,10 +1,11 @@
-"""The box reward with names: iVGR Eq. 2, but a box does not match a gold box whose object its label cannot name.
+"""The box reward with names: iVGR Eq. 2, in which a box matches a gold box only if its label can name that object.
 
-Not in the paper: with Eq. 2, which uses only positions, a policy would not learn to name its objects, although crops,
-references and readers of the reasoning rely on the names. If possible, the words of two labels decide whether they can
-name the same object (:func:`groundtrace.schemas.labels.names_alike`); for synonyms and other languages the judge
-decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does not know the label,
-different words are different names. If the judge fails, the responses with these boxes are unscored.
+The paper does not have this reward. With Eq. 2, which uses only positions, a policy would not learn to name its
+objects, although crops, references and readers of the reasoning rely on the names. If possible, the words of two labels
+decide whether they can name the same object (:func:`groundtrace.schemas.labels.names_alike`); for synonyms and other
+languages the judge decides, once for each pair of labels of overlapping boxes. Without a judge, or if the judge does
+not know the label, labels with different words do not match. If the judge fails, the responses with these boxes are
+unscored.
 """
 
 import asyncio
@@ -26,13 +27,14 @@ from groundtrace.schemas.records import Question, Verdict
 
 PROMPT = "judge_label.v1"
 Pair = tuple[str, str]
-"""The label of a box, and that of a gold box."""
+"""The label of a box, and the label of a gold box."""
 
 
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
     """Returns one verdict for each response to one question, in order.
 
-    Like :func:`groundtrace.rewards.scorers.boxes.score_group`, but compares labels, too. Raises BudgetUsedUp.
+    The function also compares labels; otherwise it is like :func:`groundtrace.rewards.scorers.boxes.score_group`.
+    Raises BudgetUsedUp.
     """
     if not cases:
         return ()
@@ -50,13 +52,13 @@ async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") 
 
 
 def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
-    """The label pairs of overlapping boxes for which the words do not decide whether they can name one object."""
+    """Returns the label pairs of overlapping boxes whose words do not decide whether both can name one object."""
     pairs = {(box.label, other.label) for box in written for other in gold if box.iou(other) > 0}
     return {pair for pair in pairs if names_alike(*pair) is None}
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Whether both labels can name one object, according to the judge; the error message if the judge fails."""
+    """Asks the judge whether both labels can name one object; returns the error message if the judge fails."""
     if case.judge is None:
         return False
     try:
@@ -67,7 +69,7 @@ async def _alike(pair: Pair, case: Case) -> bool | str:
 
 
 async def ask_label(label: str, gold: str, question: Question, caller: Caller) -> Reading:
-    """Lets the judge decide; returns 1 if the label can name the object of the gold label, else 0, and the reason.
+    """Asks the judge whether the label can name the object of the gold label; returns 1 or 0, and the reason.
 
     Raises CallError, BadReply and BudgetUsedUp.
     """

@@ -1,4 +1,4 @@
-"""The consistency reward of iVGR (§3.3): does textual reasoning describe the content of a good grounded reasoning?
+"""The consistency reward of iVGR (§3.3): whether textual reasoning describes the content of a good grounded reasoning.
 
 A judge compares the two texts, without the image, and assigns the candidate one of four levels. The reference is the
 best grounded reasoning found so far for the question (the archive, Eq. 4, which the trainer keeps).
@@ -26,13 +26,14 @@ no content of the reference."""
 MIN_BOX_SCORE = 0.3
 """The paper's τ."""
 SEVERAL_TEMPERATURE = 0.5
-"""The temperature for several judgements (Table 9). A single judgement is greedy; the paper's temperature is 0.01."""
+"""The temperature for several judgements (Table 9). A single judgement is decoded greedily; the paper uses 0.01."""
 
 
 def is_reference(
     response: Response, outcome: float | None, box_score: float | None, threshold: float = MIN_BOX_SCORE
 ) -> bool:
-    """Whether a grounded response may be a reference (§3.3): valid format, right answer, R_box above the threshold.
+    """Whether a grounded response may be a reference (§3.3): its format is valid, its answer is right, and its R_box is
+    above the threshold.
 
     An unscored value does not pass.
     """
@@ -47,18 +48,20 @@ async def score_consistency(
     judgements: int = 1,
     max_apart: float | None = None,
 ) -> Verdict:
-    """R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
+    """Returns R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
     Args:
-        reference_text: the reference's reasoning; None while the archive has none, which scores 0. A question without
-            gold boxes cannot have a reference and has no consistency reward (App. B): do not score it here.
+        reference_text: the reference's reasoning; None while the archive has no reference, which gives the score 0. A
+            question without gold boxes cannot have a reference and has no consistency reward (App. B): do not call this
+            function for it.
         reasoning: the textual reasoning; a missing or empty reasoning scores 0.
         question: the question that both texts answer.
         caller: the caller of the judge.
         judgements: the number of samples of the judge in one call, which are averaged. Samples of the wrong form are
             left out; if fewer than half remain, the verdict has failed.
-        max_apart: None to show the texts in one order. With a number, a second call shows them in the other order, and
-            the verdict has failed if the two values differ by more; see :func:`groundtrace.rewards.judge_guard.agreed`.
+        max_apart: None to show the texts in one order. With a number, a second call shows the texts in the other order,
+            and the verdict has failed if the two values differ by more than this number; see
+            :func:`groundtrace.rewards.judge_guard.agreed`.
 
     Raises BudgetUsedUp, and ValueError for ``judgements`` below 1.
     """
@@ -74,7 +77,7 @@ async def score_consistency(
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
-    """The judge's verdict with the texts in this order."""
+    """Returns the judge's verdict with the texts in this order."""
     (first_name, first), (second_name, second) = texts
     task = JudgeTask(
         PROMPT,
@@ -87,7 +90,7 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: CallResult) -> Reading:
-    """The mean level of the samples that can be parsed; raises BadReply if fewer than half can."""
+    """Returns the mean level of the samples that can be parsed; raises BadReply if fewer than half can be parsed."""
     levels, faults = [], []
     for completion in reply.completions:
         try:

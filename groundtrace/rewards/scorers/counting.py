@@ -1,9 +1,9 @@
-"""Counting by pointing: do the points on counted objects match the instances found by the detector one to one?
+"""Counting by pointing: whether the points on counted objects match the detector's instances one to one.
 
-Not in the papers. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed object, or two
-points on one object. If a question asks how many and the response points at the counted objects, the points are paired
-with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is not a term of Eq. 9;
-the stage compares it with a separate floor.
+The papers do not have this scorer. Argos Eq. 3 checks whether each point is on its object; it does not detect a missed
+object, or two points on one object. If a question asks how many and the response points at the counted objects, the
+points are paired with the detector's instances of these labels (:mod:`groundtrace.rewards.locating`). The verdict is
+not a term of Eq. 9; the stage compares it with a separate floor.
 
 "How many red squares touch the edge?" counts only some of the red squares, and a detector does not know which. So
 points and instances are paired only if the number of instances equals the answer, which the outcome has found right.
@@ -32,11 +32,11 @@ NAME = "counting"
 async def score_counting(case: Case) -> Verdict:
     """Returns the verdict over all images: 1 if points and instances are one to one.
 
-    The value is :attr:`groundtrace.rewards.masks.Pairing.value`. Entities that are counted are searched, too, so that a
-    completely missed class is detected. If this gives no value, because the number of instances is not the answer, the
-    search adds the question's own phrase, and finally uses only this phrase: so a label that is too general ("square")
-    does not prevent the check. Points at the same position are one point. Evidence: one JSON object per image with the
-    fields of the pairing and ``media_index``.
+    The value is :attr:`groundtrace.rewards.masks.Pairing.value`. The detector also searches for the counted entities,
+    so that a completely missed class is detected. If there is no value, because the number of instances is not the
+    answer, the search adds the phrase of the question, and finally uses only this phrase. So a label that is too
+    general ("square") does not prevent the check. Points at the same position are one point. Evidence: one JSON object
+    per image with the fields of the pairing and ``media_index``.
     """
     words = counted_words(case.question.question)
     number = read_numerals(case.answer or "").single
@@ -93,7 +93,7 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """One pairing per medium, and a last one for the points on media that the question does not have."""
+    """Returns one pairing for each medium, and a last pairing for points on media that the question does not have."""
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
     for index in range(len(case.question.media)):
@@ -105,7 +105,7 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case)
 
 
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
-    """The verdict on all pairings together.
+    """Returns the verdict on all pairings together.
 
     If there are more instances than the answer, the value is the number of instances pointed at divided by the answer,
     or None if that number reaches the answer. If there are fewer instances than the answer, the value is None.

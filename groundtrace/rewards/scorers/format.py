@@ -1,4 +1,4 @@
-"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): does the response have the requested form?
+"""The format reward and gate (SAIL-RL Eq. 1, iVGR §3.2): whether the response has the requested form.
 
 Deviation: the papers' format rewards check only the sections. Here content must also not be in places that no scorer
 checks (:mod:`groundtrace.rewards.form`).

@@ -1,4 +1,4 @@
-"""The judging reward of SAIL-RL (§3.2, §3.3): was the choice to think or not to think the right one?
+"""The judging reward of SAIL-RL (§3.2, §3.3): whether the choice to think or not to think was right.
 
 In the paper a model reads the ``<judge>`` section, labels the question and compares both, in one call (App. C).
 Deviation: the label comes with the question, so that it does not depend on the judge. The judge only reads the decision
@@ -19,7 +19,7 @@ NAME = "judging"
 PROMPT = "judge_decision.v1"
 MAX_JUDGE_CHARS = 2000
 DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
-"""The possible decisions of a judge section, each with the complexity for which it is right."""
+"""The possible decisions in a judge section, each with the complexity of the questions for which it is right."""
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
@@ -28,14 +28,14 @@ async def score_judging(response: Response, complexity: str | None, caller: Call
     The right decision is to think about a complex question, and to answer a simple one directly. A missing or empty
     judge section, or one without a decision, gives 0.
 
-    Not applicable without a complexity label; failed if the judge fails. As in the paper, only the decision counts, not
-    whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that is neither ``simple`` nor
-    ``complex``.
+    The verdict is not applicable without a complexity label, and has failed if the judge fails. As in the paper, only
+    the decision counts, not whether the think section is empty. Raises BudgetUsedUp, and ValueError for a label that is
+    neither ``simple`` nor ``complex``.
     """
     if complexity is None:
         return Verdict(NAME, None, "the question has no complexity label")
     if complexity not in (SIMPLE, COMPLEX):
-        raise ValueError(f"complexity is simple or complex, got {complexity!r}")
+        raise ValueError(f"complexity must be simple or complex, got {complexity!r}")
     decision = (response.judge or "").strip()
     if not decision:
         return Verdict(NAME, 0.0, "malformed: the response has no judge section, or an empty one")

@@ -1,4 +1,4 @@
-"""The outcome reward: is the final answer right (Argos §3.1, Eq. 6–8)?
+"""The outcome reward: whether the final answer is right (Argos §3.1, Eq. 6–8).
 
 Rules grade the answer if they can (:mod:`groundtrace.grading.answers.grading`), else the judge does. If the judge
 fails, the answer is unscored, neither right nor wrong. Without a judge, an answer that differs in words from a
@@ -27,7 +27,7 @@ def needs_judge(question: Question) -> bool:
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
-    """1 for a right answer, 0 for a wrong or missing one, unscored if neither rules nor judge can decide.
+    """Returns 1 for a right answer, 0 for a wrong or missing answer; unscored if neither rules nor judge can decide.
 
     ``caller`` is the caller of the judge; with None, free text that needs a judge is unscored.
     """

@@ -1,4 +1,4 @@
-"""The reasoning reward: does the reasoning support the answer (Argos §3.1, Eq. 5)?
+"""The reasoning reward: whether the reasoning supports the answer (Argos §3.1, Eq. 5).
 
 The paper uses the probability P(answer | question, reasoning, image) of a larger model, and so does
 :func:`score_reasoning` if the judge's endpoint returns log-probabilities of a given text. Otherwise a yes/no question
@@ -29,10 +29,11 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
+    """Returns P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
-    ``role`` is the judge's role. Reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS` uses the yes/no
-    question, whose prompt marks where the text was cut. It is 0 without reasoning or answer. Raises BudgetUsedUp.
+    ``role`` is the judge's role. For reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge
+    gets the yes/no question, whose prompt marks where the text was cut. The value is 0 without reasoning or answer.
+    Raises BudgetUsedUp.
     """
     if not reasoning or not reasoning.strip() or predicted is None:
         return Verdict(NAME, 0.0, "there is no reasoning, or no answer")
@@ -42,7 +43,9 @@ async def score_reasoning(
 
 
 async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    """Eq. 5. Deviation: the closing tag is part of the answer, so that the probability of "2" excludes that of "25"."""
+    """Returns Eq. 5. Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of
+    "2".
+    """
     prompt = load_prompt(PROBABILITY_PROMPT).render(
         {"original": shown(question.media)}, question=question_text(question)
     )
@@ -70,7 +73,7 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
 
 
 async def _score(case: Case) -> Verdict:
-    """The first judge's verdict; the second judge's verdict, if there is one, is added to the evidence."""
+    """Returns the first judge's verdict; the verdict of a second judge, if any, is added to the evidence."""
     judged = (case.question, case.response.think, case.answer)
     verdict = await score_reasoning(*judged, case.caller)
     if second_judge.ROLE not in case.served.roles:

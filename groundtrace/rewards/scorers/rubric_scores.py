@@ -1,7 +1,8 @@
 """Scores one response by given rubrics (RuCL §3.2 and App. F): for each, applicability, then rationale, then score.
 
-App. F's reward prompt requests a rationale and a score for each rubric, App. E's mining prompt an applicability and a
-score. Deviation: one prompt requests all three. In a reward, a rubric that does not apply counts as 0 (Eq. 5).
+For each rubric, App. F's reward prompt requests a rationale and a score, and App. E's mining prompt requests an
+applicability and a score. Deviation: one prompt requests all three. In a reward, a rubric that does not apply counts as
+0 (Eq. 5).
 """
 
 import json
@@ -27,17 +28,17 @@ MAX_RATIONALE_CHARS = 300
 
 @dataclass(frozen=True)
 class JudgedRubric:
-    """The pair (a, s) of one rubric, and the judge's rationale."""
+    """The applicability a and the score s of one rubric, and the judge's rationale."""
 
     score: RubricScore
     rationale: str
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Returns the share of all rubrics that are met (Eq. 5, over both strata together); failed if the judge fails.
+    """Returns the share of all rubrics that are met (Eq. 5, over both strata together).
 
-    Not applicable without rubrics. Evidence: one JSON object per rubric, in their order, as
-    :func:`scores_of_verdict` reads them. Raises BudgetUsedUp.
+    The verdict is not applicable without rubrics, and has failed if the judge fails. Its evidence is one JSON object
+    for each rubric, in order, as :func:`scores_of_verdict` reads it. Raises BudgetUsedUp.
     """
     try:
         judged = await judge_rubrics(question, attempt, rubrics, caller)
@@ -52,7 +53,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """The score of each rubric, from the verdict's evidence; empty if the judge failed."""
+    """Returns the score of each rubric, from the verdict's evidence; empty if the judge failed."""
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
@@ -60,7 +61,8 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """The judge's result on the attempt (its whole text) for each rubric, in order; makes no call without rubrics.
+    """Returns the judge's result for each rubric on the whole text of the attempt, in order; makes no call without
+    rubrics.
 
     Raises CallError, BadReply and BudgetUsedUp.
     """
@@ -84,7 +86,7 @@ async def judge_rubrics(
 
 
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
-    """The reply as pairs (a, s) with their rationales, in the order of the rubrics.
+    """Returns the reply as pairs (applicability, score) with their rationales, in the order of the rubrics.
 
     Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and if the rationale of an applicable
     rubric is missing or comes after its score, so that the score cannot be based on it (App. F).

@@ -1,4 +1,4 @@
-"""The spatial reward: are the points on the objects that they name (Argos §3.1, Eq. 1–3)?
+"""The spatial reward: whether the points are on the objects that they name (Argos §3.1, Eq. 1–3).
 
 For each label :mod:`groundtrace.rewards.locating` finds the masks of its instances (Eq. 1); a point is on its object if
 it is in one of the masks of its label (Eq. 2). Eq. 3 is the mean over the points.
@@ -46,8 +46,8 @@ class PointView:
     """The result for one point of a response.
 
     ``number`` is its number in the response, from 1; ``x``, ``y`` are pixels of the original. ``on`` is s_i of Eq. 2;
-    ``instances`` is the number of instances of its label, ``instance`` the index of the (smallest) one that it is on.
-    ``by`` and ``note`` are those of :class:`groundtrace.rewards.locating.Instances`.
+    ``instances`` is the number of instances of its label; ``instance`` is the index of the (smallest) instance that the
+    point is on. ``by`` and ``note`` are those of :class:`groundtrace.rewards.locating.Instances`.
     """
 
     number: int
@@ -83,7 +83,7 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 
 
 def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> int | None:
-    """The index of the smallest mask that contains the point; None if no mask does."""
+    """Returns the index of the smallest mask that contains the point; None if no mask contains it."""
     medium = masks.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     holding = [index for index, mask in enumerate(found) if mask.holds(x, y)]
@@ -91,7 +91,8 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Returns the value of the points of one response, with one :class:`PointView` per distinct point as evidence.
+    """Returns the verdict on the points of one response, with one :class:`PointView` for each distinct point as
+    evidence.
 
     The points of a label that is not detected or cannot be searched are wrong. If a server does not answer, or its
     reply cannot be parsed, the verdict has failed.
@@ -122,9 +123,9 @@ class _Tally:
     """The objects that the points of a response are on.
 
     Attributes:
-        named: targets, from labels that name them.
-        claimed: targets, from labels that do not name them ("object").
-        mistaken: other objects, from labels that also fit a target.
+        named: the targets with a point whose label names them.
+        claimed: the targets with a point whose label does not name them ("object").
+        mistaken: the other objects with a point whose label also fits a target.
         neutral: the number of points on other objects.
     """
 
@@ -150,19 +151,21 @@ class _Tally:
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
-        """The two readings of labels that do not name the targets: their points count, or are neutral."""
+        """Returns the two readings of labels that do not name the targets: their points count, or their points are
+        neutral.
+        """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
         return claim, PointCounts.within(_count(self.named), off, number)
 
 
 def _count(*masks: Masks) -> int:
-    """The number of distinct objects."""
+    """Returns the number of distinct objects."""
     places = {place for each in masks for place in each}
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
 
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
-    """The verdict from the tally of points on objects and the views of points off their objects."""
+    """Returns the verdict from the tally of points on objects and the views of points that are not on their object."""
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
@@ -184,10 +187,10 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
     """Returns a function that the temporal scorer uses to check single points of the clip ``media_index``.
 
     It returns True for a point on a further target, False for a point off its object, and None for a neutral point. It
-    is unknown whether the dogs in two frames are the same dog, so for each kind of object the number of targets is that
-    of the frame with most targets pointed at. Labels are of one kind if their words, without place and number, can name
-    the same objects, or if a point of one label is on an instance of the other. The function raises CallError and
-    BadReply as :func:`view_point` does.
+    is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the frame with most
+    targets pointed at is counted. Labels are of one kind if their words, without place and number, can name the same
+    objects, or if a point of one label is on an instance of the other. The function raises CallError and BadReply as
+    :func:`view_point` does.
     """
     seen: dict[str, dict[int | None, tuple[Mask, ...]]] = {}
     one_by_one = asyncio.Lock()
@@ -209,7 +212,7 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """The known kind of the point's object, else its own label as a new kind.
+    """Returns the known kind of the point's object; if there is none, the point's label is a new kind.
 
     "dog" and "brown dog" may be one animal, and so may "dog" and an "animal" at the same place.
     """

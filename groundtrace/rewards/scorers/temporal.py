@@ -1,4 +1,4 @@
-"""The temporal reward: are a response's statements on a clip true at the stated frames and times (Argos §3.1, Eq. 4)?
+"""The temporal reward: whether a response's statements on a clip are true at the stated frames and times (Argos Eq. 4).
 
 Three categories are scored (App. D): points in frames, like points in images (Eq. 1-2); descriptions of one frame, by a
 judge who sees that frame (Fig. 11); and descriptions of a span, by a judge who sees its frames in order (Eq. 4, Fig.
@@ -63,9 +63,9 @@ class ClipFrame:
 
 @dataclass(frozen=True)
 class ItemScore:
-    """One statement's score: 1, 0 or None, with the numbers of the checked frames.
+    """The score of one statement: 1, 0 or None, with the numbers of the checked frames.
 
-    None is a neutral point, or an item that could not be checked (``failed``).
+    The score is None for a neutral point, and for an item that could not be checked (``failed``).
     """
 
     category: str
@@ -94,13 +94,13 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """The mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
+    """Returns the mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
 
-    ``clip`` is in order of time. ``spatial`` returns whether a point is right, or None if it is neutral
-    (:func:`groundtrace.rewards.scorers.spatial.point_checker`); it gets a point with the number and time of the stated
-    frame. If ``spatial`` raises CallError or BadReply, or is None although there are points, the verdict has failed. If
-    the clip ``has_targets``, a response without scored points gets a value for points, too. The value is 0 if there are
-    no statements. Raises BudgetUsedUp.
+    ``clip`` is in order of time. ``spatial`` is a function that gets a point with the number and time of the stated
+    frame, and returns whether the point is right, or None if it is neutral
+    (:func:`groundtrace.rewards.scorers.spatial.point_checker`). If it raises CallError or BadReply, or if ``spatial``
+    is None although there are points, the verdict has failed. If the clip ``has_targets``, a response without scored
+    points gets a value for points, too. The value is 0 if there are no statements. Raises BudgetUsedUp.
     """
     if not clip:
         return Verdict(NAME, None, "the clip has no frames to look at", failed=True)
@@ -136,7 +136,7 @@ T = TypeVar("T")
 
 
 async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """The results in order, after all coroutines have ended, so that none is left running if one raises."""
+    """Returns the results in order, after all coroutines have ended, so that no coroutine still runs if one raises."""
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
     for result in results:
@@ -160,7 +160,7 @@ def _reason(parts: list[str], items: list[ItemScore], statements: Statements) ->
 
 @dataclass(frozen=True)
 class _ClipScorer:
-    """One clip, with the judge and the point checker that score statements about it."""
+    """A clip, with the judge and the point checker that score statements about the clip."""
 
     clip: tuple[ClipFrame, ...]
     caller: Caller
@@ -171,7 +171,7 @@ class _ClipScorer:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Eq. 2 in the frame of the point."""
+        """Scores a point in its frame (Eq. 2)."""
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
@@ -191,7 +191,7 @@ class _ClipScorer:
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
-        """Fig. 11: judges the description of one frame."""
+        """Asks the judge about the description of one frame (Fig. 11)."""
         index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
@@ -200,7 +200,7 @@ class _ClipScorer:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Eq. 4: judges the description of a span by its frames, in order."""
+        """Asks the judge about the description of a span, with the span's frames in order (Eq. 4)."""
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
         if not indices:
@@ -222,7 +222,7 @@ class _ClipScorer:
 
 
 def _plain(description: str) -> str:
-    """The description with each point tag replaced by its label, since coordinates are not visible in a frame."""
+    """Returns the description with each point tag replaced by its label, since a frame does not show coordinates."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(description):
@@ -268,4 +268,4 @@ SCORER = Scorer(
     floor=0.7,
     is_grounding=True,
 )
-"""The floor is below 1, since the judge can be wrong."""
+"""The scorer of statements on a clip. Its floor is below 1, since the judge can be wrong."""

@@ -3,7 +3,8 @@
 The value is 1 if the think section reasons in words about a complex question, or is empty for a simple one; else 0. It
 is also 0 without a judge section. Invisible characters, signs, markup and fewer than :data:`MIN_WORDS` words ("N/A",
 "Hmm") are not reasoning. This is a gate of curation: a trace that does not follow its label would teach the opposite of
-what the label rewards. This scorer checks the think section, :mod:`groundtrace.rewards.scorers.judging` the decision.
+what the label rewards. This scorer checks the think section, and :mod:`groundtrace.rewards.scorers.judging` checks the
+decision.
 """
 
 import re
@@ -22,7 +23,7 @@ _MARKUP = re.compile(r"<!--.*?-->|<[^<>]{0,80}>|&#?\w{1,31};", re.DOTALL)
 
 
 def reasons(thought: str) -> bool:
-    """Whether a thought reasons in words: at least :data:`MIN_WORDS`, and not only numbers."""
+    """Whether a thought reasons in words: it has at least :data:`MIN_WORDS` words, and not only numbers."""
     words = words_in(visible(_MARKUP.sub(" ", thought)))
     return len(words) >= MIN_WORDS and any(any(map(str.isalpha, word)) for word in words)
 

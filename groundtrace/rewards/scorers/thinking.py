@@ -1,4 +1,4 @@
-"""The thinking reward of SAIL-RL (§3.1): is the reasoning coherent, true to its sources, and a basis for the answer?
+"""The thinking reward of SAIL-RL (§3.1): whether the reasoning is coherent, is true, and leads to the answer.
 
 A judge answers three yes/no questions, each in its own call: logical coherence d1 and factual grounding d2 with the
 image, answer consistency d3 without it. R_think is their mean. If the judge fails on one of them, the verdict has
@@ -33,11 +33,11 @@ async def score_thinking(
     complexity: str | None = None,
     correct: bool | None = None,
 ) -> Verdict:
-    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); failed if the judge fails on one of the three.
+    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); it has failed if the judge fails on d1, d2 or d3.
 
-    Without reasoning the judge is not called. The paper gives 0 to a response that chose to think and did not (§3.3),
-    and does not define the reward of a direct answer: here it is 1 if the answer is ``correct`` and ``complexity`` is
-    ``simple``, else 0, since a response must not gain by not thinking. Raises BudgetUsedUp.
+    Without reasoning the judge is not called. The paper gives 0 to a response that decides to think and does not think
+    (§3.3), and does not define the reward of a direct answer: here it is 1 if the answer is ``correct`` and
+    ``complexity`` is ``simple``, else 0, since a response must not gain by not thinking. Raises BudgetUsedUp.
     """
     if (response.think or "").strip():
         return thinking_of(await score_aspects(question, response, caller))
@@ -47,7 +47,7 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
-    """Returns the mean of the aspects, with the reason of each; failed if one of them is unscored."""
+    """Returns the mean of the aspects' values, with the reason of each aspect; failed if an aspect is unscored."""
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
     reason = "; ".join(
@@ -61,10 +61,10 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
 async def score_aspects(
     question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
 ) -> tuple[Verdict, ...]:
-    """Returns the ``wanted`` ones of d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Returns the ``wanted`` verdicts among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
-    Each is 1, 0 or failed. The response must have reasoning; without an answer d3 is 0. Raises BudgetUsedUp after all
-    calls have ended.
+    The value of each verdict is 1 or 0, or the verdict has failed. The response must have reasoning; without an answer
+    d3 is 0. Raises BudgetUsedUp after all calls have ended.
     """
     texts, asked = {"reasoning": response.think or ""}, {"question": question_text(question)}
     media = {"original": shown(question.media)}

@@ -33,7 +33,9 @@ class Factor:
 
 @settings
 class ToolCallSettings:
-    """The paper's choice: γ = 4, β = 0.2, -0.5 for a failed execution, discount 0.2, turns weighted by 0.2."""
+    """The settings of the tool reward, with the paper's values: γ = 4, β = 0.2, a reward of -0.5 for a failed
+    execution, the discount 0.2, and the weight 0.2 for turns.
+    """
 
     gamma: PositiveWeight = 4.0
     beta: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -49,32 +51,34 @@ class ToolCallSettings:
 
     def __post_init__(self) -> None:
         if len({factor.kind for factor in self.factors}) < len(self.factors):
-            raise ValueError("factors must not contain a kind twice")
+            raise ValueError("factors must not contain the same kind twice")
 
     def factor(self, kind: str) -> Factor:
-        """The weights of a kind. Raises ValueError for an unknown kind."""
+        """Returns the weights of a kind of question. Raises ValueError for an unknown kind."""
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
-            raise ValueError(f"tool_calls.factors has no kind {kind!r}")
+            raise ValueError(f"tool_calls.factors has no entry for the kind {kind!r}: add one")
         return found
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """μ: the share of right answers (outcome 1) among the scored ones of a group; None if no answer is scored."""
+    """Returns μ: the share of right answers (outcome 1) among the scored answers of a group; None if no answer is
+    scored.
+    """
     scored = [outcome for outcome in outcomes if outcome is not None]
     return sum(outcome == 1 for outcome in scored) / len(scored) if scored else None
 
 
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
-    """d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), falling in μ, within (-β, 1 - β).
+    """Returns d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
 
-    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above it, calls cost.
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above this μ, calls lower the reward.
 
     Raises:
-        ValueError: the accuracy is not in [0, 1].
+        ValueError: if the accuracy is not in [0, 1].
     """
     if not 0 <= accuracy <= 1:
-        raise ValueError(f"an accuracy is in [0, 1], got {accuracy}")
+        raise ValueError(f"the accuracy must be in [0, 1], got {accuracy}")
     return (1 + math.tanh(settings.gamma * (0.5 - accuracy))) / 2 - settings.beta
 
 
@@ -94,7 +98,7 @@ def tool_reward(
     letting them fail.
 
     Args:
-        outcome: 1 is right, less is wrong, None is unscored.
+        outcome: 1 for a right answer, less than 1 for a wrong answer, None for an unscored answer.
         succeeded: the number of executions that ended well and looked at the image.
         calls: the number of executions.
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
@@ -107,10 +111,10 @@ def tool_reward(
         or ``accuracy`` is None.
 
     Raises:
-        ValueError: the counts are inconsistent, or the kind has no factor.
+        ValueError: if the counts are inconsistent, or the kind has no factor.
     """
     if not 0 <= succeeded <= calls:
-        raise ValueError(f"needs 0 <= succeeded <= calls, got {succeeded} of {calls}")
+        raise ValueError(f"succeeded must be from 0 to calls, got {succeeded} of {calls} calls")
     factor = settings.factor(kind)
     if calls == 0:
         return 0.0
@@ -121,9 +125,9 @@ def tool_reward(
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
-    """G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
+    """Returns G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
-    ``failed`` holds for each turn whether it executed code that failed: then r_t is ``failure_reward``. Otherwise r_t
+    ``failed`` holds for each turn whether it executed code that failed. If so, r_t is ``failure_reward``; otherwise r_t
     is 0, also for a turn without code.
     """
     returns: list[float] = []
@@ -137,11 +141,12 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
+    """Returns A_turn: a turn's return minus the batch's mean, divided by the batch's standard deviation (CodeDance Eq.
+    2).
 
-    ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are over the turns
-    with code of all trajectories of the batch; the A_turn of a turn without code, which is a final one, is 0 (the
-    paper's code; its text leaves this open). If all returns are equal, every A_turn is exactly 0.
+    ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are computed over the
+    turns with code of all trajectories of the batch. The A_turn of a turn without code, which is a final turn, is 0, as
+    in the paper's code; the paper's text leaves this open. If all returns are equal, every A_turn is exactly 0.
     """
     pairs = [list(zip(turns, own, strict=True)) for turns, own in zip(returns, executed, strict=True)]
     pooled = [value for each in pairs for value, has_code in each if has_code]
@@ -158,7 +163,7 @@ def normalise_turns(
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """A = A_seq + turn_weight · A_turn for each turn of each trajectory, the advantage of that turn's tokens.
+    """Returns A = A_seq + turn_weight · A_turn for each turn of each trajectory: the advantage of the turn's tokens.
 
     Args:
         sequence: A_seq, one per trajectory.
@@ -166,7 +171,7 @@ def turn_advantages(
         settings: the weight of the turns.
 
     Raises:
-        ValueError: the lengths differ.
+        ValueError: if the lengths differ.
     """
     return tuple(
         tuple(whole + settings.turn_weight * own for own in each) for whole, each in zip(sequence, turns, strict=True)

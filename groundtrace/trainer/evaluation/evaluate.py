@@ -1,4 +1,6 @@
-"""Evaluation: sampled answers to every question of a run's shards or of a folder of records, scored as in training."""
+"""Evaluation: samples answers to every question of a run's shards or a folder of records, and scores them as in
+training.
+"""
 
 import contextlib
 import json
@@ -24,7 +26,8 @@ Rows = Records | Shards
 
 
 def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
-    """Evaluate, write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the path of ``eval.json``.
+    """Evaluate a model; write ``eval.json``, ``responses.jsonl`` and ``eval.html``, and return the path of
+    ``eval.json``.
 
     ``data`` is a run (its RL rows, else its SFT rows) or a folder with ``records.jsonl``. Raises NotServed, ShardError,
     ConfigError, ModelError, SamplerError and JudgesDown.
@@ -67,7 +70,7 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """For each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
+    """Yields for each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
     count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
@@ -84,11 +87,11 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
         count += 1
         yield prompts
     if not count:
-        raise ShardError("no question can be asked; left_out.jsonl holds the reasons")
+        raise ShardError("no question can be asked: see the reasons in left_out.jsonl")
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
-    """The rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
+    """Yields the rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
     chunk: list[list[Drawn]] = []
     for prompts in rows:
         chunk.append(prompts)

@@ -44,15 +44,15 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """The row's prompts. Raises UnusableRow."""
+        """Returns the prompts of a row. Raises UnusableRow."""
         return prompt_samples(self.vlm, row, self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """The answers to these prompts, scored. Raises JudgesDown and SamplerError."""
+        """Returns scored answers to these prompts. Raises JudgesDown and SamplerError."""
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """The answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
+        """Returns answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
         samples = self.settings.eval.samples
         rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
         texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
@@ -66,9 +66,11 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """The row with a prompt for each pass: its own, or one in the wording of shards. Raises UnusableRow for a clip."""
+    """Returns the row with a prompt for each pass: the row's own, or one in the wording of shards. Raises UnusableRow
+    for a clip.
+    """
     if row.frames:
-        raise UnusableRow(f"{row.id}: clips are not cropped")
+        raise UnusableRow(f"{row.id}: it has a clip, and only still images can be cropped")
     media = tuple(MediaRef(name, "image", "", "", "", 0, 0, 1, len(data)) for data, name in row.images)
     question = replace(row.question, media=media)
     own = dict(row.streams)
@@ -76,14 +78,14 @@ def in_both_streams(row: TrainingRow) -> TrainingRow:
 
 
 class ExaminerWithCrops(Examiner):
-    """Asks each question in two passes; see the module."""
+    """Asks each question in two passes, of which the second shows crops of the boxes from the first."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """The prompts of both passes. Raises UnusableRow."""
+        """Returns the prompts of both passes. Raises UnusableRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """For each question, the scored textual answers on the images alone, then those with crops.
+        """Returns for each question the scored textual answers on the images alone, then the answers with crops.
 
         ``chunk`` holds two prompts per question, the grounded one first.
         """
@@ -102,7 +104,7 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """The textual prompt with crops of the boxes in the grounded response, and the number of crops."""
+        """Returns the textual prompt with crops of the boxes in the grounded response, and the number of crops."""
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
         in_pixels = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
@@ -116,7 +118,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """The row with the crops appended to its images, and a user turn that mentions them."""
+    """Returns the row with the crops appended to its images, and a user turn that mentions the crops."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

@@ -30,15 +30,16 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """The outcomes of the scored answers."""
+        """Returns the outcomes of the scored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
-    """The metrics over all questions, by source, by answer type, and by stream if questions are asked in streams.
+    """Returns the metrics over all questions, by source, by answer type, and by stream if questions are asked in
+    streams.
 
-    A metric without data is null. If questions are answered with crops and without, these are the metrics with crops;
-    ``without_crops`` holds those without.
+    A metric without data is null. If questions are answered with crops and without crops, these metrics are those with
+    crops, and ``without_crops`` holds the metrics without crops.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
@@ -58,7 +59,7 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
 
 
 def _crops(answered: Sequence[EvaluatedQuestion]) -> dict[str, Any]:
-    """The number of questions with crops, and the mean number of crops of these."""
+    """Returns the number of questions with crops, and the mean number of crops of these questions."""
     counts = [float(each.crops) for each in answered if each.crops]
     return {"questions": len(counts), "mean": mean(counts)}
 
@@ -87,7 +88,7 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """For each point of a response, 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
+    """Returns for each point of a response 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
 
     The ``argos`` reward does not use gold boxes.
     """
@@ -96,9 +97,9 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """[1] if the points of a counting response match the gold boxes one to one, else [0].
+    """Returns [1] if the points of a counting response match the gold boxes one to one, else [0].
 
-    Empty if the answer is not a number or there are no gold boxes.
+    The result is empty if the answer is not a number or there are no gold boxes.
     """
     boxes, points = row.question.gold_boxes, parse_points(scored.text)
     if not boxes or not answer_type_named(row.question.answer_type).is_number:
@@ -109,7 +110,7 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
-    """The indices of the gold boxes that have the point's label and contain the point."""
+    """Returns the indices of the gold boxes that have the point's label and contain the point."""
     return [
         index
         for index, box in enumerate(boxes)
@@ -120,7 +121,7 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
 
 
 def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
-    """The report as a self-contained HTML page."""
+    """Returns the report as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
     return environment.get_template("eval.html.jinja").render(report=report, shown=shown)
@@ -131,6 +132,6 @@ def _pass(answered: EvaluatedQuestion, k: int) -> float:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values that are not None; None if there are none."""
+    """Returns the mean of the values that are not None; None if all values are None."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -69,7 +69,7 @@ def test_row_groups_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_shard_that_does_not_say_what_its_images_are(tmp_path: Path) -> None:
     pq.write_table(pa.table({"source": ["a"]}), tmp_path / "plain.parquet")
-    with pytest.raises(PublishError, match="does not say which column holds images"):
+    with pytest.raises(PublishError, match="does not declare which column holds images"):
         check_shard(tmp_path / "plain.parquet", needs_images=True)
 
 

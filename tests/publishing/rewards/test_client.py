@@ -131,7 +131,7 @@ REFUSED = {
     "no JSON": (says(200, b"hello"), "'hello', 3 times"),
     "no scores": (says(200, {"rewards": [1.0] * 4}), "did not answer with 4 scores"),
     "too few": (says(200, {"scores": [score()]}), "did not answer with 4 scores"),
-    "of other rows": (says(200, {"scores": [score()] * 4}), "answered for 'q' where 'q-0' was asked"),
+    "of other rows": (says(200, {"scores": [score()] * 4}), "sent the score of 'q' in place of 'q-0'"),
     "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "an invalid score"),
     "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "an invalid score"),
     "an error beside scores": (says(200, {"scores": [score()] * 4, "error": {"type": "x"}}), "an error beside"),

@@ -64,7 +64,7 @@ BAD_QUERIES = [
     ({"query": ["ab"], "prompts": ["a"], "labels": ["B"]}, "items[0]: the row's reference is not JSON"),
     ({"query": ["ab"], "prompts": ["a"]}, '"labels" must be a list of texts'),
     ({"query": "ab", "prompts": ["a"], "labels": ["B"]}, '"query" must be a list of texts'),
-    ({"query": ["ab"], "prompts": ["a", "a"], "labels": ["B"]}, '"prompts" has 2 texts, and "query" 1'),
+    ({"query": ["ab"], "prompts": ["a", "a"], "labels": ["B"]}, '"prompts" has 2 texts, but "query" has 1'),
 ]
 
 

@@ -60,7 +60,7 @@ def test_a_missing_column_is_named(tmp_path: Path, row: Row, write_shards: Write
     run = write_shards(tmp_path, [row()], side)
     (file,) = (run / side).glob("*.parquet")
     pq.write_table(pq.read_table(file).drop_columns([name]), file)
-    with pytest.raises(ShardError, match=f"has no column '{name}'; {side} shards have it"):
+    with pytest.raises(ShardError, match=f"has no column '{name}', which {side} shards must have"):
         Shards(run, side, tmp_path / "cache")
 
 
@@ -95,18 +95,18 @@ def test_a_file_that_is_no_shard(tmp_path: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("changes", [{"id": None}, {"messages": []}, {"messages": None}])
 def test_fields_that_make_no_question(tmp_path: Path, row: Row, write_shards: Write, changes: dict[str, Any]) -> None:
-    with pytest.raises(UnusableRow, match="row 0 of sft: no id, no turns, or a text that is null"):
+    with pytest.raises(UnusableRow, match="row 0 of sft: its id, its turns or one of its texts is missing"):
         _only(tmp_path, write_shards, row(**changes))
 
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"streams": ["sideways"]}, "streams are grounded and textual, got 'sideways'"),
-        ({"streams": ["grounded"]}, "stream_prompts has no prompt of the stream grounded"),
+        ({"streams": ["sideways"]}, "streams must be grounded or textual, got 'sideways'"),
+        ({"streams": ["grounded"]}, "stream_prompts has no prompt for the stream grounded"),
         (
             {"streams": ["textual"], "stream_prompts": [{"stream": "textual", "content": None}]},
-            "stream_prompts has no prompt of the stream textual",
+            "stream_prompts has no prompt for the stream textual",
         ),
     ],
 )
