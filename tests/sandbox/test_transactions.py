@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -130,3 +131,28 @@ def test_a_mapping_has_nothing_behind_the_end_of_its_file_after_a_call_that_fail
         assert session.run("m[0] = 1; m[100] = 7").status == "silent"
         assert session.run("m[100] = 8\n1 / 0").status == "error"
         assert session.run("print(m[0], m[100])").stdout == "1 0\n"
+
+
+def test_flags_of_open_files_are_as_before_a_call_that_fails(quick: Sandbox) -> None:
+    with quick.open() as session:
+        session.run("import fcntl, os; f = open('f', 'w+b', buffering=0); f.write(b'abc')")
+        assert session.run("fcntl.fcntl(f, fcntl.F_SETFL, os.O_APPEND); 1 / 0").status == "error"
+        assert session.run("f.seek(0); f.write(b'X'); print(open('f').read())").stdout == "Xbc\n"
+
+
+def test_a_holder_that_no_longer_forks_is_stopped_between_calls(quick: Sandbox) -> None:
+    code = """
+import os, time
+real, count = os.fork, [0]
+def fork():
+    count[0] += 1
+    while count[0] > 2:
+        time.sleep(0.01)
+    return real()
+os.fork = fork
+"""
+    with quick.open() as session:
+        assert session.run(code).status == "silent"
+        assert session.run("1").status == "timeout"
+        inside = psutil.Process(session._process.popen.pid).children(recursive=True)
+        assert inside[-1].status() == psutil.STATUS_STOPPED

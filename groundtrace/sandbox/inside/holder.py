@@ -10,6 +10,7 @@ import array
 import ast
 import builtins
 import contextlib
+import fcntl
 import io
 import linecache
 import os
@@ -75,7 +76,7 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
     """Wait for what the supervisor asks, until it ends. A fork that has run a call goes on here with its own socket."""
-    positions: dict[int, int] = {}
+    positions: dict[int, tuple[int, int]] = {}
     while True:
         try:
             header, _, fds = receive(control, frames.MAX_HEADER * 64)
@@ -105,20 +106,21 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
             control.sendall(frames.pack({"done": True}))
 
 
-def _positions() -> dict[int, int]:
-    """Where the files that are open are read and written next: a fork moves it for this process too."""
+def _positions() -> dict[int, tuple[int, int]]:
+    """Where the open files are read and written next, and their flags: a fork changes these for this process too."""
     found = {}
     for fd in range(MAX_OPEN_FILES):
         with contextlib.suppress(OSError):
             if stat.S_ISREG(os.fstat(fd).st_mode):
-                found[fd] = os.lseek(fd, 0, os.SEEK_CUR)
+                found[fd] = os.lseek(fd, 0, os.SEEK_CUR), fcntl.fcntl(fd, fcntl.F_GETFL)
     return found
 
 
-def _seek(positions: dict[int, int]) -> None:
-    for fd, position in positions.items():
+def _seek(positions: dict[int, tuple[int, int]]) -> None:
+    for fd, (position, flags) in positions.items():
         with contextlib.suppress(OSError):
             os.lseek(fd, position, os.SEEK_SET)
+            fcntl.fcntl(fd, fcntl.F_SETFL, flags)
 
 
 def _is_fork() -> bool:

@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,16 @@ from .call import receive_credited
 
 _ANSWER_S = 10.0
 """Timeout for a holder's answer to requests that run no model-written code, and normally take milliseconds."""
+_WATCH_S = 0.03
+"""The interval at which ``watch`` is called while such a process runs: model-written code may have changed it."""
 
 
 class TrajectoryLost(Exception):
     """The trajectory cannot go on: its holder has ended or does not answer, or processes cannot be killed."""
+
+
+class TooMuchMemory(TrajectoryLost):
+    """The processes hold more memory than they may."""
 
 
 @dataclass
@@ -46,31 +53,50 @@ class Holder:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def send(self, header: dict[str, Any], fds: list[int]) -> None:
-        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it."""
-        data = frames.pack(header)
-        self.control.settimeout(_ANSWER_S)
-        try:
-            sent = socket.send_fds(self.control, [data], fds)
-            self.control.sendall(data[sent:])
-        except OSError as error:
-            raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
+    def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
+        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it, and what
+        ``watch`` raises, which is called every 30 ms.
+        """
+        data, deadline = memoryview(frames.pack(header)), time.monotonic() + _ANSWER_S
+        self.control.settimeout(_WATCH_S)
+        while data:
+            try:
+                data = data[socket.send_fds(self.control, [data], fds) :]
+                fds = []
+            except TimeoutError:
+                watch()
+            except OSError as error:
+                raise TrajectoryLost(f"the process that holds the state does not take requests: {error}") from None
+            if data and time.monotonic() > deadline:
+                raise TrajectoryLost("the process that holds the state does not take requests in time")
 
 
-def answer_of(control: socket.socket, timeout_s: float = _ANSWER_S) -> tuple[dict[str, Any], int]:
-    """A short message of a holder, and the process that sent it. Raises TrajectoryLost where none comes."""
-    deadline, sender = time.monotonic() + timeout_s, 0
+def answer_of(
+    control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
+) -> tuple[dict[str, Any], int]:
+    """A short message of a holder, and the process that sent it. Raises TrajectoryLost if none comes in time, and what
+    ``watch`` raises, which is called every 30 ms.
+    """
+    now, sender = time.monotonic(), 0
+    deadline, next_watch = now + timeout_s, now + _WATCH_S
 
     def exactly(size: int) -> bytes:
-        nonlocal sender
-        found = b""
+        nonlocal sender, next_watch
+        found = bytearray()
         while len(found) < size:
-            control.settimeout(max(0.001, deadline - time.monotonic()))  # of all that it sends together
-            data, sender = receive_credited(control, size - len(found))
-            if not data:
-                raise EOFError
-            found += data
-        return found
+            now = time.monotonic()
+            if now > deadline:  # of all that it sends together, which may come byte by byte
+                raise TimeoutError("timed out")
+            if now > next_watch:
+                next_watch = now + _WATCH_S
+                watch()
+            control.settimeout(_WATCH_S)
+            with contextlib.suppress(TimeoutError):
+                data, sender = receive_credited(control, size - len(found))
+                if not data:
+                    raise EOFError
+                found += data
+        return bytes(found)
 
     try:
         header, _ = frames.read(exactly, 0)

@@ -16,13 +16,15 @@ from typing import Any, NoReturn
 
 from . import folder, frames, holder, processes
 from .call import RunningCall, pair
-from .holder_process import Holder, TrajectoryLost, answer_of
+from .holder_process import Holder, TooMuchMemory, TrajectoryLost, answer_of
 
 FOLDER = holder.FOLDER.encode()
 _WATCH_S = 0.03
 """The interval at which memory and files are measured while code runs."""
 _PART_S = 3.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
+_FORKING = 3
+"""The processes that share their memory, and each count in full, while one forks twice."""
 _CLOSED_S = 0.2
 _END_S = 5.0
 """For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
@@ -44,7 +46,7 @@ class Supervisor:
             ours.close()
             self._hold(theirs, program, readable)
         theirs.close()
-        self.holder = Holder(pid, ours)
+        self.holder, self.group = Holder(pid, ours), pid  # a group that no process can leave
         header, _ = answer_of(ours)
         self.holder.stop()
         return int(header["landlock"])
@@ -125,7 +127,7 @@ class Supervisor:
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
         try:
             self.holder.resume()
-            self.holder.send(request, [theirs.fileno(), out_w, err_w])
+            self.holder.send(request, [theirs.fileno(), out_w, err_w], self._watch_memory)
         finally:
             theirs.close()
             os.close(out_w)
@@ -169,12 +171,19 @@ class Supervisor:
         if call.pid in self.ended:
             call.end("killed", self._how_it_ended(call.pid))
             return
-        held = sum(map(processes.memory_kib, processes.others() - {self.holder.pid})) + processes.sockets_kib()
-        if held > self.limits["memory_mb"] * 1024:
-            call.end("memory", "the call needs more memory than it may use")
+        try:
+            self._watch_memory(self.holder.pid if call.pid else 0, 1 if call.pid else _FORKING)
+        except TooMuchMemory as error:
+            call.end("memory", str(error))
         found = os.statvfs(FOLDER)
         if found.f_files - found.f_ffree > 4 * folder.MAX_ENTRIES:
             call.end("memory", "the call writes more files than it may")
+
+    def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
+        """Raise TooMuchMemory if all processes but one hold more than so many times what a call may hold."""
+        held = sum(map(processes.memory_kib, processes.others() - {without})) + processes.sockets_kib()
+        if held > times * self.limits["memory_mb"] * 1024:
+            raise TooMuchMemory("the call needs more memory than it may use")
 
     def _how_it_ended(self, pid: int) -> str:
         """Returns a message that says how the process of a call ended, or that it only closed its connection."""
@@ -200,7 +209,8 @@ class Supervisor:
             self._end_all_but(self.holder, fresh)
             copy = folder.copied(FOLDER, self.limits["folder_mb"] << 20)
         except TrajectoryLost as error:
-            header |= {"status": "killed", "error": str(error)}
+            status = "memory" if isinstance(error, TooMuchMemory) else "killed"
+            header |= {"status": status, "error": str(error)}
         except (folder.FolderError, OSError) as error:
             header |= {"status": "error", "error": f"the folder cannot be kept: {error}"}
         else:
@@ -217,10 +227,10 @@ class Supervisor:
         ours, theirs = pair()
         try:
             running.resume()
-            running.send({"do": "part"}, [theirs.fileno()])
+            running.send({"do": "part"}, [theirs.fileno()], self._watch_memory)
         finally:
             theirs.close()
-        _, pid = answer_of(ours, _PART_S)
+        _, pid = answer_of(ours, _PART_S, self._watch_memory)
         running.control.close()
         if pid == running.pid:
             raise TrajectoryLost("the process does not fork")
@@ -233,6 +243,9 @@ class Supervisor:
         Raises TrajectoryLost if they do not end.
         """
         found: set[int] = set()
+        # All at once, the holder too: one by one they would fork on, and end before their turn. Nothing wakes them.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.group, signal.SIGSTOP)
         deadline, attempt = time.monotonic() + _END_S, 0
         while time.monotonic() < deadline:
             attempt += 1
