@@ -73,5 +73,5 @@ class AssignStream(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`assign`."""
+        """Return :func:`assign`, with the settings of this stage, as the work on one draft."""
         return partial(assign, settings=self.settings)

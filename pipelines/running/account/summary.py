@@ -69,7 +69,10 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     target = arguments.target_sft
     sft = figures.counts.sft
     if target is not None and sft > target:
-        raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
+        raise PipelineError(
+            f"{arguments.pipeline} made {sft} SFT rows for --target-sft {target}, because it uses no CutToTarget: "
+            "add this stage to the recipe, or drop --target-sft"
+        )
     reached = None
     if target is not None:
         reached = TargetFigures(target, sft == target, tuple(wave.summary() for wave in waves))

@@ -8,7 +8,7 @@ Calls, cost and yield have a 95 % interval. The constants on workers are from ou
 | ``CALL_S`` | ``benchmarks/bench_saturation.py`` | 2026-11-21 |
 | ``START_S`` | a job of 20 records on a worker that installs the staged wheels (docs/workers.md) | 2026-11-23 |
 
-All on one core of an AMD EPYC, a shared virtual machine.
+All were measured on one core of an AMD EPYC, a shared virtual machine.
 """
 
 import contextlib
@@ -113,7 +113,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     if not seen:
         return "forecast: the input has no records"
     if figures is None:
-        raise ValueError("the forecast is that of a preview")
+        raise ValueError("a forecast needs the summary of a preview, got that of a run")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)

@@ -221,7 +221,7 @@ class LocalRun:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file in a folder without a marker comes from a run that began to claim the folder."""
+    """Whether a file in a folder without ``input.json`` was written by a run that had begun to claim the folder."""
     return name == ".lock" or is_unfinished(name)
 
 
