@@ -40,7 +40,7 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """The policy's prompt for a draft with crops."""
+    """Return the policy's prompt for a draft with crops."""
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},

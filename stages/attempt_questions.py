@@ -51,7 +51,7 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How the attempts are sampled."""
+        """The sampling settings of the attempts."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 

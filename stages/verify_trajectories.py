@@ -75,7 +75,7 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How the judgements are sampled."""
+        """The sampling settings of the judgements."""
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
 

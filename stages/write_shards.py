@@ -269,7 +269,7 @@ class _Write(beam.DoFn):
 
 @dataclass
 class WriteShards(beam.PTransform):
-    """Write sized rows as Parquet shards; see the module. Empty shards are written too."""
+    """Writes sized rows as Parquet shards; see the module. Shards without rows are written too."""
 
     target: ShardTarget
     settings: ShardSettings

@@ -84,7 +84,9 @@ def operation_for(question_id: str, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """A trajectory so far: its turns, the images that its code showed, and its fault ("" while it has none)."""
+    """A trajectory that is being written: its turns, the images that its code showed, and its fault ("" while it has
+    none).
+    """
 
     turns: tuple[Turn, ...] = ()
     images: tuple[Overlay, ...] = ()
@@ -93,7 +95,7 @@ class Written:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended with an answer or a fault."""
+        """Whether the trajectory has ended, with an answer or a fault."""
         return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
 
 

@@ -107,7 +107,9 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) -> BudgetFigures:
-    """Return what a bounded run has spent by the notes on its requests, and the records that the budget ended."""
+    """Return the money and the tokens that a run with a budget has spent, from the notes on its requests, and the
+    number of records that were rejected because the budget was exhausted.
+    """
     spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
     spent_usd = sum((each.cost_usd for each in paid), 0.0)

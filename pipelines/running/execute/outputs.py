@@ -41,7 +41,7 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest last."""
+    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest is written last."""
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):

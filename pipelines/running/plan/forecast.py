@@ -47,7 +47,8 @@ class Sums:
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Return the total over ``records`` records, of which the ``n`` are a part, with Student's prediction interval.
+        """Predict the total over ``records`` records, which include the ``n`` known ones, with Student's prediction
+        interval.
 
         One value does not show the spread: the interval then reaches from the observed sum to infinity.
         """
@@ -172,7 +173,9 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """Return the minimum and maximum hours of one core for so many records and calls, without waiting for servers."""
+    """Return the minimum and maximum hours of one core for these numbers of records and calls, without waits for
+    servers.
+    """
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 
