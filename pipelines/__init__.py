@@ -1,4 +1,6 @@
 """The recipes, one DAG in each file, and the ``beam`` command that runs them."""
 
 if __name__ != "groundtrace.pipelines":  # such as by a script with the repository's top on its path
-    raise ImportError("import it as groundtrace.pipelines: under a second name its classes would be other classes")
+    raise ImportError(
+        "import this package as groundtrace.pipelines: under another name, Python would load its classes twice"
+    )

@@ -1,18 +1,18 @@
-"""Executable reasoning: when to write code, and how (CodeDance §3.2, §7.1).
+"""Curates executable reasoning, which teaches when to write code and how (CodeDance §3.2, §7.1).
 
 ingest → clean → deduplicate → decontaminate → draw → attempt → split by media group
 → SFT side: difficulty ┬ easy: the gold answer directly ───────────────────────────────┐
                        └ hard: trajectory (think, execute, feedback) → verify ─────────┴ ratio → cut → sft shards
 → RL side:  difficulty → cut → cap answers → rl shards
 The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
-the band. Of the hard ones, a strong teacher writes trajectories; each is restricted to one kind of operation. Code runs
-in the sandbox only (docs/sandbox.md): without its isolation the run refuses to start.
+the band. A strong teacher writes trajectories for the hard questions, each with one kind of operation. Code runs in the
+sandbox only (docs/sandbox.md): without its isolation the run refuses to start.
 
 Deviations. The paper gives neither the band nor the number of attempts: here 4 attempts, and easy means that all are
 right. Questions that no attempt solves stay on the SFT side, where a stronger teacher may solve them, and leave the RL
-side, where a group without a right answer teaches nothing. The shares of easy and hard questions in its 34K rows
-(Figure 6) cannot be read from its text: ``ratio`` keeps as many of each by default. The split puts no image on both
-sides; the paper does not mention this.
+side, where a group without a right answer teaches nothing. The shares of easy and hard questions in the paper's 34K
+rows (Figure 6) cannot be read from its text: ``ratio`` keeps as many of each by default. The split puts no image on
+both sides; the paper does not mention this.
 """
 
 from collections.abc import Mapping
@@ -73,12 +73,12 @@ class Settings(RunSettings):
 
 
 def mode_of(draft: Draft) -> str:
-    """Return how a draft is answered, by which the SFT rows are mixed."""
+    """Return whether a draft is answered directly or with code; ``ratio`` mixes the SFT rows by this value."""
     return draft.added(MODE) or DIRECT
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages."""
+    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -99,12 +99,12 @@ class Settings(RunSettings):
 
 
 def domain_of(draft: Draft) -> str:
-    """Return the domain of a draft, by which the RL rows are mixed."""
+    """Return the domain of a draft; ``ratio`` mixes the RL rows by it."""
     return draft.added(DOMAIN) or GENERAL
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
-    """Wire the stages."""
+    """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
     models, roots = run.models, run.roots
     ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)

@@ -1,4 +1,4 @@
-"""Complexity (SAIL-RL §3.2, App. A.1): does a question need reasoning, or can it be answered directly?
+"""Labels the complexity of each question (SAIL-RL §3.2, App. A.1): it needs reasoning, or can be answered directly.
 
 In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection if the judge cannot
 decide. From here on, a draft has the form judge-think-answer. The judge sees image and question, not the gold answer.
@@ -82,12 +82,12 @@ STAGE = Stage(
 
 @dataclass
 class AnnotateComplexity(CallingStage):
-    """Labels every question; see the module."""
+    """Labels every question as simple or complex; see the module."""
 
     settings: ComplexitySettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`annotate`."""
+        """Return :func:`annotate`, with the settings of this stage, as the work on one draft."""
         return partial(annotate, settings=self.settings)

@@ -1,7 +1,7 @@
 """Answers easy questions directly: the paper encourages answers to them without any reasoning (CodeDance §3.2).
 
 In: drafts of questions that the weak policy answers right nearly always. Out: drafts whose only trace is the gold
-answer in answer tags. It teaches when code is not needed; no model is asked.
+answer in answer tags. Such a row teaches when code is not needed. No model is called.
 """
 
 from dataclasses import dataclass, replace
@@ -42,5 +42,5 @@ class AnswerDirectly(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`answer_directly`."""
+        """Return :func:`answer_directly`, with the settings of this stage, as the work on one draft."""
         return answer_directly

@@ -1,6 +1,6 @@
 """Answers with crops (iVGR §3.4, third step): the policy sees the images and their crops, and answers in words alone.
 
-In: drafts that have crops or none, and attempts made without crops. Out: drafts that also have the same number of
+In: drafts with or without crops, which have attempts made without crops. Out: drafts that also have the same number of
 graded answers for which the policy saw the crops; or a rejection if a call failed or too few answers could be graded.
 For a draft without crops no call is made: its attempts are also used as its answers with crops.
 """
@@ -40,7 +40,7 @@ CROP_PASS_RATE = Column[float]("crop_pass_rate", pa.float64(), "share of the sco
 
 
 def crops_prompt(draft: Draft) -> RenderedPrompt:
-    """The policy's prompt for a draft with crops."""
+    """Return the policy's prompt for a draft with crops."""
     question = draft.question
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "crops": [media_part(crop) for crop in draft.overlays]},
@@ -90,7 +90,7 @@ class AnswerWithCrops(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`answer`."""
+        """Return :func:`answer`, with the settings of this stage, as the work on one draft."""
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 

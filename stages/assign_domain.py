@@ -1,4 +1,4 @@
-"""Domains (SAIL-RL App. A.1, RL Data Curation): is a question a STEM problem or a general one?
+"""Sorts questions into STEM problems and general questions (SAIL-RL App. A.1, RL Data Curation).
 
 In: drafts. Out: drafts with the domain ``stem`` or ``general``. The config may list the domain of a source. The paper
 sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", its general
@@ -78,5 +78,5 @@ class AssignDomain(DraftStage):
     routes = (STEM, GENERAL)
 
     def work(self) -> Work:
-        """See :func:`assign`."""
+        """Return :func:`assign`, with the settings of this stage, as the work on one draft."""
         return partial(assign, settings=self.settings)

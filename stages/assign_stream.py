@@ -39,7 +39,7 @@ class ColdStartSettings:
 
 
 def form_of(question_id: str, settings: ColdStartSettings) -> str:
-    """The form of the teacher's trace for a question."""
+    """Return the form in which the teacher writes the trace of a question."""
     share = settings.grounded / (settings.grounded + settings.textual)
     return BOXES if unit_hash(question_id, settings.seed, "stream") < share else TEXTUAL
 
@@ -73,5 +73,5 @@ class AssignStream(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`assign`."""
+        """Return :func:`assign`, with the settings of this stage, as the work on one draft."""
         return partial(assign, settings=self.settings)

@@ -1,4 +1,4 @@
-"""Attempts: k sampled answers of the policy per question, graded.
+"""Samples k answers of the policy to each question, and grades them; a graded answer is an attempt.
 
 In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection if a call failed or fewer than
 ``k_min`` attempts could be graded. An answer in prose counts too: the policy may not have been trained to mark its
@@ -51,7 +51,7 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How the attempts are sampled."""
+        """The sampling settings of the attempts."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -152,5 +152,5 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`attempt`."""
+        """Return :func:`attempt`, with the settings of this stage, as the work on one draft."""
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

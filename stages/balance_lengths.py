@@ -1,4 +1,4 @@
-"""Length balance (SAIL-RL App. A.1, Quality Filtering): no length of the chains of thought makes up too large a share.
+"""Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering): no length has too large a share.
 
 In: verified drafts. Out: ``kept`` and ``rejected``. Chains are sorted into bins by their number of words, and no bin
 keeps more than ``max_share`` of all chains kept. Chains above this limit, those with the highest id hashes, are
@@ -103,6 +103,6 @@ class BalanceLengths(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` and ``rejected``."""
+        """Return the outputs ``kept`` and ``rejected``."""
         class_of, limits = partial(bin_of, settings=self.settings), partial(limits_of, settings=self.settings)
         return keep_lowest_keys(drafts, STAGE, class_of, limits, "{} words: a length of which there are enough")

@@ -1,4 +1,4 @@
-"""Diversity of general questions (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
+"""Keeps general questions diverse (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
 In: drafts. Out: at most ``max_alike`` of each kind, those with the lowest id hashes; the others are rejected as
 over_quota. Two questions are of one kind if source, answer and wording are the same except for numbers, case, spaces
@@ -75,7 +75,7 @@ class CapAlike(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` and ``rejected``."""
+        """Return the outputs ``kept`` and ``rejected``."""
         keyed = drafts | "KeyByKind" >> beam.Map(lambda draft: (kind_of(draft.question), draft)).with_output_types(
             tuple[str, Draft]
         )

@@ -164,7 +164,7 @@ class CapAnswers(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` and ``rejected``."""
+        """Return the outputs ``kept`` and ``rejected``."""
         settings = self.settings
         keyed: Any = drafts | "KeyByAnswer" >> beam.Map(
             lambda draft: (written_key(draft), order_key(draft.id))

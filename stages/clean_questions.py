@@ -1,4 +1,4 @@
-"""Cleaning (SAIL-RL App. A.1): remove the remnants of earlier uses from a question's text.
+"""Cleans questions (SAIL-RL App. A.1): removes the remnants of earlier uses from their texts.
 
 In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
 instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection if the cleaned
@@ -102,5 +102,5 @@ class CleanQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`clean`."""
+        """Return :func:`clean`, with the settings of this stage, as the work on one draft."""
         return partial(clean, settings=self.settings)

@@ -43,5 +43,5 @@ class CutCrops(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`crop`."""
+        """Return :func:`crop`, with the settings of this stage, as the work on one draft."""
         return partial(crop, store=self.roots.store(), settings=self.settings)

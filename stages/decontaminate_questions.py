@@ -1,4 +1,4 @@
-"""Decontamination: reject questions that overlap a folder of benchmark records.
+"""Decontaminates the questions: rejects those that overlap a folder of benchmark records.
 
 In: drafts. Out: drafts that share neither 13 consecutive words with a benchmark question nor an image with a benchmark
 record. Every other draft is rejected, and its rejection names the matching record. Without a benchmark folder

@@ -73,5 +73,5 @@ class DrawOverlays(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`draw`."""
+        """Return :func:`draw`, with the settings of this stage, as the work on one draft."""
         return partial(draw, store=self.roots.store())

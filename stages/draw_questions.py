@@ -73,18 +73,18 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Lets the drawn questions pass; see the module. In: drafts before the first model call."""
+    """Keeps the drawn questions; see the module. It takes the drafts before the first model call."""
 
     below: str | None = None
     stage = DRAW
 
     def work(self) -> Work:
-        """See :func:`draw`."""
+        """Return :func:`draw`, with the settings of this stage, as the work on one draft."""
         return partial(draw, below=self.below)
 
 
 class _Cut(beam.DoFn):
-    """Keeps the drafts up to a side's limit; without a target it keeps and does not count any of them."""
+    """Keeps the drafts up to the limit of their side; without a target it keeps all drafts and counts none."""
 
     def __init__(self, side: int, reason: str, target: int | None) -> None:
         self._side, self._reason, self._target = side, reason, target
@@ -105,10 +105,11 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Cuts both sides to the target; see the module.
+    """Keeps the first ``target_sft`` drafts of the SFT side, and those of the RL side up to the same id hash; see the
+    module.
 
-    In: ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them. If
-    ``target_sft`` is None, both pass unchanged.
+    The inputs are ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them.
+    If ``target_sft`` is None, all drafts pass unchanged.
     """
 
     target_sft: int | None = None
@@ -121,7 +122,7 @@ class CutToTarget(DraftStage):
             raise ValueError(f"the target must be at least 1 SFT row, got {self.target_sft}")
 
     def expand(self, sides: Any) -> Any:
-        """``sft``, ``rl`` and ``rejected``."""
+        """Return the outputs ``sft``, ``rl`` and ``rejected``."""
         limits: Any = (None, None) if self.target_sft is None else self._limits(sides["sft"], self.target_sft)
         sft = apply(sides["sft"], "CutSft", _Cut(0, OVER_QUOTA, self.target_sft), limits)
         rl = apply(sides["rl"], "CutRl", _Cut(1, NOT_DRAWN, self.target_sft), limits)

@@ -1,4 +1,4 @@
-"""The difficulty filter: keeps questions whose pass rate is in a band.
+"""Filters questions by difficulty: keeps those whose pass rate is in a band.
 
 In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or go to the output
 of that name if the recipe routes them there. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App.
@@ -18,7 +18,7 @@ TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 @settings
 class DifficultySettings:
-    """The band of pass rates to keep; its ends are excluded by default."""
+    """The band of pass rates to keep; by default, the two limits themselves are outside of the band."""
 
     low: Annotated[Share, "the lower end of the band"] = 0.0
     high: Annotated[Share, "the upper end of the band"] = 1.0
@@ -44,10 +44,10 @@ def side_of_band(pass_rate: float, settings: DifficultySettings) -> str | None:
 
 
 def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
-    """Return the draft if it is in the band; outside, a route to the output of its side if the recipe has that output.
+    """Return the draft if its pass rate is in the band.
 
-    Raises :class:`Reject` for a draft outside the band without such an output, and ValueError for one without graded
-    attempts.
+    A draft outside the band is returned as a route to the output ``too_easy`` or ``too_hard`` if the recipe has this
+    output; otherwise :class:`Reject` is raised. Raises ValueError for a draft without graded attempts.
     """
     if draft.pass_rate is None:
         raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")
@@ -76,5 +76,5 @@ class FilterByDifficulty(DraftStage):
     routes = (TOO_EASY, TOO_HARD)
 
     def work(self) -> Work:
-        """See :func:`filter_draft`."""
+        """Return :func:`filter_draft`, with the settings of this stage, as the work on one draft."""
         return partial(filter_draft, settings=self.settings)

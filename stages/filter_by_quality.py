@@ -93,5 +93,5 @@ class FilterByQuality(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`assess`."""
+        """Return :func:`assess`, with the settings of this stage, as the work on one draft."""
         return partial(assess, settings=self.settings)

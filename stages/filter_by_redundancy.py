@@ -87,5 +87,5 @@ class FilterByRedundancy(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`filter_redundant`."""
+        """Return :func:`filter_redundant`, with the settings of this stage, as the work on one draft."""
         return partial(filter_redundant, settings=self.settings)

@@ -1,8 +1,8 @@
 """The grounded pass (iVGR §3.4, first step): the policy reasons once, and boxes the things that it relies on.
 
 In: drafts. Out: drafts whose only trace is that reasoning, in canonical tags and original pixels; or a rejection if the
-call failed. If a response has no boxes, or boxes outside of the coordinate frame, its trace has none. For clips no call
-is made, since a box does not name the clip's frame that it belongs to: their drafts have no trace.
+call failed. If a response has no boxes, or boxes outside of the coordinate frame, its trace has none. For a clip no
+call is made, because a box does not name its frame of the clip; the draft of a clip has no trace.
 
 Deviation: sampling is greedy here; the paper does not say how its own pass is sampled.
 """
@@ -83,5 +83,5 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """See :func:`ground`."""
+        """Return :func:`ground`, with the settings of this stage, as the work on one draft."""
         return partial(ground, settings=self.settings)

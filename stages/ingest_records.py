@@ -275,7 +275,7 @@ class IngestRecords(DraftStage):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sources:
-            raise ValueError("the input has nothing to read")
+            raise ValueError("the input has no sources to read")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 

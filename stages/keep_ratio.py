@@ -20,11 +20,11 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """Return how many questions of each class are kept of the ``counts`` that there are; classes without questions are
-    left out.
+    """Return how many questions of each class to keep; ``counts`` is how many there are.
 
-    If the ratio would keep more than ``most`` in all, exactly ``most`` are kept: each class is rounded down, and the
-    classes that lost most by rounding get the remainder. Raises ValueError for a class that the ratio lacks.
+    Classes without questions are left out. If the ratio would keep more than ``most`` in all, exactly ``most`` are
+    kept: each class is rounded down, and the classes that lost most by rounding get the remainder. Raises ValueError
+    for a class that the ratio lacks.
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
@@ -53,9 +53,10 @@ STAGE = Stage(
 
 @dataclass
 class KeepRatio(DraftStage):
-    """Keeps the ratio; see the module. ``ratio`` maps each class to its weight; workers can import ``class_of``.
+    """Keeps the classes in the ratio; see the module.
 
-    ``most`` is the largest number of rows to keep. It is applied here because a later cut would break the ratio.
+    ``ratio`` maps each class to its weight. ``class_of`` returns the class of a draft; workers must be able to import
+    it. ``most`` is the largest number of rows to keep. It is applied here because a later cut would break the ratio.
     """
 
     ratio: Mapping[str, float]
@@ -64,6 +65,6 @@ class KeepRatio(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """``kept`` and ``rejected``."""
+        """Return the outputs ``kept`` and ``rejected``."""
         limits = partial(quotas, ratio=dict(self.ratio), most=self.most)
         return keep_lowest_keys(drafts, self.stage, self.class_of, limits, "more of {} than the ratio allows")

@@ -175,5 +175,5 @@ class LocateTargets(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`locate`."""
+        """Return :func:`locate`, with the settings of this stage, as the work on one draft."""
         return partial(locate, settings=self.settings)

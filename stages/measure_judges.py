@@ -89,7 +89,7 @@ def plants_of(question: Question, response: Response) -> dict[str, Response | No
 
 
 def _with(response: Response, think: str | None = None, answer: str | None = None) -> Response:
-    """Return the response with another thought or answer."""
+    """Return the response with another thought or with another answer."""
     text = (
         f"<judge>{response.judge}</judge><think>{think or response.think}</think>\\boxed{{{answer or response.answer}}}"
     )

@@ -94,7 +94,7 @@ STAGE = Stage("open_choices", "multiple-choice questions become free answers whe
 
 @dataclass
 class OpenMultipleChoice(DraftStage):
-    """Opens questions that can be answered freely; see the module.
+    """Turns multiple-choice questions into free-response questions where this is possible; see the module.
 
     If ``enabled`` is False, every draft passes unchanged. ``judged`` is whether a judge grades free text.
     """
@@ -104,7 +104,7 @@ class OpenMultipleChoice(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`open_question`."""
+        """Return :func:`open_question`, with the settings of this stage, as the work on one draft."""
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 
 

@@ -71,5 +71,5 @@ class PointEntities(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """See :func:`point`."""
+        """Return :func:`point`, with the settings of this stage, as the work on one draft."""
         return partial(point, video=self.video)

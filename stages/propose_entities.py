@@ -118,5 +118,5 @@ class ProposeEntities(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`propose`."""
+        """Return :func:`propose`, with the settings of this stage, as the work on one draft."""
         return partial(propose, settings=self.settings)

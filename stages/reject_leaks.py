@@ -112,5 +112,5 @@ class RejectLeaks(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """See :func:`reject_leak`."""
+        """Return :func:`reject_leak`, with the settings of this stage, as the work on one draft."""
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

@@ -168,6 +168,6 @@ class RemoveDuplicates(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``kept`` drafts and ``rejected``."""
+        """Return the outputs ``kept`` and ``rejected``."""
         grouped = drafts | "KeyByQuestion" >> beam.Map(_keyed) | "SameQuestion" >> beam.GroupByKey()
         return apply(grouped, "FindDuplicates", _FindDuplicates(self.settings, self.roots))

@@ -3,8 +3,8 @@
 In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts. The teacher rewrites each
 question that still has choices. The rewritten question is used if the judge finds that it asks the same, and that the
 gold answer is its only right answer; its former choices are then kept in a separate field. All other questions stay
-multiple choice. Without a judge that reads prose, every question stays so, because rewritten questions could not be
-checked. Deviation: the paper converts all questions and does not say how.
+multiple choice. Without a judge that reads prose, every question stays multiple choice, because rewritten questions
+could not be checked. Deviation: the paper converts all questions and does not say how.
 """
 
 import re
@@ -116,5 +116,5 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`rewrite`."""
+        """Return :func:`rewrite`, with the settings of this stage, as the work on one draft."""
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

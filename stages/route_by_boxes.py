@@ -68,5 +68,5 @@ class RouteByBoxes(DraftStage):
     routes = (GENERAL,)
 
     def work(self) -> Work:
-        """See :func:`route`."""
+        """Return :func:`route`, with the settings of this stage, as the work on one draft."""
         return partial(route, judged=self.judged)

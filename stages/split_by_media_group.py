@@ -109,7 +109,9 @@ class _Route(beam.DoFn):
         drafts = [part.draft for part in parts if part.draft is not None]
         groups = [part.group for part in parts if part.group is not None]
         if len(drafts) != 1 or len(groups) != 1:
-            raise ValueError(f"{joined[0]}: {len(drafts)} drafts and {len(groups)} media groups for one id")
+            raise ValueError(
+                f"{joined[0]}: this id has {len(drafts)} drafts and {len(groups)} media groups instead of one each"
+            )
         yield kept_output(STAGE, Route(split_side(groups[0], self._settings), drafts[0]))
 
 
@@ -122,7 +124,7 @@ STAGE = Stage(
 class SplitByMediaGroup(DraftStage):
     """Splits the drafts; see the module. One worker finds the groups; it holds only ids and hashes.
 
-    In: drafts, or a pair: these drafts, and those from which they were chosen.
+    The input is a collection of drafts, or a pair: the drafts to split, and all drafts from which they were chosen.
     """
 
     settings: SplitSettings

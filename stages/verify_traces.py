@@ -265,6 +265,6 @@ class VerifyTraces(CallingStage):
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
-        """See :func:`verify`."""
+        """Return :func:`verify`, with the settings of this stage, as the work on one draft."""
         served = served_by(self.models, self.settings.synthetic_sources)
         return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

@@ -1,17 +1,17 @@
-"""Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and what is said of its results.
+"""Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and the statements about its results.
 
 In: drafts with trajectories. Out: drafts with the first trajectory that passes all checks, its turns and its kinds of
 operations; or a rejection that names the first check which the first right trajectory fails. The checks, in order:
 
-1. the answer is right, and the turns have the form asked for;
+1. the answer is right, and the turns have the requested form;
 2. the code is of the kind of operation that the question was assigned (atomic supervision, §4.3);
 3. no call is a pretence: code of comments or constants, a result that no turn uses, or an output that does not depend
    on what the question asks about. For the last one all code is executed again on the image and on changed images
    (:mod:`groundtrace.rewards.pretence`); the first of these runs must give the recorded results;
 4. each of ``judges`` judgements finds that the statements after a result agree with it.
 
-Where calculation alone answers the questions of a source, ``computing_sources`` names it: there an output need not
-depend on the image.
+``computing_sources`` names the sources whose questions can be answered by calculation alone: for them, an output need
+not depend on the image.
 """
 
 from collections.abc import Sequence
@@ -75,12 +75,12 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """How the judgements are sampled."""
+        """The sampling settings of the judgements."""
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
 
 class _Fails(Exception):
-    """A trajectory does not pass a check."""
+    """Raised if a trajectory does not pass a check."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -122,7 +122,7 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return the turns with the status of their code.
 
-    Raises _Fails for a call that pretends, and for one that cannot be repeated.
+    Raises _Fails for a call that is a pretence, and for a call whose result cannot be repeated.
     """
     executed = list[Turn]()
     for number, (turn, call) in enumerate(zip(turns, found, strict=True), 1):
@@ -142,9 +142,9 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of the judgements that agree, and the reason of the first one that does not.
+    """Return the share of the judgements that agree, and the reason given in the first judgement that does not agree.
 
-    Raises BadReply if one of them has another form.
+    Raises BadReply if a judgement has the wrong form.
     """
     reasons = list[str]()
     for completion in reply.completions:
@@ -279,7 +279,7 @@ class VerifyTrajectories(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """See :func:`verify`."""
+        """Return :func:`verify`, with the settings of this stage, as the work on one draft."""
         return partial(
             verify,
             settings=self.settings,

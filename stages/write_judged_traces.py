@@ -129,5 +129,5 @@ class WriteJudgedTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`write_trace`."""
+        """Return :func:`write_trace`, with the settings of this stage, as the work on one draft."""
         return partial(write_trace, settings=self.settings)

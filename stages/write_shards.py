@@ -218,7 +218,7 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """Where a ``set`` is written: into a folder of its name in the job's ``folder``, with this schema."""
+    """The destination of a ``set``: a folder of its name in the job's ``folder``, and the ``schema`` of its shards."""
 
     folder: str
     set: str
@@ -269,7 +269,7 @@ class _Write(beam.DoFn):
 
 @dataclass
 class WriteShards(beam.PTransform):
-    """Write sized rows as Parquet shards; see the module. Empty shards are written too."""
+    """Writes sized rows as Parquet shards; see the module. Shards without rows are written too."""
 
     target: ShardTarget
     settings: ShardSettings

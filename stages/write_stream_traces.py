@@ -116,5 +116,5 @@ class WriteStreamTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`trace`."""
+        """Return :func:`trace`, with the settings of this stage, as the work on one draft."""
         return partial(trace, settings=self.settings)

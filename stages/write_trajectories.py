@@ -1,14 +1,15 @@
 """Writes trajectories (CodeDance §3.1, §3.2): the teacher thinks and writes code, the code is executed, and the teacher
 goes on from its result until it answers.
 
-In: drafts. Out: drafts with up to ``n`` traces in the tags of :mod:`groundtrace.grading.responses.turns`, and as drawn
-media the images that their code showed, in the order of the traces; or a rejection if no trajectory came to an answer.
+In: drafts. Out: drafts with up to ``n`` traces in the tags of :mod:`groundtrace.grading.responses.turns`, or a
+rejection if no trajectory came to an answer. The images that the code of the traces showed are the draft's drawn media,
+in the order of the traces.
 
-Each turn is executed as soon as it is written, in a trajectory of the sandbox whose state later turns find. A failed
-call stays in the trajectory with its error, so that the model also learns to mend its code. Each question gets one kind
-of operation, which the prompt asks for (atomic supervision, §4.3); ``mixture`` divides the questions over the kinds by
-a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its text, so the kinds have equal
-shares by default.
+Each turn is executed as soon as it is written, in a trajectory of the sandbox, which keeps its state for later turns. A
+failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each question
+gets one kind of operation, which the prompt asks for (atomic supervision, §4.3); ``mixture`` divides the questions over
+the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its text, so the kinds
+have equal shares by default.
 """
 
 import asyncio
@@ -83,7 +84,9 @@ def operation_for(question_id: str, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """A trajectory so far: its turns, the images that its code showed, and its fault ("" while it has none)."""
+    """A trajectory that is being written: its turns, the images that its code showed, and its fault ("" while it has
+    none).
+    """
 
     turns: tuple[Turn, ...] = ()
     images: tuple[Overlay, ...] = ()
@@ -92,7 +95,7 @@ class Written:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended with an answer or a fault."""
+        """Whether the trajectory has ended, with an answer or a fault."""
         return bool(self.fault) or (bool(self.turns) and not self.turns[-1].code)
 
 
@@ -172,7 +175,7 @@ async def finished(
 
 
 def upright_png(store: MediaStore, uri: str) -> bytes:
-    """Return the upright pixels of an image as a PNG file, so that code and coordinates agree on what is up."""
+    """Return the upright pixels of an image as a PNG file, so that code and coordinates use the same orientation."""
     return encode_png(store.pixels(uri))
 
 
@@ -233,5 +236,5 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """See :func:`write`."""
+        """Return :func:`write`, with the settings of this stage, as the work on one draft."""
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

@@ -93,7 +93,7 @@ def set_up_logging(verbose: bool) -> None:
 
 
 def _is_no_engines(record: logging.LogRecord) -> bool:
-    """Whether a log record is not about an engine's job; Beam logs those with tracebacks and without a logger name."""
+    """Return False for a record about an engine's job, which Beam logs with a traceback and without a logger name."""
     return record.module != "portable_runner"
 
 

@@ -52,7 +52,7 @@ def _settings(first: Path, second: Path) -> FigureTable:
 
 
 def _ends(a: RunSummary, b: RunSummary) -> FigureTable:
-    """Return the number of records read, and the rows of each set with their share of the records read."""
+    """Return the number of records read, and the number of rows of each set, with its share of the records read."""
     read = (a.counts.input, b.counts.input)
     rows: list[tuple[object, ...]] = [("input", *read, read[1] - read[0], "", "")]
     for name in (*dict.fromkeys((*a.sets, *b.sets)), "rejected"):

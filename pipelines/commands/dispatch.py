@@ -15,7 +15,8 @@ from groundtrace.schemas.text import say
 def dispatch(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     """Run the parsed command; returns the exit code.
 
-    Lets errors caused by Ctrl-C pass, and with --verbose also defects. Raises SystemExit if the output pipe is closed.
+    Does not catch errors that Ctrl-C caused or, with ``--verbose``, errors that are defects. Raises SystemExit if the
+    output pipe is closed.
     """
     try:
         return _act(parsed, beam_options)

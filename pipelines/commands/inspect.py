@@ -130,7 +130,7 @@ def _print_run(console: Console, run: Path, sql: str | None) -> None:
 
 
 def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
-    """Write all figures, or the rows of a query, in a form for programs. Raises InspectError."""
+    """Write all figures, or the rows of a query, as JSON or CSV. Raises InspectError."""
     if as_csv and sql is None:
         raise InspectError(
             "--csv writes the rows of one query: add --sql with the query, or use --json for all figures"
@@ -149,7 +149,7 @@ def _write_run(run: Path, sql: str | None, as_csv: bool) -> None:
 
 
 def _tables_of(run: Path, sql: str | None) -> str:
-    """Return a hint at the tables for the message of a failed query; "" if there was no query."""
+    """Return the names of the tables, for the message of a failed query; "" if there was no query."""
     return "" if sql is None else f"; the tables of {run} are sft, rl and rejected, and `DESCRIBE sft` lists columns"
 
 

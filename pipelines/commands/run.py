@@ -168,7 +168,7 @@ def _paid(summary: RunSummary) -> list[str]:
 
 
 def _replaced(summary: RunSummary, output: str) -> list[str]:
-    """Return lines on the run that was replaced, and on the changes since then."""
+    """Return lines on the run that was replaced, and on the differences between it and this run."""
     replaced = summary.replaced
     if replaced is None or not (replaced.kept or replaced.changed):
         return []
@@ -182,7 +182,7 @@ def _replaced(summary: RunSummary, output: str) -> list[str]:
 
 
 def _ended_by(summary: RunSummary) -> list[str]:
-    """Return lines on an exhausted budget and then on the target."""
+    """Return lines that say whether the budget was exhausted, and then whether the target was reached."""
     lines = []
     budget, target = summary.budget, summary.target
     used_up = budget is not None and budget.used_up

@@ -142,9 +142,9 @@ def runs_named(given: Sequence[str]) -> dict[str, Path]:
         name, named = (name, folder) if equals and not Path(each).is_dir() else (each, each)
         path = local_copy(named)
         if not path.is_dir():
-            raise ServeError(f"--data {each}: there is no folder {path}")
+            raise ServeError(f"--data {each}: there is no folder {path}: name a run folder")
         if name in found:
-            raise ServeError(f"--data names {name} twice")
+            raise ServeError(f"--data names {name} twice: give one of the run folders another NAME=RUN")
         found[name] = path.absolute()
     return found
 
@@ -162,7 +162,7 @@ def check_address(host: str, has_token: bool, allows_remote: bool) -> None:
 
 
 async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, port: int) -> tuple[Any, str]:
-    """Start the server on the loop of :func:`http_loop`; returns its runner and URL. Raises ServeError."""
+    """Start the server on the event loop of :func:`http_loop`; returns its runner and its URL. Raises ServeError."""
     from aiohttp import web
 
     from groundtrace.publishing.rewards.server import RewardServer, runner_of
@@ -173,7 +173,7 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
         await web.TCPSite(runner, host, port).start()
     except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise ServeError(f"cannot listen on {host}:{port}: {error}") from error
+        raise ServeError(f"cannot listen on {host}:{port}: {error}; choose another --host or --port") from error
     named = f"[{host}]" if ":" in host else host
     return runner, f"http://{named}:{runner.addresses[0][1]}"
 

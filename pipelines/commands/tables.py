@@ -26,7 +26,7 @@ class FigureTable:
     rows: Rows
 
     def as_objects(self) -> list[dict[str, object]]:
-        """Return each row as an object."""
+        """Return each row as a mapping from the names of the columns to the row's values."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 

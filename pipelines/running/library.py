@@ -40,8 +40,8 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
     ``arguments`` are those of :class:`groundtrace.pipelines.running.plan.plan.RunArguments`, such as ``config``,
     ``overrides`` (``["difficulty.high=0.8"]``), ``limit``, ``cache``, ``fresh``, ``target_sft``, ``replace`` and
     ``beam_options``. Raises :class:`groundtrace.schemas.errors.UserError` for a user's mistake, for an endpoint that
-    does not serve, and for a run that would replace a finished one's rows by none if ``replace`` is not set,
-    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run),
+    does not serve, and for a run without rows that would replace a run with rows although ``replace`` is False;
+    :class:`groundtrace.pipelines.running.endings.RunPaused` if a server is unreachable (the same call resumes the run);
     and :class:`groundtrace.pipelines.running.endings.ConservationError` if records were lost or invented.
     """
     execute(make_plan(RunArguments(pipeline, input, output, **arguments)))
@@ -49,9 +49,9 @@ def run(pipeline: str, input: str, output: str, **arguments: Any) -> OpenedRun:
 
 
 def preview(pipeline: str, input: str, output: str, records: int = PREVIEWED_RECORDS, **arguments: Any) -> OpenedRun:
-    """Run the first records end to end, as ``beam preview`` does, and open the run. Arguments and errors: :func:`run`.
+    """Run the first records end to end, as ``beam preview`` does, and open the run.
 
-    Its summary holds the sums from which a forecast is made.
+    The arguments and errors are those of :func:`run`. The run's summary holds the sums from which a forecast is made.
     """
     return run(pipeline, input, output, limit=records, measure=True, **arguments)
 

@@ -39,7 +39,7 @@ def execute(plan: Plan) -> RunSummary:
     error has a note (:class:`groundtrace.pipelines.running.endings.RunNote`) of what it has cost.
     """
     if is_dry_run(plan.options):
-        raise OptionError("--dry_run is an option of `beam run` only")
+        raise OptionError("--dry_run is an option of `beam run` only: drop it")
     check_plan(plan)
     with plan.folder.locked():
         plan.folder.prepare(plan.input.name, plan.input.fingerprint, plan.arguments.resume, plan.arguments.fresh)

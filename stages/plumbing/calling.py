@@ -59,8 +59,8 @@ class CallModels(beam.DoFn):
     next elements are ready when a slow call ends; :class:`groundtrace.inference.flow.requests.Flow` limits the
     requests.
 
-    In: drafts (or elements with an ``id``). Out: results, or ``rejected``. A failed call and a reply of the wrong form
-    become typed rejections; any other exception is a defect and fails the run.
+    The inputs are drafts, or other elements with an ``id``; the outputs are the results, and ``rejected``. A failed
+    call and a reply of the wrong form become typed rejections; any other exception is a defect and fails the run.
     """
 
     def __init__(self, stage: Stage, work: Work, models: ModelsSettings, in_flight: int = 0) -> None:
@@ -184,6 +184,6 @@ class CallingStage(DraftStage):
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``kept`` drafts, ``rejected``, and the routes."""
+        """Return the outputs ``kept`` and ``rejected``, and one output for each name in ``routes``."""
         elements = drafts | SpreadDrafts() if self.spread else drafts
         return call_models(elements, "Call", self.stage, self.work(), self.models, **dict.fromkeys(self.routes, Draft))

@@ -1,4 +1,4 @@
-"""The table of ends. An end is what became of a record; its row names the stages that the record passed and the calls
+"""The table of ends. An end is the outcome of a record; its row names the stages that the record passed and the calls
 made for it.
 
 Runners may repeat work and lose workers, so the live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) may

@@ -14,7 +14,7 @@ _kept_bytes = 0
 
 
 def release_memory() -> None:
-    """Return the C library's free memory to the system; does nothing if the library cannot.
+    """Return the C library's free memory to the system; does nothing if the library has no function for this.
 
     The memory that a stage frees is scattered between used memory, and glibc does not return it by itself. Cycles of
     objects, such as the runner's bundles, are collected first. Nothing is done if the process has grown by less than

@@ -46,7 +46,7 @@ class StageProgress:
     """
 
     def end(self, now_s: float) -> None:
-        """Note that an element has left the stage."""
+        """Record that an element has left the stage."""
         second = int(now_s)
         if self._ended and self._ended[-1][0] == second:
             self._ended[-1][1] += 1

@@ -31,9 +31,9 @@ def unpacked(data: bytes) -> bytes:
     try:
         found = unpacker.decompress(data)
     except zlib.error as error:
-        raise ValueError(f"not packed: {error}") from error
+        raise ValueError(f"the data is not packed: {error}") from error
     if not unpacker.eof or unpacker.unused_data:
-        raise ValueError("packed data is cut short or has more behind it")
+        raise ValueError("the packed data is cut short, or more bytes follow it")
     return found
 
 

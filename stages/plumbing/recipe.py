@@ -62,7 +62,7 @@ class Ends:
     artifacts: Mapping[str, PCollection] = field(default_factory=dict)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Raises RecipeError if a recipe passes rejections, as recipes for earlier versions did."""
+        """Create the ends. Raises RecipeError if a recipe passes ``rejected``, as recipes for earlier versions did."""
         if values or "rejected" in named:
             raise RecipeError(
                 "build returns Ends(rejected=…): remove rejected=, since rejections are collected from the DAG"
@@ -94,7 +94,7 @@ class Recipe:
     forms: tuple[str, ...] = (POINTS,)
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
-        """Raises RecipeError if a recipe passes stages, as recipes for earlier versions did."""
+        """Create the recipe. Raises RecipeError if its file passes ``stages``, as recipes for earlier versions did."""
         if len(values) > 3 or "stages" in named:
             raise RecipeError("Recipe(stages=…): remove stages=, since the list is read from the DAG")
         return super().__new__(cls)

@@ -76,7 +76,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
-    """Return the row of a rejection, with all that is known of the record."""
+    """Return the row of a rejection, with all data of the record that are known."""
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
     if rejected.draft is None:
@@ -112,7 +112,7 @@ def _image_uris(question: Question) -> list[str]:
 
 
 def _asked(draft: Draft) -> Row:
-    """Return the values of the columns on the question, its attempts and its entities."""
+    """Return the values of the columns that hold the question, its attempts and its entities."""
     question = draft.question
     return {
         "source": question.source,

@@ -48,7 +48,7 @@ class SpreadByKey(beam.PTransform):
 
 
 class SpreadDrafts(beam.PTransform):
-    """Redistribute drafts over the workers, so that slow calls run on any worker with free capacity."""
+    """Redistributes drafts over the workers, so that slow calls run on any worker with free capacity."""
 
     def expand(self, drafts: PCollection) -> Any:
         """Return the same drafts."""

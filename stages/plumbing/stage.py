@@ -33,7 +33,7 @@ CALL_REASONS = {
     TRUNCATED: "what a model wrote was cut off at a limit of tokens",
     BUDGET: "the budget ended first",
 }
-"""The reasons that every stage that asks models has to reject, besides its own reasons."""
+"""The reasons to reject of every stage that calls models; a stage adds its own reasons."""
 
 
 class Reject(Exception):
@@ -236,5 +236,5 @@ class DraftStage(beam.PTransform):
         raise NotImplementedError
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``kept`` drafts, ``rejected``, and the routes."""
+        """Return the outputs ``kept`` and ``rejected``, and one output for each name in ``routes``."""
         return apply(drafts, "Work", RunWork(self.stage, self.work()), **dict.fromkeys(self.routes, Draft))

@@ -163,9 +163,9 @@ class Format(abc.ABC):
         return iter(())
 
     def answers(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield those of the :data:`ANSWER_FIELDS` that each record has under the column map.
+        """Yield, for each record, its values of the fields :data:`ANSWER_FIELDS` under the column map.
 
-        As in :meth:`media`, nothing else is read; yields nothing if this is not possible.
+        As in :meth:`media`, no bytes of media are read; yields nothing if this is not possible.
         """
         return iter(())
 

@@ -33,13 +33,18 @@ _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
 
 
 class DataSets(Format):
-    """See the module. This format is tried last, because any name can be the id of a data set."""
+    """The format of everything that the library ``datasets`` reads; tried last, because any name can be a data set's
+    id.
+    """
 
     name = "datasets"
     is_read_whole = True
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """See the base class. Raises InputError also for a split or a config that the data set does not have."""
+        """Return the data set of a folder, or of the Hub, as an input of one source.
+
+        Raises InputError also for a split or a config that the data set does not have.
+        """
         if name.startswith(SCHEME):
             columns, records = _known(name, rows)
             source = Source(self.name, name, records=records)

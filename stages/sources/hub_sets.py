@@ -23,7 +23,7 @@ _CORNERS = ("x1", "y1", "x2", "y2")
 
 @dataclass(frozen=True)
 class HubSet:
-    """Names a set: its id, its config ("" for the only one) and its revision ("" for the newest)."""
+    """The names of a set: its id, its config ("" for the only one) and its revision ("" for the newest)."""
 
     id: str
     config: str = ""
@@ -45,7 +45,9 @@ def hub_set(name: str) -> HubSet:
 
 
 def as_asked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row that Groundtrace made with its boxes in the form of an input; any other row unchanged."""
+    """Return a row that Groundtrace made, with its boxes converted to the form of an input; return any other row
+    unchanged.
+    """
     if not all(name in row for name in _OWN):
         return row
     boxes = None if row["boxes_source"] == "detector" else row["gold_boxes"]

@@ -19,10 +19,10 @@ def array_entries(stream: TextIO) -> Iterator[dict[str, Any]]:
     """Yield the objects of the array in order. Raises :class:`NotAnArray` at the first error."""
     text = _Window(stream)
     if text.next_sign() != "[":
-        raise text.wrong("no array")
+        raise text.wrong("an array was expected")
     yield from _entries(text)
     if text.next_sign():
-        raise text.wrong("more text after the array")
+        raise text.wrong("the text should end after the array")
 
 
 def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -33,12 +33,12 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
     """
     text = _Window(stream)
     if text.next_sign() != "{":
-        raise text.wrong("no object that holds arrays")
+        raise text.wrong("an object that holds arrays was expected")
     text.pass_sign()
     while text.next_sign() == '"':
         name = text.next_value()
         if text.next_sign() != ":":
-            raise text.wrong("no : after a name")
+            raise text.wrong("a colon was expected after a name")
         text.pass_sign()
         if name in names and text.next_sign() == "[":
             yield from ((name, entry) for entry in _entries(text))
@@ -48,13 +48,13 @@ def named_entries(stream: TextIO, names: Collection[str]) -> Iterator[tuple[str,
         if text.next_sign() == "}":
             break
         if text.next_sign() != ",":
-            raise text.wrong("neither a comma nor } after a value")
+            raise text.wrong("a comma or } was expected after a value")
         text.pass_sign()
     if text.next_sign() != "}":
-        raise text.wrong("no name in double quotes")
+        raise text.wrong("a name in double quotes was expected")
     text.pass_sign()
     if text.next_sign():
-        raise text.wrong("more text after the object")
+        raise text.wrong("the text should end after the object")
 
 
 def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _entries(text: "_Window") -> Iterator[dict[str, Any]]:
         if text.next_sign() == "]":
             break
         if text.next_sign() != ",":
-            raise text.wrong("neither a comma nor ] after it")
+            raise text.wrong("a comma or ] was expected after this entry")
         text.pass_sign()
         if text.next_sign() == "]":
             text.next_object()  # an object must follow a comma
@@ -95,7 +95,7 @@ class _Window:
         """Read and return the object that begins at the next character. Raises :class:`NotAnArray` if there is none."""
         self.entry += 1
         if self.next_sign() != "{":
-            raise self.wrong('no object such as {"question": …}')
+            raise self.wrong('an object such as {"question": …} was expected')
         return self.next_value()
 
     def next_value(self) -> Any:
@@ -111,7 +111,7 @@ class _Window:
             except ValueError as error:  # a number with more digits than Python reads
                 raise self.wrong(str(error).partition(";")[0]) from error
             except RecursionError as error:
-                raise self.wrong("nested too deeply") from error
+                raise self.wrong("the value is nested too deeply") from error
             else:
                 if isinstance(found, int | float) and self._at == len(self._text):  # more digits may follow
                     self._at = begins

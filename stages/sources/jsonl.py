@@ -41,12 +41,14 @@ _OTHER_FILES = (
 
 
 class JsonLines(Format):
-    """See the module. Blank lines are not records but count as lines in the numbering."""
+    """The format of JSON Lines files. Blank lines are not records but count as lines in the numbering."""
 
     name = "jsonl"
 
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
-        """Return the one file. Raises InputError if it is not JSON Lines, because every line would be a bad record."""
+        """Return the one file as an input. Raises InputError if the file is not JSON Lines: every line would be a bad
+        record.
+        """
         if path.is_dir() and (path / RECORDS_FILE).is_file():
             path = path / RECORDS_FILE
         elif not (path.is_file() and path.suffix in (".jsonl", ".json")):

@@ -37,7 +37,7 @@ _PATTERN_SIGNS = frozenset("*?[")
 
 
 class Parquet(Format):
-    """See the module."""
+    """The format of Parquet files, whose rows may embed media as bytes or name them by path."""
 
     name = "parquet"
 

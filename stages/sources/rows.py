@@ -63,7 +63,7 @@ def shaped(found: Iterable[Row | str], source: Source, rows: RowSettings) -> Ite
 
 
 def shaped_rows(found: Iterable[Row], source: Source, rows: RowSettings) -> Iterator[Row]:
-    """Like :func:`shaped`, but only for rows that are objects, and without rows that do not fit the shape."""
+    """Yield the rows of :func:`shaped` that are objects, without rows that do not fit the shape."""
     return (row for row in shaped(found, source, rows) if not isinstance(row, str) and _PROBLEM not in row)
 
 

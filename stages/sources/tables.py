@@ -35,7 +35,7 @@ _LISTS = ("choices", "boxes", "media")
 
 
 class Tables(Format):
-    """See the module."""
+    """The format of CSV files, TSV files and JSON arrays, each of which is read as one table."""
 
     name = "table"
 
@@ -164,7 +164,7 @@ def _check_length(where: str, cells: Sequence[str], header: Sequence[str], separ
     remedy = f'put a cell that holds {separator!r} in "double quotes"'
     if len(cells) < len(header):
         remedy = f"put a {separator!r} for each cell that is empty, or take the line out"
-    raise InputError(f"{where}: {len(cells)} cells below a header of {len(header)}: {remedy}")
+    raise InputError(f"{where}: the row has {len(cells)} cells, but the header has {len(header)}: {remedy}")
 
 
 def _with_lists(row: Mapping[str, Any], rows: RowSettings) -> dict[str, Any]:

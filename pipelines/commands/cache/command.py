@@ -53,7 +53,7 @@ def run_cache(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def _act(parsed: argparse.Namespace) -> int:
-    """Import the action's module and run it: only the requested action loads its dependencies, such as Parquet for
+    """Import the action's module and run it, so that an action loads only its own dependencies, such as Parquet for
     export.
     """
     if parsed.action == "stats":

@@ -31,7 +31,7 @@ def export(named: str, to: str) -> int:
     if target.suffix not in (".jsonl", ".parquet"):
         raise CacheCommandError(f"--to takes a .jsonl or a .parquet file, got {to}")
     if target.is_dir():
-        raise CacheCommandError(f"cannot write {to}: it is a folder")
+        raise CacheCommandError(f"cannot write {to}: it is a folder, so name a file")
     write = _write_jsonl if target.suffix == ".jsonl" else _write_parquet
     unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     with opened(find_cache(named)) as cache:

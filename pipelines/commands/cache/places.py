@@ -52,7 +52,7 @@ def find_cache(named: str) -> Place:
             return Place(path=str(file))
         if (folder / "segments").is_dir():
             return Place(location=str(folder.resolve()))
-    raise CacheCommandError(f"there is no reply cache at {named}: name a run folder, a cache folder or its file")
+    raise CacheCommandError(f"there is no reply cache at {named}: name a run folder, a cache folder or a cache's file")
 
 
 def _has_segments(location: str) -> bool:

@@ -16,8 +16,8 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
     """Compare the finished run in the folder ``root`` with the new one; None if there is no finished run.
 
     ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the input has another content,
-    whatever its name is. The result says to keep the old outputs if the old run has rows and anything differs. Raises
-    :class:`groundtrace.publishing.figures.InspectError` if its config is damaged.
+    whatever its name is. ``kept`` of the result is True if the old run has rows and anything differs: its outputs are
+    then kept. Raises :class:`groundtrace.publishing.figures.InspectError` if its config is damaged.
     """
     try:
         old = read_summary(root, checked=False)

@@ -248,8 +248,9 @@ def _ids(db: duckdb.DuckDBPyConnection, query: str) -> list[str]:
 def ledger(asked: Mapping[RoleStage, Usage], paid: Iterable[Paid]) -> dict[str, RoleLedger]:
     """Return the usage of the calls for each role and stage.
 
-    The calls, and what they would have cost without the cache, come from the ends; requests and payments come from the
-    notes, in which each request is counted once. Samples that no request of this run returned were in the cache.
+    ``asked`` holds the sums over the rows of ends: the number of calls, and their cost without the cache. ``paid``
+    holds the notes of the run's processes on their requests and payments, in which each request is counted once.
+    Samples that no request of this run returned came from the cache.
     """
     sent: dict[RoleStage, Usage] = defaultdict(lambda: NOTHING)
     replies: Counter[RoleStage] = Counter()

@@ -18,14 +18,14 @@ from groundtrace.storage.places import joined
 
 @dataclass
 class PartialRun:
-    """What is known of a run so far: its ``summary``, once its records are counted."""
+    """The part of a run's result that is known so far. ``summary`` is None until the records are counted."""
 
     summary: RunSummary | None = None
 
 
 @contextlib.contextmanager
 def reporting_failure(plan: Plan, spending: Spending) -> Iterator[PartialRun]:
-    """If the body raises, write RUN/failed.html, and add a note with the run's cost and the page's path to the error.
+    """Write RUN/failed.html if the body raises, and add a note with the run's cost and the page's path to the error.
 
     The error is raised again.
     """

@@ -1,4 +1,6 @@
-"""Decides whether a run has failed: it has if a stage could not do its work, because the outputs are then useless."""
+"""Decides whether a run has failed. It has failed if a stage could not do its work, because the outputs are then
+useless.
+"""
 
 from collections import Counter
 from operator import itemgetter
@@ -24,7 +26,7 @@ def check_records(summary: RunSummary) -> None:
     """Raise InputError if no record of the input can be used, because the run then has no outputs."""
     counts = summary.counts
     if not counts.input:
-        raise InputError(f"{summary.input} has no records: nothing was replaced")
+        raise InputError(f"{summary.input} has no records: nothing was replaced; name an input that has records")
     reasons = counts.rejected.get(INGEST, {})
     if sum(reasons.values()) == counts.input:
         reason, records = max(reasons.items(), key=itemgetter(1))

@@ -69,7 +69,10 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     target = arguments.target_sft
     sft = figures.counts.sft
     if target is not None and sft > target:
-        raise PipelineError(f"{arguments.pipeline} uses no CutToTarget: {sft} SFT rows for --target-sft {target}")
+        raise PipelineError(
+            f"{arguments.pipeline} made {sft} SFT rows for --target-sft {target}, because it uses no CutToTarget: "
+            "add this stage to the recipe, or drop --target-sft"
+        )
     reached = None
     if target is not None:
         reached = TargetFigures(target, sft == target, tuple(wave.summary() for wave in waves))
@@ -104,7 +107,9 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
 
 
 def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) -> BudgetFigures:
-    """Return what a bounded run has spent by the notes on its requests, and the records that the budget ended."""
+    """Return the money and the tokens that a run with a budget has spent, from the notes on its requests, and the
+    number of records that were rejected because the budget was exhausted.
+    """
     spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
     spent_usd = sum((each.cost_usd for each in paid), 0.0)

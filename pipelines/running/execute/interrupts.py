@@ -66,7 +66,7 @@ def _not_ignored(again: Callable[[], None]) -> Iterator[None]:
 class Interrupting:
     """A handler that raises KeyboardInterrupt only once for all signals within :data:`SAME_STOP_S`.
 
-    ``number`` is the signal that it raised for last, None if it has not.
+    ``number`` is the number of the last signal for which it raised; None if it has not raised yet.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Interrupting:
         self._last_s = float("-inf")
 
     def __call__(self, number: int, _: FrameType | None) -> None:
-        """Handle the signal."""
+        """Raise KeyboardInterrupt, unless this signal came within :data:`SAME_STOP_S` of the last one."""
         if time.monotonic() - self._last_s > SAME_STOP_S:
             self.number, self._last_s = number, time.monotonic()
             raise KeyboardInterrupt

@@ -28,8 +28,10 @@ def await_last_replies(models: ModelsSettings) -> None:
 
 
 def await_workers(folder: Path) -> None:
-    """Do the same as :func:`await_last_replies` for the worker processes that have a :class:`LastReplies` in the
-    folder.
+    """Do the same for the worker processes that have a :class:`LastReplies` in the folder.
+
+    Each of them sends no more requests, and this function returns when all have received their last replies or have
+    ended, or after :data:`LAST_REPLIES_S` and a few seconds.
     """
     (folder / STOP_FILE).touch()
     began_s, is_reported = time.monotonic(), False

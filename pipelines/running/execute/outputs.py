@@ -41,7 +41,7 @@ def write_ends(
     roots: MediaRoots,
     write: ShardSettings,
 ) -> None:
-    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest last."""
+    """Write the rows of all ends, and the tables on them, into the folder ``job``; the manifest is written last."""
     ends, folder = wired.ends, place(job, roots.storage)
     rejected: Any = wired.rejected | "AllRejected" >> beam.Flatten()
     for number, read in enumerate(wired.read):
@@ -70,7 +70,7 @@ def write_ends(
 
 
 class _NoteRecords(beam.DoFn):
-    """Writes number and id of each record that was read; twice if a runner reads the record twice."""
+    """Writes number and id of each record that was read; a record that a runner reads twice is written twice."""
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder
@@ -79,7 +79,7 @@ class _NoteRecords(beam.DoFn):
         self._read: list[tuple[int, str]] = []
 
     def process(self, record: tuple[int, str]) -> None:
-        """Note the record."""
+        """Write the number and the id of the record."""
         self._read.append(record)
         if len(self._read) >= RECORDS_AT_ONCE:
             self._write()

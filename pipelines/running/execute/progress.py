@@ -81,7 +81,7 @@ class RunView:
         return "; ".join(part for part in shown if part)
 
     def waits(self) -> list[str]:
-        """Return a line for each thing that the run waits for."""
+        """Return one line for each server that the run waits for."""
         return waiting(self._notes) if self._notes else []
 
     def _left_text(self, now_s: float) -> str:

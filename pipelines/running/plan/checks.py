@@ -15,7 +15,7 @@ from groundtrace.storage.places import is_remote
 
 
 def check_plan(plan: Plan) -> None:
-    """Refuse a plan that cannot be executed, or that would damage data in its folder; changes nothing.
+    """Raise an error if the plan cannot be executed or would damage data in its folder; changes nothing.
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
@@ -40,11 +40,11 @@ def check_plan(plan: Plan) -> None:
 
 
 def _check_apart(plan: Plan) -> None:
-    """Refuse a run folder inside an input folder whose every file is read: the next run would read the outputs too."""
+    """Refuse a run folder in an input folder if a run reads every file there: the next run would read the outputs."""
     read_whole = any(format_of(source).is_read_whole for source in plan.input.sources)
     if read_whole and plan.folder.root.is_relative_to(plan.input.media_root):
         raise RunFolderError(
-            f"{plan.folder.root} is inside the input, all of whose files are read: choose another --output"
+            f"{plan.folder.root} is inside the input, and every file of the input is read: choose another --output"
         )
 
 

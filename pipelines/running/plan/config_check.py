@@ -55,9 +55,11 @@ def _check_embedded(stages: StageList, settings: Any, named: frozenset[str]) -> 
     for role in (*COORDINATE_ROLES, "segmenter"):
         if role not in roles or not is_embedded(settings.endpoints[roles[role]]):
             continue
-        beside = f"roles.{role} is the embedded engine, which finds drawn shapes only, beside roles.{real[0]}"
+        beside = (
+            f"roles.{role} is the embedded engine, which finds drawn shapes only, while roles.{real[0]} is a real model"
+        )
         if role == "segmenter":
             no_masks = 'leave it out with roles.segmenter = "" (boxes then replace masks)'
-            raise ConfigError(f"{beside}: choose another, {no_masks}, or set allow_embedded = true")
+            raise ConfigError(f"{beside}: choose another endpoint, {no_masks}, or set allow_embedded = true")
         if role not in named:
-            raise ConfigError(f"{beside}: name an endpoint for it, or set allow_embedded = true")
+            raise ConfigError(f"{beside}: name another endpoint for {role}, or set allow_embedded = true")

@@ -8,7 +8,7 @@ Calls, cost and yield have a 95 % interval. The constants on workers are from ou
 | ``CALL_S`` | ``benchmarks/bench_saturation.py`` | 2026-11-21 |
 | ``START_S`` | a job of 20 records on a worker that installs the staged wheels (docs/workers.md) | 2026-11-23 |
 
-All on one core of an AMD EPYC, a shared virtual machine.
+All were measured on one core of an AMD EPYC, a shared virtual machine.
 """
 
 import contextlib
@@ -47,7 +47,8 @@ class Sums:
     squares: float
 
     def predict(self, records: int) -> tuple[float, float, float]:
-        """Return the total over ``records`` records, of which the ``n`` are a part, with Student's prediction interval.
+        """Predict the total over ``records`` records, which include the ``n`` known ones, with Student's prediction
+        interval.
 
         One value does not show the spread: the interval then reaches from the observed sum to infinity.
         """
@@ -113,7 +114,7 @@ def forecast_text(summary: RunSummary, total: int | None, stages: StageList, set
     if not seen:
         return "forecast: the input has no records"
     if figures is None:
-        raise ValueError("the forecast is that of a preview")
+        raise ValueError("a forecast needs the summary of a preview, got that of a run")
     n = int(figures["records"])
     calls = Sums(n, figures["calls"], figures["calls_squared"]).predict(total)
     cost = Sums(n, figures["worth_usd"], figures["worth_usd_squared"]).predict(total)
@@ -172,7 +173,9 @@ def _earlier_run(plan: Plan) -> RunSummary | None:
 
 
 def worker_hours(records: float, calls: float) -> tuple[float, float]:
-    """Return the minimum and maximum hours of one core for so many records and calls, without waiting for servers."""
+    """Return the minimum and maximum hours of one core for these numbers of records and calls, without waits for
+    servers.
+    """
     least, most = (records * of_record + calls * of_call for of_record, of_call in zip(RECORD_S, CALL_S, strict=True))
     return least / 3600, most / 3600
 

@@ -23,7 +23,10 @@ class FreshnessError(UserError):
 
 
 def fresh_since(root: Path) -> str:
-    """Return the ISO time since when the replies of the run folder count; "" if all count. Raises FreshnessError."""
+    """Return the ISO time since when the replies of the run folder count; "" if replies of any age count.
+
+    Raises FreshnessError.
+    """
     file = root / FRESH
     try:
         return datetime.datetime.fromisoformat(json.loads(file.read_text("utf-8"))["since"]).isoformat()
@@ -36,7 +39,7 @@ def fresh_since(root: Path) -> str:
 
 
 def begin_fresh(root: Path) -> None:
-    """From now on, let older replies not count, unless a run with ``--fresh`` is unfinished."""
+    """Write the present time as the time since when replies count, unless a run with ``--fresh`` is unfinished."""
     if not is_unfinished_fresh(root):
         now = datetime.datetime.now(datetime.UTC)
         write_atomically(root / FRESH, json.dumps({"since": now.isoformat()}))

@@ -39,7 +39,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
     :class:`groundtrace.pipelines.running.endings.RunPaused` for a store that is unreachable.
     """
     if not name.strip():
-        raise InputError("--input is empty")
+        raise InputError("--input is empty: name a file, a folder or a data set")
     try:
         path = place(name, storage) if is_in_store(name) else local_path(name)
         found = _ask_formats(name, path, rows)

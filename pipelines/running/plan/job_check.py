@@ -43,7 +43,7 @@ def check_job(options: PipelineOptions) -> None:
 
 
 def is_dry_run(options: PipelineOptions) -> bool:
-    """Whether the job is built and not submitted."""
+    """Whether the job is only built, and not submitted."""
     return str(options.view_as(TestOptions).dry_run).lower() not in ("false", "none", "0", "")
 
 
@@ -56,8 +56,8 @@ def _check_locations(options: PipelineOptions) -> None:
         bucket, slash, _ = location.split("://", 1)[1].partition("/")
         if not _BUCKET.fullmatch(bucket):
             raise OptionError(
-                f"--{option}={location}: {bucket!r} is not the name of a bucket: 3 or more lower-case letters, digits, "
-                "'-', '_' and '.', the first and last a letter or digit"
+                f"--{option}={location}: {bucket!r} is not the name of a bucket: a name has 3 or more lower-case "
+                "letters, digits, '-', '_' and '.', and begins and ends with a letter or digit"
             )
         if not slash:
             raise OptionError(f"--{option}={location}: name a folder in the bucket, such as {location}/beam")
@@ -75,7 +75,9 @@ def _check_dataflow(options: PipelineOptions) -> None:
     for option in ("temp_location", "staging_location"):
         location = getattr(google, option)
         if location and not location.startswith("gs://"):
-            raise OptionError(f"--{option}={location}: Dataflow's workers read gs://BUCKET/FOLDER only")
+            raise OptionError(
+                f"--{option}={location}: Dataflow's workers can only read gs://, so name a folder as gs://BUCKET/FOLDER"
+            )
 
 
 def _check_job_server(options: PipelineOptions, runner: str) -> None:
@@ -98,12 +100,14 @@ def _check_endpoint(endpoint: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OptionError(f"no job server at {endpoint} ({reason}): start it, see docs/engines.md") from error
+        raise OptionError(f"no job server at {endpoint} ({reason}): start it as docs/engines.md describes") from error
     with grpc.insecure_channel(endpoint) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
         except grpc.FutureTimeoutError as error:
-            raise OptionError(f"the server at {endpoint} is not a job server: see docs/engines.md") from error
+            raise OptionError(
+                f"the server at {endpoint} is not a job server: start one as docs/engines.md describes"
+            ) from error
 
 
 def _check_java(options: PipelineOptions, runner: str) -> None:
@@ -114,7 +118,7 @@ def _check_java(options: PipelineOptions, runner: str) -> None:
     option = "spark_job_server_jar" if is_spark else "flink_job_server_jar"
     jar = spark.spark_job_server_jar if is_spark else flink.flink_job_server_jar
     if jar and "://" not in jar and not Path(jar).is_file():
-        raise OptionError(f"--{option}={jar}: there is no such file")
+        raise OptionError(f"--{option}={jar}: there is no such file; name the jar of a job server")
     java = options.view_as(JobServerOptions).job_server_java_launcher
     needs_java = not (spark.spark_submit_uber_jar if is_spark else flink.flink_submit_uber_jar)
     if needs_java and shutil.which(java) is None:

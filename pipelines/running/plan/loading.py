@@ -22,7 +22,7 @@ class PipelineError(UserError):
 
 
 def load_recipe(name: str) -> Recipe:
-    """Return the recipe of this name: a bundled one by name or file, or a user's one by file.
+    """Return a recipe: a bundled recipe by its name or its file, or a user's recipe by its file.
 
     A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
     :class:`PipelineError`.
@@ -30,7 +30,7 @@ def load_recipe(name: str) -> Recipe:
     module = adopt_file(str(recipe_file(name)))
     recipe = getattr(module, "RECIPE", None)
     if not isinstance(recipe, Recipe):
-        raise PipelineError(f"{name} is not a pipeline: it defines no RECIPE = Recipe(…) (docs/extend.md shows one)")
+        raise PipelineError(f"{name} is not a pipeline: it defines no RECIPE = Recipe(…), as docs/extend.md shows")
     return recipe
 
 
@@ -84,8 +84,8 @@ def _no_bytecode() -> Iterator[None]:
 def adopt_file(path: str) -> ModuleType:
     """Import a pipeline file, after adding its folder to the import path and its prompts to the prompt folders.
 
-    Worker processes call this too, so that a pipeline's stages have the same module names there. Nothing is written
-    into the folder of a user's file, as Python writes no bytecode for a script that it runs. Raises
+    Worker processes call this too, so that a pipeline's stages have the same module names there. The import writes no
+    bytecode into the folder of a user's file; Python writes none for a script that it runs either. Raises
     :class:`PipelineError` if the file cannot be imported, or another module has its name.
     """
     file = Path(path)

@@ -84,7 +84,7 @@ class LocalRun:
         return tuple(folder for _, folder in sorted(found, key=itemgetter(0), reverse=True)[:MAX_NEIGHBOURS])
 
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
-        """Claim the folder for this input, and remove the files that an interrupted run left.
+        """Mark the folder as belonging to this input, and remove the files that an interrupted run left.
 
         With ``fresh`` no earlier reply counts.
 
@@ -119,8 +119,9 @@ class LocalRun:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def check(self, fingerprint: str, resume: bool) -> None:
-        """Raise RunFolderError if this is not a run folder or, with ``resume``, if it belongs to another input; changes
-        nothing.
+        """Raise RunFolderError if the folder is not a run folder or, with ``resume``, if it belongs to another input.
+
+        Changes nothing.
         """
         marker = self.root / RUN_MARKER
         if self.root.exists() and not self.root.is_dir():
@@ -164,7 +165,7 @@ class LocalRun:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder for one writing process.
+        """Lock the folder while the body runs, so that only this process writes into it.
 
         Raises :class:`RunFolderError`, in a store :class:`groundtrace.storage.lease.Held`, if another process holds it.
         """
@@ -221,7 +222,7 @@ class LocalRun:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a file in a folder without a marker comes from a run that began to claim the folder."""
+    """Whether a file in a folder without ``input.json`` was written by a run that had begun to claim the folder."""
     return name == ".lock" or is_unfinished(name)
 
 

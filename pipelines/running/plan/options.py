@@ -28,7 +28,7 @@ _PLACES = {"sparkrunner": "spark_master_url", "flinkrunner": "flink_master", "da
 
 
 class OptionError(UserError, ValueError):
-    """Raised for an option of the run that cannot be used, such as one that no Beam option class defines."""
+    """Raised for an option that the run cannot use, such as one that no Beam option class defines."""
 
 
 def pipeline_options(flags: Sequence[str]) -> Options:
@@ -67,7 +67,7 @@ def pipeline_options(flags: Sequence[str]) -> Options:
 
 
 def _with_word(flags: Sequence[str]) -> list[str]:
-    """Add ``=True`` to a bare ``--dry_run``, which Beam would refuse or give the next option as its value."""
+    """Add ``=True`` to ``--dry_run`` without a value: Beam would refuse it, or take the next option as its value."""
     ended = [*flags, "--"]
     return [
         "--dry_run=True" if flag == "--dry_run" and ended[place + 1].startswith("--") else flag

@@ -109,11 +109,12 @@ class Plan:
 
     @property
     def models_asked(self) -> ModelsSettings:
-        """The models with these roles only."""
+        """The models, with only those roles that the stages ask and that have endpoints."""
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Wires the recipe's DAG on a pipeline, for a run with that context; by default on one that nothing runs.
+        """Wires the recipe's DAG for a run with that context on a pipeline; the default is a pipeline that is never
+        run.
 
         Raises what :func:`groundtrace.pipelines.running.plan.wiring.wire` raises, and
         :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if the stages are not those of the plan.

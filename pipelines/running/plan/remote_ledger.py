@@ -30,7 +30,10 @@ class RemoteLedger:
         self._thread: threading.Thread | None = None
 
     def bring(self) -> None:
-        """Download what others have noted in the store since the last time. Raises OSError if it is unreachable."""
+        """Download the notes that other machines have written into the store since the last call.
+
+        Raises OSError if the store is unreachable.
+        """
         with self._lock:
             there = {str(path.relative_to(self._target)): stat for path, stat in self._there().items()}
             for name, stat in there.items():
@@ -43,7 +46,11 @@ class RemoteLedger:
                 del self._brought[name]
 
     def send(self) -> None:
-        """Upload what was noted here, and delete there what was deleted here. Raises OSError."""
+        """Upload the files that were written on this machine, and delete in the store those that were deleted on this
+        machine.
+
+        Raises OSError if the store is unreachable.
+        """
         with self._lock:
             here = self._here()
             for name, stamp in here.items():
@@ -63,7 +70,7 @@ class RemoteLedger:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop copying; :meth:`send` uploads what was noted last."""
+        """Stop the thread that copies; :meth:`send` then uploads the last notes."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()

@@ -127,7 +127,7 @@ class StoreRun(LocalRun):
     def prepare(self, input_name: str, fingerprint: str, resume: bool, fresh: bool = False) -> None:
         """Prepare the working copy as on a disk.
 
-        In the store, another input's folder stays that input's until the run succeeds.
+        If the folder in the store belongs to another input, it stays so until the run succeeds.
         """
         super().prepare(input_name, fingerprint, resume, fresh)
         self.begin()
@@ -149,7 +149,7 @@ class StoreRun(LocalRun):
 
     @_resumable()
     def deliver(self, keep_previous: bool) -> None:
-        """Replace the old outputs in the store by those of the working copy; see the module.
+        """Replace the old outputs in the store by those of the working copy, as the module describes.
 
         Raises :class:`groundtrace.storage.lease.Lost` as soon as this process has lost the lease, and changes nothing
         further.

@@ -55,7 +55,7 @@ class CocoFile:
 
 
 class Coco(Shape):
-    """See the module."""
+    """The shape of rows with an ``image_id``, whose image and boxes are in a COCO file."""
 
     name, title = "coco", "questions about the images of a COCO file"
     gives = frozenset({"media", "boxes"})

@@ -35,7 +35,7 @@ class Turn:
 
 
 class Conversations(Shape):
-    """See the module."""
+    """The shape of rows that hold a conversation, in the layout of LLaVA or of ShareGPT."""
 
     name, title = "conversations", "conversations (LLaVA, ShareGPT)"
     gives = frozenset({"question", "answer", "media"})

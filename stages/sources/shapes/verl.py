@@ -15,7 +15,7 @@ from groundtrace.storage.places import Place
 
 
 class Verl(Shape):
-    """See the module."""
+    """The shape of rows that verl trains on, with ``prompt`` and ``reward_model``."""
 
     name, title = "verl", "rows of verl"
     gives = frozenset({"question", "answer", "media"})

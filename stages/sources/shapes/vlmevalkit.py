@@ -23,7 +23,7 @@ _NONE = ("", "nan")
 
 
 class VlmEvalKit(Shape):
-    """See the module."""
+    """The shape of the rows of VLMEvalKit's tables, with options in the columns ``A``, ``B``, …."""
 
     name, title = "vlmevalkit", "a table of VLMEvalKit"
     gives = frozenset({"id", "question", "answer", "media"})

@@ -42,20 +42,20 @@ def test_a_part_of_an_array_is_none(found: Any, data: st.DataObject) -> None:
 
 
 WRONG = [
-    ("", "(line 1, entry 0): no array"),
-    ('{"a": 1}', "(line 1, entry 0): no array"),
-    ('[\n{"a": 1},\n]', '(line 3, entry 2): no object such as {"question": …}'),
-    ("[,]", '(line 1, entry 1): no object such as {"question": …}'),
-    ('[{"a": 1}, 3]', '(line 1, entry 2): no object such as {"question": …}'),
-    ('[{"a": 1}\n{"a": 1}]', "(line 2, entry 1): neither a comma nor ] after it"),
-    ('[{"a": 1}', "(line 1, entry 1): neither a comma nor ] after it"),
-    ('[{"a": 1}] x', "(line 1, entry 1): more text after the array"),
-    ('[{"a": 1}]\0', "(line 1, entry 1): more text after the array"),
+    ("", "(line 1, entry 0): an array was expected"),
+    ('{"a": 1}', "(line 1, entry 0): an array was expected"),
+    ('[\n{"a": 1},\n]', '(line 3, entry 2): an object such as {"question": …} was expected'),
+    ("[,]", '(line 1, entry 1): an object such as {"question": …} was expected'),
+    ('[{"a": 1}, 3]', '(line 1, entry 2): an object such as {"question": …} was expected'),
+    ('[{"a": 1}\n{"a": 1}]', "(line 2, entry 1): a comma or ] was expected after this entry"),
+    ('[{"a": 1}', "(line 1, entry 1): a comma or ] was expected after this entry"),
+    ('[{"a": 1}] x', "(line 1, entry 1): the text should end after the array"),
+    ('[{"a": 1}]\0', "(line 1, entry 1): the text should end after the array"),
     ('[{"a": 1},\n{"b" 2}]', "(line 2, entry 2): Expecting ':' delimiter"),
     ('[{"a": 1},\n{"b": 2 3}\n]', "(line 2, entry 2): Expecting ',' delimiter"),
     ('[{"a": 1},\n{"b": "2}]', "(line 2, entry 2): Unterminated string starting at"),
     ('[{"a": ' + "1" * 5000 + "}]", "(line 1, entry 1): Exceeds the limit (4300 digits) for integer string conversion"),
-    ('[{"a": ' + "[" * 100_000, "(line 1, entry 1): nested too deeply"),
+    ('[{"a": ' + "[" * 100_000, "(line 1, entry 1): the value is nested too deeply"),
 ]
 
 

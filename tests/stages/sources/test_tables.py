@@ -85,7 +85,7 @@ BAD = [
     (
         "q.csv",
         b"query,answer\nRed, blue or green?,red\n",
-        "line 2: 3 cells below a header of 2: put a cell that holds ','",
+        "line 2: the row has 3 cells, but the header has 2: put a cell that holds ','",
     ),
     ("q.csv", b'query,answer\n"How many?,3\n', "cannot be read as CSV (unexpected end of data): correct it there"),
     ("q.csv", b"query,answer,answer\nHow many?,3,4\n", "two columns are named answer: rename one"),
@@ -96,14 +96,14 @@ BAD = [
     (
         "q.csv",
         b"query,answer\nHow many?\n",
-        "line 2: 1 cells below a header of 2: put a ',' for each cell that is empty",
+        "line 2: the row has 1 cells, but the header has 2: put a ',' for each cell that is empty",
     ),
     ("q.csv", b"x" * (MAX_CELL_CHARS + 1), "line 1, cannot be read as CSV (field larger than"),
     ("q.csv", b"query\n" + b"a" * 2**20 + b"\xe2\x82x\n", f"is not UTF-8 text (at byte {2**20 + 6})"),
     ("q.csv", b"query\n" + b"a" * 2**21 + b"\xff\n", f"is not UTF-8 text (at byte {2**21 + 6})"),
     ("q.json", b'[{"query": "\xff"}]', "is not UTF-8 text (at byte 12)"),
     ("q.json", b'[\n{"query" "How many?"}\n]', "is not a JSON array of objects (line 2, entry 1): "),
-    ("q.json", b'[{"query": "How many?"}, 3]', "(line 1, entry 2): no object such as"),
+    ("q.json", b'[{"query": "How many?"}, 3]', "(line 1, entry 2): an object such as"),
 ]
 
 
@@ -128,5 +128,7 @@ def test_the_metadata_of_an_image_folder_is_left_to_datasets(tmp_path: Path) -> 
 @pytest.mark.parametrize("behind", [', "rows": []', "]", "} {", '\n[{"question": "another"}]'])
 def test_an_array_is_the_whole_file(behind: str, tmp_path: Path) -> None:
     path = written(tmp_path / "q.json", '[{"question": "How many?"}]' + behind)
-    with pytest.raises(InputError, match=r"more text after the array|neither a comma nor \] after it"):
+    with pytest.raises(
+        InputError, match=r"the text should end after the array|a comma or \] was expected after this entry"
+    ):
         Tables().find(str(path), path, RowSettings())

@@ -37,7 +37,11 @@ def planned(tmp_path: Path, *overrides: str) -> Any:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ((), "roles.pointer is the embedded engine, which finds drawn shapes only, beside roles.teacher: name an"),
+        (
+            (),
+            "roles.pointer is the embedded engine, which finds drawn shapes only, while roles.teacher is a real model: "
+            "name another endpoint for pointer, or set allow_embedded = true",
+        ),
         (("roles.pointer=vlm",), "roles.detector is the embedded engine"),
         (("roles.pointer=vlm", "roles.detector=vlm"), "roles.segmenter is the embedded engine"),
         (("roles.pointer=vlm", "roles.detector=edges"), "roles.segmenter is the embedded engine"),
