@@ -119,7 +119,7 @@ class RowSampler:
             if found := self._read(self._index(at, taken + passed)):
                 return found, taken + passed + 1
         named = f" with the streams {part.name}" if part.name else ""
-        raise ShardError(f"none of {len(part.rows)} rows{named} can be used: see the list of left-out rows")
+        raise ShardError(f"no row{named} can be used, out of {len(part.rows)}: see the list of left-out rows")
 
     def _index(self, at: int, place: int) -> int:
         rows = self._parts[at].rows

@@ -171,14 +171,14 @@ def test_rows_of_other_streams_are_not_drawn_and_told(drawer: Any) -> None:
 
 def test_a_plan_that_fits_no_row_is_refused(drawer: Any) -> None:
     with pytest.raises(
-        ShardError, match=r"no row has the streams of a part of batch_plan.json: grounded\+textual; textual"
+        ShardError, match=r"no row has the streams of any part of batch_plan.json: grounded\+textual; textual"
     ):
         drawer(0, 0, ({"id": "x", "streams": ["grounded"]},))
 
 
 def test_a_part_of_which_no_row_can_be_used(drawer: Any) -> None:
     bad = ({"id": "d-bad", "images": [{"bytes": b"no image", "path": None}]},)
-    with pytest.raises(ShardError, match=r"no row of 1 with the streams grounded\+textual can be used"):
+    with pytest.raises(ShardError, match=r"no row with the streams grounded\+textual can be used, out of 1"):
         drawer(0, 2, bad)[0].take(4)
 
 

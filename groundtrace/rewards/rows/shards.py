@@ -166,7 +166,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
     texts = [fields["id"], fields["question"], fields["answer"], fields["answer_type"]]
     texts += [turn[name] for turn in turns or () for name in ("role", "content")]
     if not turns or not all(isinstance(text, str) for text in texts):
-        raise TypeError("its id, its turns or one of its texts is missing")
+        raise TypeError("it has no id, no turns, or a text that is null")
     boxes = tuple(Box(**box) for box in fields["gold_boxes"] or ())
     question = Question(
         fields["id"],

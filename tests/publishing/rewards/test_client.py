@@ -134,7 +134,10 @@ REFUSED = {
     "of other rows": (says(200, {"scores": [score()] * 4}), "sent the score of 'q' in place of 'q-0'"),
     "NaN": (says(200, {"scores": [score(reward=math.nan)] * 4}), "an invalid score"),
     "a number that no float holds": (says(200, {"scores": [score(reward=10**400)] * 4}), "an invalid score"),
-    "an error beside scores": (says(200, {"scores": [score()] * 4, "error": {"type": "x"}}), "an error beside"),
+    "an error beside scores": (
+        says(200, {"scores": [score()] * 4, "error": {"type": "x"}}),
+        "scores and also an error",
+    ),
     "a text": (says(200, {"scores": [score(reward="1")] * 4}), "an invalid score"),
     "true": (says(200, {"scores": [score(reward=True)] * 4}), "an invalid score"),
     "no reward": (says(200, {"scores": [{"id": "q-0", "outcome": 1.0, "verdicts": {}}] * 4}), "an invalid score"),
