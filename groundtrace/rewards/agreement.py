@@ -10,7 +10,7 @@ class Agreement:
     """Agreement over the pairs in which both judges gave a label.
 
     Attributes:
-        n: the number of those pairs.
+        n: the number of pairs in which both judges gave a label.
         left_out: the number of pairs in which a judge gave no label.
         observed: the share of the n pairs with equal labels, in [0, 1]; None if there are no pairs.
         kappa: Cohen's κ in [-1, 1]; None if there are no pairs, or if both judges always gave the same single label,

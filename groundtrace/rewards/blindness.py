@@ -89,7 +89,7 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
     """Returns the reward of the best blind policy on these rows, as a share of the reward possible with looking.
 
-    ``settings`` are those of the reward; None means its defaults. The share is over the rows that rules can grade.
+    ``settings`` are the settings of the reward; None means its defaults. Only rows that rules can grade are included.
     """
     golds: dict[str, Counter[tuple[Question, float]]] = defaultdict(Counter)
     answers: dict[str, Counter[str]] = defaultdict(Counter)

@@ -78,7 +78,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raises ConfigError if a scorer requires a role that has no endpoint: no response could pass its check.
+    """Raises ConfigError if a scorer requires a role without an endpoint, since no response could pass this scorer.
 
     ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
     """

@@ -121,7 +121,7 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that a resumed run needs beside the settings: master weights and the optimisers' states."""
+        """Returns the state from which a run resumes: the master weights and the states of the optimisers."""
         masters = {name: master.detach() for name, master in self.masters.items()}
         return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
 

@@ -33,9 +33,9 @@ class Mention:
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
     """Returns for each tag of a text on several still images the index of the image that the text ties it to.
 
-    That is the image named beside the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`), else the image
-    that was named last before the tag, else the first image. An image with the named number need not exist. Words such
-    as "the image 3 dogs" do not name an image. Never raises; linear in ``len(text)``.
+    This is the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`),
+    else the image that was named last before the tag, else the first image. An image with the named number need not
+    exist. Words such as "the image 3 dogs" do not name an image. Never raises; linear in ``len(text)``.
     """
     mentions = list(_mentions(text, tags))
     ends = [mention.end for mention in mentions]

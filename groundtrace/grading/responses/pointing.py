@@ -69,7 +69,7 @@ class NoPoints:
 
 
 def says_none(text: str) -> bool:
-    """Whether a reply is only a short statement that there is no such thing."""
+    """Whether a reply is only a short statement that the image does not show the requested object."""
     statement = text.strip()
     return len(statement) <= _MAX_NONE_CHARS and _NONE.fullmatch(statement.replace("’", "'")) is not None
 

@@ -30,8 +30,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """Returns the reward of this process for a config file, a bundled name, or "" (the config that the environment
-    names).
+    """Returns this process's reward for a config file, a bundled name, or "" (the config that the environment names).
 
     Safe to call from several threads. The first call for a config checks the endpoints of all roles. Raises
     :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.

@@ -47,7 +47,7 @@ class CodeDance(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The only scorer that may call a model: that of the outcome."""
+        """The scorers that the recipe runs: only the scorer of the outcome."""
         return scorers_named(outcome.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:

@@ -85,7 +85,7 @@ class Ivgr(Recipe):
 
     @property
     def runs(self) -> Sequence[Scorer]:
-        """The scorers of the outcome, the format and the consistency; that of named boxes if labels are compared."""
+        """The scorers of the outcome, the format and the consistency, and of named boxes if labels are compared."""
         named = (boxes_named.SCORER,) if self.settings.labels else ()
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 

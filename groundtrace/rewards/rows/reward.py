@@ -163,9 +163,7 @@ class Reward:
         return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """Returns the scores of each prompt's responses, in order, with retries. Raises JudgesDown as :meth:`score`
-        does.
-        """
+        """Returns the scores of each prompt's responses, in order; retries until a timeout. Raises JudgesDown."""
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
         while True:

@@ -47,7 +47,7 @@ class PointView:
 
     ``number`` is its number in the response, from 1; ``x``, ``y`` are pixels of the original. ``on`` is s_i of Eq. 2;
     ``instances`` is the number of instances of its label; ``instance`` is the index of the (smallest) instance that the
-    point is on. ``by`` and ``note`` are those of :class:`groundtrace.rewards.locating.Instances`.
+    point is on. ``by`` and ``note`` have the same meaning as in :class:`groundtrace.rewards.locating.Instances`.
     """
 
     number: int

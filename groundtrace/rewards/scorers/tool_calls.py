@@ -141,8 +141,7 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Returns A_turn: a turn's return minus the batch's mean, divided by the batch's standard deviation (CodeDance Eq.
-    2).
+    """Returns A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
 
     ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are computed over the
     turns with code of all trajectories of the batch. The A_turn of a turn without code, which is a final turn, is 0, as

@@ -38,8 +38,8 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
     """Returns the metrics over all questions, by source, by answer type, and by stream if questions are asked in
     streams.
 
-    A metric without data is null. If questions are answered with crops and without crops, these metrics are those with
-    crops, and ``without_crops`` holds the metrics without crops.
+    A metric without data is null. If questions are answered with crops and without crops, the metrics are computed over
+    the answers with crops; ``without_crops`` holds the metrics of the answers without crops.
     """
     with_crops = [each for each in answered if each.crops is not None]
     plain = [each for each in answered if each.crops is None]
