@@ -1,4 +1,6 @@
 """The versioned prompt files and their loader."""
 
 if __name__ != "groundtrace.prompts":  # for example if the repository's top folder is on a script's path
-    raise ImportError("import it as groundtrace.prompts: under a second name its classes would be other classes")
+    raise ImportError(
+        "import this package as groundtrace.prompts: under another name, Python would load its classes twice"
+    )

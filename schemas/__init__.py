@@ -4,4 +4,6 @@ Nothing here calls a model or reads pixels.
 """
 
 if __name__ != "groundtrace.schemas":  # such as by a script with the repository's top on its path
-    raise ImportError("import it as groundtrace.schemas: under a second name its classes would be other classes")
+    raise ImportError(
+        "import this package as groundtrace.schemas: under another name, Python would load its classes twice"
+    )

@@ -67,7 +67,7 @@ def test_a_bundled_recipe_is_the_same_by_name_and_by_file(folder: Path) -> None:
 @pytest.mark.parametrize("name", LINKED)
 def test_a_folder_at_the_top_is_not_imported_by_its_short_name(name: str) -> None:
     done = python("-c", f"import {name}", folder=ROOT)
-    assert f"ImportError: import it as groundtrace.{name}: " in done.stderr
+    assert f"ImportError: import this package as groundtrace.{name}: " in done.stderr
 
 
 @pytest.mark.parametrize(

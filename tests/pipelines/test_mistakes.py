@@ -106,7 +106,10 @@ MISTAKES = {
         ["input.columns.query must be one of", "question, answer"],
     ),
     "an array named .jsonl": (RUN + "--input list", ["records.jsonl is a JSON array", "rename it to .json"]),
-    "commas without quotes": (RUN + "--input shifted.csv", ["shifted.csv, line 2: 4 cells", '"double quotes"']),
+    "commas without quotes": (
+        RUN + "--input shifted.csv",
+        ["shifted.csv, line 2: the row has 4 cells", '"double quotes"'],
+    ),
     "no config there": (RUN + "--input good --config my.toml", ["cannot read the config my.toml", "`beam init"]),
     "YAML": (RUN + "--input good --config yaml.toml", ["yaml.toml is not TOML", "line 1", "begin with [name]"]),
     "no quotes": (RUN + "--input good --config quotes.toml", ["quotes.toml is not TOML", "line 2", 'in "quotes"']),
@@ -163,7 +166,7 @@ MISTAKES = {
     ),
     "a model beside the embedded engine": (
         RUN + "--input good --set roles.policy=far --set endpoints.far.base_url=http://127.0.0.1:9/v1" + FAR,
-        ["roles.pointer is the embedded engine", "name an endpoint for it, or set allow_embedded = true"],
+        ["roles.pointer is the embedded engine", "name another endpoint for pointer, or set allow_embedded = true"],
     ),
     "a misspelt recipe": (
         "run grounded_cto --input good --output run",

@@ -156,5 +156,5 @@ def test_boxes_are_not_graded_by_their_text_whatever_the_gold_says(predicted: st
 
 @pytest.mark.parametrize("value", [2.0, -1.0, 0.5, float("nan")])
 def test_a_grade_is_right_wrong_or_unscored(value: float) -> None:
-    with pytest.raises(ValueError, match=r"is 1 \(right\), 0 \(wrong\) or None \(unscored\), got "):
+    with pytest.raises(ValueError, match=r"must be 1 \(right\), 0 \(wrong\) or None \(unscored\), got "):
         Grade(value, "mine", "why")

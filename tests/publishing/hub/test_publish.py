@@ -308,7 +308,7 @@ MISTAKES = [
         None,
         REPO,
         2,
-        "a user name or a password: leave them",
+        "a user name or a password: remove it",
     ),
 ]
 
