@@ -18,7 +18,7 @@ from groundtrace.publishing.rewards.reference import COLUMN
 
 from ..pipelines.far_server import asking, right, serving
 from ..test_imports import extras_of
-from .environments import SAMPLE, Installed, checkout, modules_in, python_of, run_command
+from .environments import SAMPLE, Failed, Installed, checkout, modules_in, python_of, run_command
 from .runs import EMBEDDED, KEEP_EASY, rows_of
 
 pytestmark = pytest.mark.installs
@@ -43,7 +43,17 @@ def test_core_imports(core: Installed, wheel: Path) -> None:
     assert {name: module for name, module in lacking.items() if not extras_of(name)} == {}
 
 
-@pytest.mark.parametrize("recipe", bundled_names())
+OF_AN_EXTRA = "executable_cot"
+"""The recipe that needs the extra sandbox; tests/installs/test_extras.py runs it."""
+
+
+def test_core_names_the_extra_that_a_recipe_needs(core: Installed) -> None:
+    with pytest.raises(Failed, match=r"ended with 2:\s+beam: no sandbox .*pip install 'groundtrace\[sandbox\]'"):
+        core.run("beam", "run", OF_AN_EXTRA, "--input", SAMPLE, "--output", "refused")
+    assert not (core.home / "refused").exists()
+
+
+@pytest.mark.parametrize("recipe", [name for name in bundled_names() if name != OF_AN_EXTRA])
 def test_core_demo(recipe: str, core: Installed, request: pytest.FixtureRequest) -> None:
     folder = core.home / f"demo-{recipe}"
     if recipe == "grounded_cot":

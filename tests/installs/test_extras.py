@@ -76,6 +76,8 @@ def test_extra_sandbox(with_extra: WithExtra) -> None:
     sandbox = with_extra("sandbox")
     assert sandbox.run("beam", "sandbox", "check").stdout.count("contained (") == 11
     assert sandbox.python(f"{run}; s.close(); print(o.text, len(o.images))").split() == ["4", "1"]
+    sandbox.run("beam", "run", "executable_cot", "--input", SAMPLE, "--output", "run", "--limit", "40")
+    assert rows_of(sandbox.home / "run") > 0
 
 
 def test_extra_video(with_extra: WithExtra, tmp_path: Path) -> None:
