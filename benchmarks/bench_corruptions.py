@@ -1,4 +1,4 @@
-"""The share of a teacher's faults that the whole pipeline rejects, and the share of right traces that it rejects.
+"""Measures the share of a teacher's faults that the pipeline rejects, and the share of right traces that it rejects.
 
     python benchmarks/bench_corruptions.py [--input DATA] [--faults 50] [--cleans 100] [--seed 1] [--cases FILE]
 
@@ -51,7 +51,7 @@ class QuestionResult:
 
 @dataclass(frozen=True)
 class Seen:
-    """A planted trace and its result. ``mended``: whether the kept row is the right trace again."""
+    """A planted trace and its result; ``mended`` is whether the kept row is the right trace again."""
 
     planted: Planted
     ended: QuestionResult
@@ -98,7 +98,7 @@ def _rows(folder: Path, columns: list[str]) -> list[dict]:
 
 
 def measure(records: Path, work: Path, faults: int, cleans: int, seed: int) -> list[Seen]:
-    """Every planted trace with its result."""
+    """Return every planted trace with its result."""
     runs, asked = CachedRuns(records, work), asked_of(records)
     untouched = runs.run("untouched")
     rights: list[Right] = []
@@ -149,7 +149,7 @@ class KindResults:
 
 
 def tabled(seen: Sequence[Seen]) -> list[KindResults]:
-    """A row for each kind. A fault that the pipeline mended when it stored the trace does not count."""
+    """Return a row for each kind. A fault that the pipeline mended when it stored the trace does not count."""
     by_kind: dict[FaultKind, list[Seen]] = defaultdict(list)
     for each in seen:
         by_kind[each.planted.kind].append(each)
@@ -223,7 +223,10 @@ def _write_cases(seen: Sequence[Seen], path: Path) -> None:
 
 
 def main() -> None:
-    """Plant, run, print the JSON line; exit code 1 if too few faults or too many right traces are rejected."""
+    """Plant the faults, run the pipeline, and print the JSON line.
+
+    The exit code is 1 if too few faults or too many right traces are rejected.
+    """
     parser = argparse.ArgumentParser(description="Run the pipeline with a teacher that makes faults.")
     parser.add_argument("--input", type=Path, help="a folder with records.jsonl whose records have boxes")
     parser.add_argument("--faults", type=int, default=50, help="how many of each kind of fault")

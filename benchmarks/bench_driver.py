@@ -1,4 +1,4 @@
-"""The driver's work after a job, compared with a loop in plain Python (sets and dicts) over the same files.
+"""Compares the driver's work after a job with a loop in plain Python (sets and dicts) over the same files.
 
 The driver joins the ids that were read with those that were written, and sums funnel and ledger over the tables of
 ends. Prints seconds and peak memory of both; each runs in its own process, after an untimed import.
@@ -113,7 +113,7 @@ def loop(folder: Path) -> dict[str, Any]:
 
 
 def measured(side: str, folder: Path) -> dict[str, Any]:
-    """Seconds, MiB and figures of a side, run in a separate process."""
+    """Return seconds, MiB and figures of a side, which runs in a separate process."""
     command = [sys.executable, __file__, "--side", side, "--folder", str(folder)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -1,4 +1,4 @@
-"""What Beam's engines cost a record, and to start a job, beside the pipeline's own work.
+"""Measures what each of Beam's engines costs per record and per job, beyond the pipeline's own work.
 
     python benchmarks/bench_engines.py [--engines local,processes,portable,prism,flink,flink-cluster,spark]
                                        [--records 500 1500] [--turns 2]
@@ -71,7 +71,7 @@ class Started:
     start_s: float = 0.0
 
     def cpu_s(self) -> float:
-        """CPU seconds so far of its processes and of their ended children."""
+        """Return the CPU seconds so far of the engine's processes and of their ended children."""
         if self.state is None:
             return 0.0
         sessions = {int(path.read_text()) for path in self.state.glob("*.pid")}
@@ -79,7 +79,7 @@ class Started:
 
 
 def _processes() -> Iterator[tuple[int, int]]:
-    """For each process, its session, and its clock ticks including those of its ended children."""
+    """Yield, for each process, its session and its clock ticks, which include those of its ended children."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the process has ended meanwhile
             fields = path.read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -103,7 +103,7 @@ class EngineCost:
 
     @classmethod
     def of(cls, few: int, few_s: float, many: int, many_s: float) -> "EngineCost":
-        """The cost from the line through both points."""
+        """Return the cost from the line through both points."""
         record_s = (many_s - few_s) / (many - few)
         return cls(1000 * record_s, few_s - few * record_s)
 
@@ -152,7 +152,7 @@ def _children_s() -> float:
 
 @contextlib.contextmanager
 def ready(name: str, folder: Path) -> Iterator[Started]:
-    """The engine, started if it has scripts; stopped at the end of the block."""
+    """Yield the engine; an engine with scripts is started before the block and stopped after it."""
     engine = ENGINES[name]
     if not engine.scripts:
         yield Started(engine.options)
@@ -199,7 +199,7 @@ def set_up() -> list[str]:
 
 
 def ratios(runs: Mapping[str, list[dict[int, Took]]], sizes: tuple[int, int], what: str) -> dict[str, float]:
-    """By engine, its cost per record over that of the local runner."""
+    """Return, by engine, its cost per record divided by that of the local runner."""
     local = cost(runs["local"], sizes, what).record_ms
     return {name: round(cost(turns, sizes, what).record_ms / local, 2) for name, turns in runs.items()}
 

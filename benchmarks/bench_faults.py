@@ -1,4 +1,4 @@
-"""What becomes of records when the server misbehaves, and what that costs beside an ideal client.
+"""Measures what happens to records if the server misbehaves, and what this costs compared with an ideal client.
 
     python benchmarks/bench_faults.py [--calls 2000] [--turns 3] [--seed 1]
 
@@ -99,7 +99,7 @@ async def ask(item: Item, session: Any) -> Any:
 
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The tested stage in a Beam run."""
+    """Run the tested stage in a Beam run; returns its figures."""
     from groundtrace.inference.flow.notes import paid_in
     from groundtrace.inference.role_calls import Asks
     from groundtrace.inference.runtime import runtime
@@ -123,7 +123,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The ideal client."""
+    """Run the ideal client; returns its figures."""
     import aiohttp
 
     from groundtrace.inference.errors import CallError
@@ -161,7 +161,7 @@ def ideal_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def samples(session: Any, concurrency: Any, url: str, body: dict[str, Any], n: int, max_tokens: int) -> list[Any]:
-    """``n`` samples, requested until none is missing. Raises CallError if the retries are exhausted."""
+    """Return ``n`` samples, requested until all have arrived. Raises CallError if the retries are exhausted."""
     from groundtrace.inference.errors import CallError
 
     found: list[Any] = []
@@ -262,7 +262,10 @@ def problems(items: list[Item], folder: Path, log: list[dict[str, Any]], ran: Ra
 
 
 def measure(calls: int, seed: int, folder: Path) -> tuple[float, float, list[str]]:
-    """One turn with its own seed: seconds of the stage, seconds of the ideal client, and what is wrong."""
+    """Measure one turn with its own seed.
+
+    Returns the seconds of the stage, the seconds of the ideal client, and the problems that were found.
+    """
     items, path = [Item(f"item-{number:06d}") for number in range(calls)], folder / f"{seed}.jsonl"
     write_items(path, items)
     arguments = ("--slots", str(IN_FLIGHT), "--latency-s", str(LATENCY_S), "--faults", str(seed))

@@ -1,4 +1,4 @@
-"""What a run killed with ``kill -9`` sends again, by the server's own count, and whether its shards are the same.
+"""Counts the requests that a run repeats after ``kill -9``, and checks that its shards are the same.
 
     python benchmarks/bench_kill.py [--records 350] [--kills 10] [--seed 1] [--window 32] [--rate 640] [--samples 16]
 
@@ -57,7 +57,9 @@ near = false
 
 @dataclass(frozen=True)
 class Whole:
-    """The requests and the output of the uninterrupted run: samples by prompt, rows by side, digests of shards."""
+    """The requests and the output of the run that was not interrupted: samples by prompt, rows by side, digests of
+    shards.
+    """
 
     asked: Counter[str]
     requests: int
@@ -117,7 +119,7 @@ class KillBench:
         return self.folder / f"{name}-cache" / "replies.sqlite"
 
     def finish(self, name: str) -> float:
-        """Run to the end; returns the seconds. Raises RuntimeError if the run fails."""
+        """Run to the end; returns the seconds that this takes. Raises RuntimeError if the run fails."""
         started = time.monotonic()
         done = subprocess.run(
             self.command(name), cwd=ROOT, capture_output=True, text=True, check=False, timeout=SIDE_LIMIT_S

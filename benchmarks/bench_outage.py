@@ -1,4 +1,4 @@
-"""What a server that is away for a while costs a run: rows, and seconds beyond those that it was away.
+"""Measures what a server outage costs a run: lost rows, and seconds beyond the length of the outage.
 
     python benchmarks/bench_outage.py [--records 2000] [--outage-s 30]
 
@@ -25,7 +25,7 @@ SIDES = (WHOLE, AWAY, NOT_WAITED)
 
 
 def run(side: str, folder: Path, server: Sequence[str]) -> dict[str, Any]:
-    """One run with its own server: its rows, digests of shards, seconds and requests."""
+    """Run the pipeline once with its own server; returns rows, digests of shards, seconds and requests."""
     with serving("--script", "--slots", str(WINDOW), "--latency-s", str(WINDOW / RATE), *server) as served:
         bench, name = KillBench(folder, served), side.replace(" ", "-")
         roles = "\n".join(f'{role} = "server"' for role in ROLES)

@@ -1,4 +1,4 @@
-"""What the pipeline costs around the pixel work that it cannot avoid.
+"""Measures the pipeline's overhead: its time beyond the pixel work that it cannot avoid.
 
 The baseline is a bare loop: decode, draw the same marks, encode, write the drawn PNG, append both images to a Parquet
 file. The pipeline is pipelines/grounded_cot.py with every reply already in the cache: ingest, overlay, verify, shards.

@@ -1,4 +1,4 @@
-"""What memory it takes to send a run out: that of a large one beside that of one of a quarter of its size.
+"""Measures the peak memory of publishing a run: a large run compared with one of a quarter of its size.
 
 The runs are synthetic: shards as ``beam run`` writes them (the same schema, row groups of 100 MB), images of noise. One
 row in ten is from a source of unknown licence, so that every shard is read and written again. A dry run does everything
@@ -128,7 +128,7 @@ def summary_of(rows: int) -> dict[str, Any]:
 
 
 def measured(words: list[str]) -> tuple[float, float]:
-    """The peak memory (MiB) and the time (s) of a ``beam`` command in a separate process."""
+    """Return the peak memory (MiB) and the time (s) of a ``beam`` command in a separate process."""
     code = (
         "import resource, sys, time; from groundtrace.pipelines.commands import cli; started = time.perf_counter()\n"
         "code = cli.main(sys.argv[1:])\n"

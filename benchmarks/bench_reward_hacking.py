@@ -1,4 +1,4 @@
-"""The reward of hacks (responses that skip the work) under each recipe, with the embedded engine in every role.
+"""Measures the reward of hacks (responses that skip the work) under each recipe, with the embedded engine in all roles.
 
     python benchmarks/bench_reward_hacking.py [--recipe argos …] [--input DATA] [--count 120] [--seed 1] [--all]
 

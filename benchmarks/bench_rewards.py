@@ -1,4 +1,4 @@
-"""The speed of scoring by rules: the box reward compared with simple implementations of it, and the whole chain.
+"""Measures the speed of scoring by rules: the box reward, compared with simple implementations, and the whole chain.
 
     python benchmarks/bench_rewards.py [--turns 3]
 
@@ -58,7 +58,10 @@ def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
 
 
 def answer_with(rng: random.Random, gold: Sequence[Box], count: int) -> tuple[Box, ...]:
-    """A response's boxes: half near gold boxes, half anywhere. No near-duplicates: the other sides would count them."""
+    """Return a response's boxes: half are near gold boxes, half are anywhere.
+
+    None of them are near-duplicates, which the other sides would count.
+    """
     near = []
     for box in rng.sample(gold, min(len(gold), count // 2)):
         dx, dy = rng.gauss(0, 10), rng.gauss(0, 10)
@@ -85,7 +88,7 @@ def corners_of(boxes: Sequence[Box]) -> list[Corners]:
 
 
 def plain_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list[float]:
-    """Eq. 2 in plain Python: each pair once, with an early exit for disjoint boxes."""
+    """Return Eq. 2 in plain Python: each pair is computed once, with an early exit for disjoint boxes."""
     rows = corners_of(gold)
     return [_averaged([[_plain_iou(box, row) for row in rows] for box in corners_of(each)]) for each in responses]
 
@@ -102,7 +105,7 @@ def _plain_iou(a: Corners, b: Corners) -> float:
 
 
 def pairs_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list[float]:
-    """Eq. 2 with NumPy pair by pair."""
+    """Return Eq. 2 computed with NumPy, pair by pair."""
     rows = [np.array(row) for row in corners_of(gold)]
     scores = []
     for each in responses:
@@ -124,7 +127,7 @@ def _averaged(overlaps: list[list[float]]) -> float:
 
 
 def our_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list[float]:
-    """Eq. 2 by this repository's code, in the same form as the other sides."""
+    """Return Eq. 2 computed by this repository's code, in the same form as the other sides."""
     return FORMS["bidirectional"](*match_group(responses, gold)).tolist()
 
 
@@ -139,7 +142,7 @@ def rate(work: Callable[[], object], count: int) -> float:
 
 
 def measure_boxes(turns: int) -> list[dict[str, Any]]:
-    """One row per number of boxes and group size: the rates of all sides, turn by turn, in scorings per second."""
+    """Return one row per number of boxes and group size, with the rates of all sides in scorings per second."""
     rng = random.Random(1)
     rows = []
     for boxes in BOXES:
@@ -190,7 +193,10 @@ def draw_groups(rng: random.Random, groups: int = 24, size: int = 8) -> list[tup
 
 
 def run_chain(groups: list[tuple[Any, tuple[Box, ...], list[str]]], gate: GateSettings) -> list[float | None]:
-    """One score per response: it is parsed and graded, its boxes are scored in its group, and the scores are gated."""
+    """Return one score per response.
+
+    The response is parsed and graded, its boxes are scored in its group, and the scores are gated.
+    """
     scores = []
     for (answer_type, gold_answer, choices, _), gold, texts in groups:
         parsed = [parse_response(text) for text in texts]
@@ -203,7 +209,10 @@ def run_chain(groups: list[tuple[Any, tuple[Box, ...], list[str]]], gate: GateSe
 
 
 def measure_chain(turns: int) -> dict[str, list[float]]:
-    """The rates of the chain and of its parts, in responses per second, turn by turn; a response is one verdict."""
+    """Return the rates of the chain and of its parts, turn by turn, in responses per second.
+
+    A response is one verdict.
+    """
     groups, gate = draw_groups(random.Random(2)), GateSettings()
     parsed = [(question, gold, [parse_response(text) for text in texts]) for question, gold, texts in groups]
     plain = [row for row in parsed if "\\" not in row[0][1]]

@@ -1,4 +1,4 @@
-"""What isolation costs: the sandbox beside a new `python -c` for each call, and beside `exec` in this process.
+"""Measures the cost of isolation: the sandbox, a new `python -c` for each call, and `exec` in this process.
 
     python benchmarks/bench_sandbox.py [--calls 60] [--trajectories 40] [--many 2000]
 
@@ -41,7 +41,7 @@ def picture() -> bytes:
 
 
 def median_ms(act: Callable[[], object], turns: int) -> float:
-    """The median time of an act."""
+    """Return the median time of an action, in milliseconds."""
     times = []
     for _ in range(turns):
         began = time.perf_counter()
@@ -51,7 +51,7 @@ def median_ms(act: Callable[[], object], turns: int) -> float:
 
 
 def latencies(image: bytes, turns: int) -> dict[str, float]:
-    """What a call takes in the sandbox, in a Python of its own, and in this process."""
+    """Return the time of a call in the sandbox, in a new Python process, and in this process."""
     path = Path("/tmp/bench_sandbox.jpg")
     path.write_bytes(image)
     scope: dict[str, object] = {"input_image": Image.open(path).convert("RGB"), "print": lambda *_: None}
@@ -69,7 +69,7 @@ def latencies(image: bytes, turns: int) -> dict[str, float]:
 
 
 def starts(image: bytes, turns: int) -> dict[str, float]:
-    """What opening a trajectory takes, warm and cold."""
+    """Return the time to open a trajectory, from the warm pool and cold."""
     found = {}
     for name, warm in (("warm", 1), ("cold", 0)):
         times = []
@@ -85,20 +85,22 @@ def starts(image: bytes, turns: int) -> dict[str, float]:
 
 
 def cpu_s() -> float:
-    """CPU seconds of the whole machine: the kernel does not add up those of a sandbox's processes for this one."""
+    """Return the CPU seconds of the whole machine; the kernel does not add those of a sandbox's processes to this
+    process.
+    """
     used = psutil.cpu_times()
     return used.user + used.nice + used.system
 
 
 def trajectory(sandbox: Sandbox, image: bytes, kill: bool = False) -> None:
-    """Three calls, or one that is killed."""
+    """Run a trajectory of three calls, or one that is killed."""
     with sandbox.open([image]) as session:
         for code in ("import os; os._exit(1)",) if kill else CALLS:
             assert session.run(code).is_good != kill
 
 
 def rate(image: bytes, at_once: int, count: int) -> tuple[float, float]:
-    """Trajectories a second, and CPU seconds of each."""
+    """Return the number of trajectories per second, and the CPU seconds of each."""
     before, began = cpu_s(), time.perf_counter()
     with Sandbox(SandboxSettings(sessions=at_once, warm=2)) as sandbox, ThreadPoolExecutor(at_once) as pool:
         list(pool.map(lambda _: trajectory(sandbox, image), range(count)))
@@ -106,7 +108,7 @@ def rate(image: bytes, at_once: int, count: int) -> tuple[float, float]:
 
 
 def state() -> dict[str, object]:
-    """What may not be left behind."""
+    """Return the numbers that must not grow: processes, mounts, open files and control groups of this process."""
     mine = psutil.Process()
     return {
         "processes": len(mine.children(recursive=True)),
@@ -117,7 +119,7 @@ def state() -> dict[str, object]:
 
 
 def left_over(image: bytes, count: int) -> tuple[bool, float]:
-    """Whether all is as before after so many trajectories, and how many MB this process has grown by."""
+    """Return whether the state after ``count`` trajectories is as before, and the growth of this process in MB."""
     with Sandbox(SandboxSettings(sessions=8)) as sandbox, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: trajectory(sandbox, image, number % 20 == 7), range(40)))
     before, memory = state(), psutil.Process().memory_info().rss

@@ -1,4 +1,4 @@
-"""How busy the model stage keeps a server, beside a bare client with as many requests in flight.
+"""Measures how busy the model stage keeps a server, compared with a bare client with as many requests in flight.
 
     python benchmarks/bench_saturation.py [--calls 4000] [--turns 3] [--overload]
 
@@ -108,7 +108,7 @@ def prompt_of(item: Item) -> Any:
 
 
 def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The tested stage in a Beam run."""
+    """Run the tested stage in a Beam run; returns its figures."""
     # the first two imports are here so that the run's start-up includes no imports
     import groundtrace.inference.endpoints.openai_compatible
     import groundtrace.pipelines.running.execute.runner  # noqa: F401
@@ -127,7 +127,7 @@ def beam_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The same Beam run without calls, to measure Beam's own cost."""
+    """Run the same Beam pipeline without calls, to measure Beam's own cost."""
     import apache_beam as beam
 
     import groundtrace.pipelines.running.execute.runner  # noqa: F401
@@ -145,7 +145,7 @@ def idle_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def bare_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A plain aiohttp client; a rejected request is retried after the latency of a call."""
+    """Run a plain aiohttp client; a rejected request is retried after the latency of a call."""
     import aiohttp
 
     imported, refused = imports_done(), 0
@@ -174,7 +174,7 @@ def bare_side(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def openai_side(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The official openai client."""
+    """Run the official openai client; returns its figures."""
     import openai
 
     imported = imports_done()
@@ -218,7 +218,10 @@ def measure(case: WorkCase, folder: Path, template: str, turn: int) -> dict[str,
 
 
 def start(case: WorkCase, name: str, server: Server, items: Path, folder: Path, template: str) -> SideResult:
-    """One side in one turn. Raises RuntimeError unless every call was answered once (or, with overload, given up)."""
+    """Run one side in one turn.
+
+    Raises RuntimeError unless every call was answered once (or, with overload, given up).
+    """
     folder.mkdir()
     held = OVERLOAD if "--overload" in case.server and name == "bare" else SLOTS
     arguments = ("--url", server.base_url, "--items", items, "--folder", folder, "--template", template)

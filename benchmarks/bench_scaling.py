@@ -1,4 +1,4 @@
-"""Several worker processes on one endpoint: is its quota kept, and do they do as much more as they are more?
+"""Checks that several workers keep one endpoint's quota, and measures how their speed scales with their number.
 
     python benchmarks/bench_scaling.py [--workers 4] [--quota-s 75] [--calls 600] [--records 12000]
 
@@ -41,7 +41,9 @@ WINDOW_S = 60.0
 
 
 def worker(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One worker process: it waits for a line on standard input, then makes its calls until done or out of time."""
+    """Run one worker process: it waits for a line on standard input, and makes calls until they or the time are used
+    up.
+    """
     from groundtrace.inference.request import Sampling
     from groundtrace.inference.runtime import runtime
 
@@ -116,7 +118,7 @@ def quota(folder: Path, workers: int, seconds: float) -> dict[str, Any]:
 
 
 def rate(folder: Path, workers: int, calls: int) -> tuple[float, float, int]:
-    """Calls per second of all workers together, their CPU seconds per 1,000 calls, and the most requests at once."""
+    """Return the calls per second of all workers, their CPU seconds per 1,000 calls, and the most requests at once."""
     with serving("--slots", "1000", "--latency-s", "0.5") as server:
         limits = {"at_once": PER_WORKER * workers, "per_minute": 0, "calls": calls, "seconds": 0}
         by_worker = run_workers(server, folder, workers, **limits)
@@ -163,7 +165,7 @@ def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> f
 
 
 def ceiling(folder: Path, name: str, cores: Sequence[int]) -> float:
-    """The throughput of two independent parallel runs, each on its own core, over that of one run alone."""
+    """Return the throughput of two independent parallel runs, each on its own core, divided by that of one run."""
     alone_s = run_s(folder, f"alone-{name}", (), {cores[0]})
     with ThreadPoolExecutor(2) as pool:
         beside_s = list(pool.map(lambda core: run_s(folder, f"beside-{name}-{core}", (), {core}), cores[:2]))

@@ -1,4 +1,4 @@
-"""What asking `beam serve-reward` costs beside scoring in process: 64 clients at once, the same rows and responses.
+"""Measures the cost of `beam serve-reward` compared with scoring in process: 64 clients, the same rows and responses.
 
     python benchmarks/bench_serve_reward.py [--clients 64] [--turns 3]
 
@@ -69,7 +69,10 @@ def write_run(run: Path) -> list[Item]:
 
 
 def responses(answer: str, boxes: Sequence[tuple[str, list[float]]], size: tuple[int, int]) -> list[str]:
-    """Responses with the right answer, as the model writes them: points ever less exact, and one without points."""
+    """Return responses with the right answer, as the model writes them.
+
+    Their points are ever less exact, and the last response has no points.
+    """
     family = FAMILIES.named(FAMILY)
     speech, found = Speech(family.frame, family.decimals), []
     for number in range(RESPONSES - 1):
@@ -119,7 +122,7 @@ def server(config: Path, run: Path) -> Iterator[str]:
 async def asked(
     address: str, items: Sequence[Item], clients: int, per_request: int
 ) -> tuple[list[float | None], list[float], float]:
-    """The rewards from the server, the seconds of each request, and the seconds of all."""
+    """Return the rewards from the server, the seconds of each request, and the seconds of all requests."""
     starts = list(range(0, len(items), per_request))
     found: dict[int, list[float | None]] = {}
     taken_s: list[float] = []

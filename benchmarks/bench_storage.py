@@ -1,4 +1,4 @@
-"""What it takes to open a picture in S3: this repository's client against Beam's, on a local S3.
+"""Measures the time to open a picture in S3: this repository's client against Beam's, on a local S3.
 
     python benchmarks/bench_storage.py [--pictures 60] [--size-kb 65]
 

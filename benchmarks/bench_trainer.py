@@ -1,4 +1,4 @@
-"""The trainer beside TRL 1.16: SFT from the rows on, and GRPO's update on rollouts given in advance.
+"""Compares the trainer with TRL 1.16: SFT from the rows on, and GRPO's update on rollouts given in advance.
 
     python benchmarks/bench_trainer.py [--model tiny|1b] [--turns 3] [--steps 8] [--threads 1] [--tune]
 
@@ -104,7 +104,7 @@ class TrainerBench:
         self.chosen[task] = min(found, key=lambda key: found[key])
 
     def turn(self, task: str) -> dict[str, dict[str, Any]]:
-        """The figures of all sides of a task, run once. Exits if the sides disagree."""
+        """Return the figures of all sides of a task, which runs once. Exits if the sides disagree."""
         micro, attention = self.chosen[task]
         steps, dtype = self.arguments.steps, self.size.dtype
         sides = {"ours": self.side(f"ours-{task}", micro, attention, dtype, steps)}

@@ -1,4 +1,4 @@
-"""The right traces that the verifier rejects because of their wording, and the self-contradicting ones that it passes.
+"""Counts right traces that the verifier rejects for their wording, and self-contradicting traces that it passes.
 
     python benchmarks/bench_wordings.py [--list NAME] [--per-clean 4] [--per-fault 2] [--labels 2]
         [--seed 1] [--cases FILE]
@@ -175,7 +175,10 @@ def report(ended: list[ResponseResult]) -> None:
 
 
 def main() -> None:
-    """Verify all, print the tables and the JSON line; exit code 1 if a fault passes or too many right traces do not."""
+    """Verify all responses, and print the tables and the JSON line.
+
+    The exit code is 1 if a fault passes or too many right traces do not.
+    """
     parser = argparse.ArgumentParser(description="Right and wrong reasoning in many wordings through gt.verify.")
     parser.add_argument("--list", choices=LISTS, default="first", help="which list of wordings")
     parser.add_argument("--per-clean", type=int, default=4, help="how many questions for each right wording")

@@ -1,4 +1,5 @@
-"""Shared code of the model access benchmarks: the calls to make, the server's handle, sides in separate processes.
+"""Holds the shared code of the model access benchmarks: the calls, the handle of the server, and the processes of
+sides.
 
 The module imports nothing heavy, so that a bare client's figures include only the client.
 """
@@ -170,7 +171,10 @@ def run_side(script: str, side: str, *arguments: object) -> Ran:
 
 
 def own_figures() -> dict[str, float]:
-    """This process's CPU seconds and peak memory; not from ``getrusage``, whose peak may be that of the parent."""
+    """Return the CPU seconds and the peak memory of this process.
+
+    ``getrusage`` is not used, because its peak may be that of the parent process.
+    """
     status = Path("/proc/self/status").read_text("ascii")
     peak_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
     times = os.times()

@@ -36,7 +36,7 @@ OVERRIDES = (
 
 
 def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run of the pipeline: the times of import and run, the requests that were sent, and the numbers of rows."""
+    """Run the pipeline once; returns the times of import and run, the sent requests, and the numbers of rows."""
     started = time.perf_counter()
     from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
     from groundtrace.pipelines.running.run import execute  # imported here so that the import is timed
@@ -58,7 +58,9 @@ def run_pipeline(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def profiled(work: Callable[[], T], path: str) -> T:
-    """The result of ``work``; the CPU time of this thread and all threads that it starts is profiled to a file."""
+    """Return the result of ``work``, and write a profile of the CPU time of this thread and of all threads that it
+    starts.
+    """
     profiles: list[cProfile.Profile] = []
 
     def begin(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""The table of docs/scaling.md: what a run of so many questions takes, from measured constants and stated assumptions.
+"""Prints the table of docs/scaling.md: what a run of N questions takes, from measured constants and stated assumptions.
 
     python benchmarks/scaling_table.py [--questions 1000000 100000000] [--days 10]
 

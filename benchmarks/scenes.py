@@ -1,4 +1,4 @@
-"""Rendered inputs for benchmarks: flat coloured shapes with a counting question that the embedded engine reads."""
+"""Renders inputs for benchmarks: flat coloured shapes with a counting question that the embedded engine reads."""
 
 import json
 from dataclasses import dataclass

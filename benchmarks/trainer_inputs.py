@@ -1,4 +1,4 @@
-"""The inputs of both sides of bench_trainer.py: a model with random weights, rows for SFT, rollouts for GRPO."""
+"""Makes the inputs of both sides of bench_trainer.py: a model with random weights, SFT rows, and rollouts for GRPO."""
 
 import json
 from dataclasses import asdict, dataclass, replace

@@ -47,7 +47,7 @@ class Work:
 
 
 def ours(work: Work) -> tuple[Any, Any, Any]:
-    """This trainer's settings, model and optimiser."""
+    """Return this trainer's settings, model and optimiser."""
     from groundtrace.trainer.model import load_model
     from groundtrace.trainer.optimiser import Optimiser
     from groundtrace.trainer.settings import ForwardBatchSettings, ModelSettings, OptimiserSettings, TrainerSettings
@@ -62,8 +62,9 @@ def ours(work: Work) -> tuple[Any, Any, Any]:
 
 
 def ours_sft(work: Work) -> dict[str, Any]:
-    """SFT steps, including the encoding of rows. On a GPU the next step's rows are encoded in the background, as in
-    ``trainer sft``.
+    """Make SFT steps, including the encoding of rows.
+
+    On a GPU the next step's rows are encoded in the background, as in ``trainer sft``.
     """
     from groundtrace.trainer.encode import sft_sample
     from groundtrace.trainer.sft import sft_step
@@ -89,7 +90,7 @@ def ours_sft(work: Work) -> dict[str, Any]:
 
 
 def ours_grpo(work: Work) -> dict[str, Any]:
-    """The GRPO update on the given rollouts, including collation."""
+    """Make the GRPO updates on the given rollouts, including collation."""
     from groundtrace.trainer.grpo import Trainee, update
 
     settings, vlm, optimiser = ours(work)
@@ -162,7 +163,7 @@ def timed(trainer: Any, clock: Clock) -> dict[str, Any]:
 
 
 def trl_sft(work: Work) -> dict[str, Any]:
-    """SFTTrainer on the same rows; the rows of a step are sorted by length to reduce padding.
+    """Train SFTTrainer on the same rows; the rows of a step are sorted by length to reduce padding.
 
     SFTTrainer supports neither packing nor padding-free batches with images. Prompts are rendered in advance, which
     saves it the chat template and gives both sides the same tokens.
@@ -191,7 +192,7 @@ def trl_sft(work: Work) -> dict[str, Any]:
 
 
 def trl_grpo(work: Work) -> dict[str, Any]:
-    """GRPOTrainer on the same rollouts: they replace its sampling and scoring; all other steps are its own."""
+    """Train GRPOTrainer on the same rollouts: they replace its sampling and scoring; all other steps are its own."""
     from datasets import Dataset
     from trainer_inputs import as_scored_by_trl
     from trl import GRPOConfig, GRPOTrainer

@@ -1,1 +1,1 @@
-"""Faults and clean variations that a scripted teacher writes into traces that are right, by family."""
+"""Faults and clean variations, by family; a scripted teacher writes them into right traces."""

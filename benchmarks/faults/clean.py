@@ -1,4 +1,4 @@
-"""Variations that leave a trace right: the same content in the words of another teacher."""
+"""Varies a trace so that it stays right: the content is the same, in the words of another teacher."""
 
 import random
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _LONG = (
 
 
 def _each(rewrite: Callable[[Point], str]) -> Plant:
-    """Every point written otherwise."""
+    """Return a plant that writes every point in another way."""
     return lambda right, _: right.write(tags=[rewrite(point) for point in right.points])
 
 
@@ -30,12 +30,12 @@ def _label(change: Callable[[str], str]) -> Plant:
 
 
 def _shown(change: Callable[[str], str]) -> Plant:
-    """The words in the tag are other ones than its alt."""
+    """Return a plant in which the words inside each tag differ from its alt."""
     return _each(lambda point: tag(point).replace(f">{point.label}<", f">{change(point.label)}<"))
 
 
 def _after(form: str) -> Plant:
-    """A right conclusion of a counting question behind the reasoning."""
+    """Return a plant that adds a right conclusion of a counting question after the reasoning."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
         """The response with the conclusion; None for other questions."""
@@ -56,7 +56,7 @@ def _after(form: str) -> Plant:
 
 
 def _verdict(yes: str, no: str) -> Plant:
-    """A right conclusion of a question of yes or no."""
+    """Return a plant that adds a right conclusion of a yes-or-no question after the reasoning."""
 
     def plant(right: Right, _rng: random.Random) -> str | None:
         stated = {"yes": yes, "no": no}.get(right.asked.answer)
@@ -66,7 +66,7 @@ def _verdict(yes: str, no: str) -> Plant:
 
 
 def _either(*plants: Plant) -> Plant:
-    """One of several."""
+    """Return a plant that uses one of these plants, drawn at random."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
         texts = [text for text in (each(right, rng) for each in plants) if text is not None]
@@ -90,7 +90,7 @@ def _in_words_again(right: Right, rng: random.Random) -> str:
 
 
 def _together(right: Right, _rng: random.Random) -> str | None:
-    """One tag for all points of a label."""
+    """Write one tag for all points of a label."""
     by_label: dict[str, list[Point]] = {}
     for point in right.points:
         by_label.setdefault(point.label, []).append(point)
@@ -104,7 +104,7 @@ def _together(right: Right, _rng: random.Random) -> str | None:
 
 
 def _off_centre(right: Right, rng: random.Random) -> str:
-    """Well inside the outline, whatever the shape: a triangle is broad below its middle."""
+    """Move each point, but keep it well inside the outline of any shape: a triangle is broad below its middle."""
     points = []
     for point in right.points:
         box = box_of(right, point)
@@ -138,7 +138,7 @@ def _long(right: Right, rng: random.Random) -> str:
 
 
 def _by_region(right: Right, _rng: random.Random) -> str | None:
-    """Partial counts of thirds of the image, and what they come to."""
+    """Add the counts of the thirds of the image, and their sum."""
     if not right.count:
         return None
     third = right.asked.width / 3
@@ -148,7 +148,7 @@ def _by_region(right: Right, _rng: random.Random) -> str | None:
 
 
 def _by_class(right: Right, _rng: random.Random) -> str | None:
-    """Partial counts of the classes counted, which a question for a colour or a shape has."""
+    """Add the counts of the counted classes; a question about a colour or a shape has several."""
     labels = sorted({point.label for point in right.points})
     if not right.count or len(labels) < 2:
         return None
@@ -164,7 +164,7 @@ def _one_by_one(right: Right, _rng: random.Random) -> str:
 
 
 def _running(right: Right, _rng: random.Random) -> str | None:
-    """Every point with the number of those so far."""
+    """Write every point with the number of points so far."""
     if not right.count:
         return None
     listed = [f"{tag(point)}, that makes {number}." for number, point in enumerate(right.points, 1)]
@@ -172,7 +172,7 @@ def _running(right: Right, _rng: random.Random) -> str | None:
 
 
 def _half(right: Right, _rng: random.Random) -> str | None:
-    """A true count of a part, without the rest of them."""
+    """Add a true count of the left half, without the count of the right half."""
     if not right.count:
         return None
     left = sum(point.x < right.asked.width / 2 for point in right.points)
@@ -192,7 +192,7 @@ def _out_of_all(right: Right, _rng: random.Random) -> str | None:
 
 
 def _others(right: Right, rng: random.Random) -> str | None:
-    """A true count of a class that was not asked for."""
+    """Add a true count of a class that the question does not ask for."""
     others = [label for label in right.asked.labels if label not in {point.label for point in right.points}]
     if not right.count or not others:
         return None
@@ -205,7 +205,7 @@ def _others(right: Right, rng: random.Random) -> str | None:
 
 
 def _further(right: Right, rng: random.Random) -> str | None:
-    """The objects counted, and one more under its own name: a true point on another thing is not a fault."""
+    """Add a point on an uncounted object, under its own name: a true point on another thing is not a fault."""
     others = [box for box in right.asked.objects if box not in (right.asked.counted or ())]
     if not right.count or not others:
         return None
@@ -215,7 +215,7 @@ def _further(right: Right, rng: random.Random) -> str | None:
 
 
 def _corrected(right: Right, rng: random.Random) -> str | None:
-    """A wrong thought taken back in so many words before the right one."""
+    """Add a wrong thought, and take it back explicitly before the right one."""
     wrong = wrong_count(right, rng)
     if wrong is None:
         return None

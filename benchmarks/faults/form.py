@@ -1,4 +1,4 @@
-"""Faults of form: points and answer are right where they can still be read, and the response is not in its form."""
+"""Plants faults of form: points and answer are right as far as they can be read, but the response has a wrong form."""
 
 import json
 import random
@@ -16,12 +16,12 @@ def _wrong(right: Right, rng: random.Random) -> str:
 
 
 def _text(form: Callable[[Right, str], str]) -> Plant:
-    """The whole response by a form, from the trace and a wrong answer."""
+    """Return a plant that writes the whole response with a function of the trace and a wrong answer."""
     return lambda right, rng: form(right, _wrong(right, rng))
 
 
 def _one_tag(rewrite: Rewrite) -> Plant:
-    """One point is written otherwise."""
+    """Return a plant that writes one point in another way."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
         tags = [tag(point) for point in right.points]
@@ -33,7 +33,7 @@ def _one_tag(rewrite: Rewrite) -> Plant:
 
 
 def _all_tags(rewrite: Rewrite) -> Plant:
-    """Every point is written otherwise."""
+    """Return a plant that writes every point in another way."""
     return lambda right, _: right.write(tags=[rewrite(point) for point in right.points])
 
 
@@ -50,7 +50,7 @@ def _xy(point: Point) -> tuple[str, str]:
 
 
 def _with(**attributes: str) -> Rewrite:
-    """A point whose tag has these attributes; X and Y are replaced by its coordinates."""
+    """Return a function that writes a point as a tag with these attributes; X and Y are replaced by its coordinates."""
 
     def rewrite(point: Point) -> str:
         values = {"X": number(point.x), "Y": number(point.y)}
@@ -72,7 +72,7 @@ def _box(point: Point, right: Right, off: float = 0) -> str:
 
 
 def _around(before: str = "", after: str = "") -> Plant:
-    """The right response with something before or after it."""
+    """Return a plant that puts text before or after the right response."""
     return lambda right, _: before + right.write() + after
 
 

@@ -1,4 +1,4 @@
-"""Label faults: every point lies where it did, under a label that is none of the object, or that nothing can serve."""
+"""Plants label faults: every point stays in its place, but its label is wrong for its object, or names nothing."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _SHAPES = {
 
 
 def _labelled(name: Name, every: bool = False) -> Plant:
-    """One point, or every one, under another label."""
+    """Return a plant that gives one point, or every point, another label."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
         """The response with the other labels; None if a label would stay the same."""
@@ -72,13 +72,13 @@ def _other_shape(point: Point, rng: random.Random) -> str:
 
 
 def _of_another(right: Right, rng: random.Random) -> str | None:
-    """The label of another class that the image does have."""
+    """Give a point the label of another class that is in the image."""
     others = [label for label in right.asked.labels if label not in {point.label for point in right.points}]
     return _labelled(lambda *_: rng.choice(others))(right, rng) if others else None
 
 
 def _without_alt(right: Right, rng: random.Random) -> str | None:
-    """A point that names nothing at all."""
+    """Write one point without a label."""
     tags = [tag(point) for point in right.points]
     number = rng.randrange(len(tags))
     tags[number] = tags[number].split(" alt=")[0] + "></points>"

@@ -1,4 +1,4 @@
-"""Pixel faults: the form is right and so is the answer, and points lie where they must not.
+"""Plants pixel faults: form and answer are right, but some points are in wrong places.
 
 Whatever a rule here makes is planted only where the gold boxes say that the points are wrong.
 """
@@ -19,7 +19,7 @@ SHAPES = ("hexagon", "pentagon", "diamond", "star")
 
 
 def _wrong(move: Move) -> Plant:
-    """The response with the points of a move, where these are wrong."""
+    """Return a plant that uses the points of a move, if the gold boxes say that they are wrong."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
         for _ in range(_TRIES):
@@ -34,7 +34,7 @@ def _wrong(move: Move) -> Plant:
 
 
 def _every(change: Callable[[Right, Point], tuple[float, float]]) -> Plant:
-    """Every point changed by a rule; each of them must be off its object."""
+    """Return a plant that moves every point by a rule; each of them must then be off its object."""
 
     def move(right: Right, _rng: random.Random) -> Points | None:
         places = [change(right, point) for point in right.points]
@@ -45,7 +45,7 @@ def _every(change: Callable[[Right, Point], tuple[float, float]]) -> Plant:
 
 
 def _one(place: Callable[[Right, Point, random.Random], tuple[float, float] | None]) -> Plant:
-    """One of the points put off every object of its label."""
+    """Return a plant that moves one point off all objects of its label."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         """The points with one moved; None if no place was found."""
@@ -79,7 +79,7 @@ def _widths_off(right: Right, point: Point, rng: random.Random) -> tuple[float, 
 
 
 def _just_outside(right: Right, point: Point, rng: random.Random) -> tuple[float, float] | None:
-    """Three pixels from the outline: more than rounding explains."""
+    """Return a place three pixels outside of the outline, which is too far for a rounding error."""
     box = box_of(right, point)
     options = [(box.x1 - 3, point.y), (box.x2 + 3, point.y), (point.x, box.y1 - 3), (point.x, box.y2 + 3)]
     rng.shuffle(options)
@@ -98,7 +98,7 @@ def _background(right: Right, _point: Point, rng: random.Random) -> tuple[float,
 
 
 def _centre(box: Box) -> tuple[float, float]:
-    """A place on the object whatever its shape: slightly below the middle of its box."""
+    """Return a place on the object that is right for any shape: slightly below the middle of its box."""
     return (box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2 + (box.y2 - box.y1) / 10
 
 
@@ -108,7 +108,7 @@ def _other_class(right: Right, point: Point, rng: random.Random) -> tuple[float,
 
 
 def _lost(kept: int | None = None) -> Plant:
-    """Objects counted that have no point: one, or all but ``kept``."""
+    """Return a plant in which counted objects have no point: one object, or all but ``kept``."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         if not right.count or right.count < (2 if kept is None else 3):
@@ -119,7 +119,9 @@ def _lost(kept: int | None = None) -> Plant:
 
 
 def _doubled(place: Callable[[Right, Point], tuple[float, float]], others: int = 1) -> Plant:
-    """One object has points of others too, so that the number of points is right and objects are missing."""
+    """Return a plant in which one object also has the points of others: the number of points is right, but objects are
+    missing.
+    """
 
     def move(right: Right, rng: random.Random) -> Points | None:
         """The points with some moved to one object; None for other questions and for too few objects."""
@@ -136,13 +138,13 @@ def _doubled(place: Callable[[Right, Point], tuple[float, float]], others: int =
 
 
 def _across(right: Right, point: Point) -> tuple[float, float]:
-    """Another place on the same object."""
+    """Return another place on the same object."""
     box = box_of(right, point)
     return point.x + (box.x2 - box.x1) * 0.2, point.y + (box.y2 - box.y1) * 0.15
 
 
 def _jittered(right: Right, rng: random.Random) -> Points | None:
-    """Nine places on one object outvote one bad point."""
+    """Return nine points at different places on one object, and one bad point, which they outvote."""
     bad = _background(right, right.points[0], rng)
     if bad is None:
         return None
@@ -152,13 +154,13 @@ def _jittered(right: Right, rng: random.Random) -> Points | None:
 
 
 def _repeated(right: Right, rng: random.Random) -> Points | None:
-    """The same point nine times, and a bad one."""
+    """Return the same point nine times, and a bad point."""
     bad = _background(right, right.points[0], rng)
     return None if bad is None else [*[right.points[0]] * 9, *right.points[1:], Point(right.points[0].label, *bad)]
 
 
 def _extra(place: Callable[[Right, Point, random.Random], tuple[float, float] | None]) -> Plant:
-    """A further point under a label that the response uses rightly."""
+    """Return a plant that adds a wrong point under a label that the response uses rightly elsewhere."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         like = rng.choice(right.points)
@@ -175,7 +177,7 @@ def _all_at_one(right: Right, rng: random.Random) -> Points | None:
 
 
 def _invented(on_object: bool) -> Plant:
-    """A further point, of a class that is not in the image."""
+    """Return a plant that adds a point with the label of a class that is not in the image."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         label = f"{rng.choice(COLOURS)} {rng.choice(SHAPES)}"
@@ -187,7 +189,7 @@ def _invented(on_object: bool) -> Plant:
 
 
 def _besides(only_one: bool) -> Plant:
-    """Points on their objects, of which the question does not speak."""
+    """Return a plant with points on their objects, but on objects that the question is not about."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
         """Points on other objects; None if there are too few, or the question's words could mean any object."""

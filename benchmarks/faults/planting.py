@@ -1,4 +1,4 @@
-"""Which fault or variation is written into which trace, in which run."""
+"""Decides which fault or variation is planted into which trace, and in which run."""
 
 import hashlib
 import json
@@ -34,17 +34,17 @@ class FaultKind:
 
     @property
     def is_clean(self) -> bool:
-        """Whether its traces are right."""
+        """Whether a trace of this kind is still right."""
         return self.family == "clean"
 
     @property
     def is_judged(self) -> bool:
-        """Whether it takes a reader of prose."""
+        """Whether only a judge that reads prose can find this fault."""
         return self.family == "judge"
 
     @property
     def plant(self) -> Plant:
-        """Writes it into a trace."""
+        """The function that writes this kind into a trace."""
         return FAMILIES[self.family][self.name]
 
 
@@ -53,7 +53,7 @@ KINDS = tuple(FaultKind(family, name) for family, kinds in FAMILIES.items() for 
 
 @dataclass(frozen=True)
 class Planted:
-    """A response with a fault or a variation in it."""
+    """A response into which a fault or a variation was written."""
 
     right: Right
     kind: FaultKind
@@ -61,9 +61,10 @@ class Planted:
 
 
 def asked_of(folder: Path) -> dict[str, tuple[QuestionWithTruth, str]]:
-    """By id, each record of one image with what is known of all objects of the image, and its file's SHA-256.
+    """Return, by id, each record with one image: its question with the truth about the image, and the image file's
+    SHA-256.
 
-    The objects of an image are those of all its records, since a counting question has the boxes that it counts.
+    The objects of an image are those of all its records, because a counting question only has the boxes that it counts.
     """
     records = [json.loads(line) for line in (folder / "records.jsonl").read_text("utf-8").splitlines()]
     records = [record for record in records if len(record["media"]) == 1]
@@ -89,9 +90,10 @@ def _boxes(record: dict) -> tuple[Box, ...]:
 
 
 def planned(rights: Sequence[Right], faults: int, cleans: int, seed: int) -> list[list[Planted]]:
-    """Rounds in which each trace has at most one fault or variation, until there are so many of every kind.
+    """Return rounds in which each trace has at most one fault or variation, until each kind has the requested number.
 
-    A trace gets the kind that has the fewest so far among those that can be planted in it, and no kind twice.
+    Of the kinds that can be planted in a trace, it gets the one that has the fewest traces so far; no kind is planted
+    twice in the same trace.
     """
     order = random.Random(seed).sample(list(rights), len(rights))
     missing = {kind: cleans if kind.is_clean else faults for kind in KINDS}
@@ -117,7 +119,7 @@ def planned(rights: Sequence[Right], faults: int, cleans: int, seed: int) -> lis
 
 
 def script(planted: Iterable[Planted], digests: Mapping[str, str], asked_as: Mapping[str, str]) -> str:
-    """What the scripted teacher answers: by id, the digest of the image and the question as the pipeline asks it."""
+    """Return the script of the teacher as JSON: its text for each image and question, by :func:`script_key`."""
     texts = {}
     for each in planted:
         name = each.right.asked.id

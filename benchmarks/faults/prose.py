@@ -1,7 +1,7 @@
-"""Contradictions: points, answer and form are right, and the reasoning states something else.
+"""Plants contradictions: points, answer and form are right, but the reasoning states something else.
 
-Named before anything was measured: of the kinds in ``JUDGE_ONLY`` it takes a reader of prose to see that they are
-wrong; they are reported apart and not counted.
+Only a judge that reads prose can find the faults in ``JUDGE_ONLY``. These kinds were chosen before anything was
+measured; they are reported separately and not counted.
 """
 
 import random
@@ -10,13 +10,15 @@ from faults.right import Plant, Right, in_words, opposite, wrong_count
 
 
 def noun_of(right: Right, count: int) -> str:
-    """What is counted, in the words of the question: "blue objects"."""
+    """Return the counted things in the words of the question: "blue objects"."""
     words = right.asked.question.lower().removeprefix("how many ").split(" are ")[0]
     return words.removesuffix("s") if count == 1 else words
 
 
 def _counted(form: str, place: str = "after") -> Plant:
-    """A wrong count stated in a form with {n}, {word}, {noun}, {sum}, {is_are}; of counting questions."""
+    """Return a plant that states a wrong count of a counting question; ``form`` may use {n}, {word}, {noun}, {sum},
+    {is_are}.
+    """
 
     def plant(right: Right, rng: random.Random) -> str | None:
         wrong = wrong_count(right, rng)
@@ -46,7 +48,7 @@ def _placed(right: Right, stated: str, place: str) -> str:
 
 
 def _judged(yes: str, no: str, place: str = "after") -> Plant:
-    """The opposite of the answer, of questions of yes or no: ``yes`` states yes, ``no`` states no."""
+    """Return a plant that states the opposite of a yes-or-no answer; ``yes`` and ``no`` are the texts for both."""
 
     def plant(right: Right, _rng: random.Random) -> str | None:
         wrong = opposite(right.asked.answer)
@@ -56,7 +58,7 @@ def _judged(yes: str, no: str, place: str = "after") -> Plant:
 
 
 _CHECKED = "I go through what the statement says."
-"""Before a verdict on "it": behind another verdict it could as well agree with that one."""
+"""A sentence to put before a verdict on "it", so that "it" cannot refer to an earlier verdict."""
 
 KINDS: dict[str, Plant] = {
     "so there are N": _counted("So there {is_are} {n}."),
@@ -145,7 +147,7 @@ def _other_language(right: Right, rng: random.Random) -> str | None:
 
 
 def _parts(right: Right, rng: random.Random) -> str | None:
-    """Counts of parts that come to another number, without the number itself."""
+    """State counts of parts whose sum is wrong, without stating the sum."""
     wrong = wrong_count(right, rng)
     if wrong is None or wrong < 1:
         return None

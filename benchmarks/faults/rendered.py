@@ -1,4 +1,4 @@
-"""Scenes of flat shapes on a light ground, with two counting questions and a statement each, and the boxes."""
+"""Renders scenes of flat shapes on a light ground, with two counting questions, a statement and the boxes for each."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def render(folder: Path, scenes: int, seed: int) -> None:
 
 
 def _scene(rng: np.random.Generator) -> tuple[np.ndarray, list[dict[str, object]]]:
-    """The pixels, and the box of each shape under its colour and kind."""
+    """Return the pixels, and the box of each shape with its colour and kind as its label."""
     pixels, boxes = np.full((HEIGHT, WIDTH, 3), GROUND, np.uint8), []
     for cell in rng.permutation(33)[: rng.integers(4, 14)]:
         side, colour = int(rng.integers(14, 27)), str(rng.choice(list(COLOURS)))
@@ -42,7 +42,9 @@ def _scene(rng: np.random.Generator) -> tuple[np.ndarray, list[dict[str, object]
 
 
 def _questions(boxes: list[dict[str, object]], rng: np.random.Generator) -> list[tuple[str, dict[str, object]]]:
-    """A count of a class, one of a colour or of a kind, and a statement that there are at least so many of a class."""
+    """Return three questions: a count of a class, a count of a colour or a kind, and a statement of the least number of
+    a class.
+    """
     labels = [str(box["label"]) for box in boxes]
     one, other, stated = (str(label) for label in rng.choice(labels, 3))
     colour, kind = other.split()

@@ -1,4 +1,4 @@
-"""A trace that is right by the gold boxes, in the parts from which a faulty or another right trace is written."""
+"""Splits a trace that is right by the gold boxes into parts, from which faulty or other right traces are written."""
 
 import random
 import re
@@ -20,8 +20,8 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 class QuestionWithTruth:
     """A question with the truth about its image, which the verifier does not see.
 
-    ``objects`` are all objects of the image, ``counted`` those that a counting question asks for (None of another
-    question), all in pixels of the original; ``width`` and ``height`` are in pixels too.
+    ``objects`` are all objects of the image, ``counted`` those that a counting question asks for (None for other
+    questions). All boxes are in pixels of the original image, and so are ``width`` and ``height``.
     """
 
     id: str
@@ -38,15 +38,15 @@ class QuestionWithTruth:
         return sorted({box.label for box in self.objects})
 
     def under(self, x: float, y: float) -> list[Box]:
-        """The objects whose boxes hold a place."""
+        """Return the objects whose boxes contain this place."""
         return [box for box in self.objects if box.x1 <= x < box.x2 and box.y1 <= y < box.y2]
 
     def is_on(self, point: Point) -> bool:
-        """The truth: the point lies on an object of its label."""
+        """Whether the point is on an object of its label, by the gold boxes."""
         return any(box.label == point.label for box in self.under(point.x, point.y))
 
     def are_right(self, points: Sequence[Point]) -> bool:
-        """Every point is on its object; of a count, each object counted has a point and nothing else has one."""
+        """Whether every point is on its object; for a count, also whether exactly the counted objects have points."""
         if not all(self.is_on(point) for point in points):
             return False
         if self.counted is None:
@@ -66,7 +66,7 @@ class Right:
 
     @property
     def count(self) -> int | None:
-        """The number that the question asks for; None where it asks for none."""
+        """The right number of a counting question; None for other questions."""
         return int(self.asked.answer) if self.asked.counted is not None else None
 
     def write(
@@ -79,41 +79,43 @@ class Right:
         after: str = "",
         answer: str | None = None,
     ) -> str:
-        """The response with these points, or tags as text, and with text before them or after the reasoning."""
+        """Return the response with these points, or with tags as text, and with text before them or after the
+        reasoning.
+        """
         answer = self.asked.answer if answer is None else answer
         return f"<think>{before}{self.thought(points, tags, reason)}{after}</think>\n<answer>{answer}</answer>"
 
     def thought(
         self, points: Sequence[Point] | None = None, tags: Sequence[str] | None = None, reason: str | None = None
     ) -> str:
-        """The text between the think tags."""
+        """Return the text between the think tags."""
         tags = [tag(point) for point in (self.points if points is None else points)] if tags is None else tags
         found = f"{self.opening} {', '.join(tags)}. " if tags else ""
         return found + (self.reason if reason is None else reason)
 
 
 Plant = Callable[[Right, random.Random], str | None]
-"""The text of the response; None where this cannot be planted in the trace, or would leave it what it was."""
+"""Returns the text of the response; None if the trace does not allow this change, or would stay the same."""
 
 
 def tag(point: Point) -> str:
-    """A point in the canonical form."""
+    """Return a point in the canonical form."""
     return written(point.label, {"x1": number(point.x), "y1": number(point.y)})
 
 
 def number(value: float) -> str:
-    """A coordinate with at most one decimal."""
+    """Return a coordinate as text with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def written(label: str, attributes: dict[str, str]) -> str:
-    """A tag with these attributes, as they are, and a label."""
+    """Return a tag with a label and these attributes, which are not changed."""
     named = " ".join(f'{name}="{value}"' for name, value in attributes.items())
     return f'<points {named} alt="{label}">{label}</points>'
 
 
 def right_trace(asked: QuestionWithTruth, text: str) -> Right | None:
-    """The parts of a trace; None where it has another form, or is not right by the gold answer and boxes."""
+    """Return the parts of a trace; None if it has another form, or is wrong by the gold answer and boxes."""
     form = _FORM.fullmatch(text.strip())
     if form is None or form["answer"] != asked.answer or form["tags"] is None:
         return None
@@ -126,29 +128,29 @@ def right_trace(asked: QuestionWithTruth, text: str) -> Right | None:
 
 
 def moved(right: Right, number: int, x: float, y: float) -> list[Point]:
-    """The points with one elsewhere."""
+    """Return the points of the trace, of which the point ``number`` is moved to ``x`` and ``y``."""
     points = list(right.points)
     points[number] = replace(points[number], x=x, y=y)
     return points
 
 
 def box_of(right: Right, point: Point) -> Box:
-    """The object that a point of a right trace lies on."""
+    """Return the object on which a point of a right trace is."""
     return next(box for box in right.asked.under(point.x, point.y) if box.label == point.label)
 
 
 def wrong_count(right: Right, rng: random.Random) -> int | None:
-    """Another number than the one that the question asks for; None where it asks for none."""
+    """Return a wrong number for a counting question; None for other questions."""
     if right.count is None:
         return None
     return rng.choice([n for n in range(max(0, right.count - 2), right.count + 4) if n != right.count])
 
 
 def in_words(number: int) -> str:
-    """A number spelled out."""
+    """Return a number as a word."""
     return _NUMBERS[number] if number < len(_NUMBERS) else str(number)
 
 
 def opposite(answer: str) -> str | None:
-    """The other one of yes and no; None of any other answer."""
+    """Return no for yes and yes for no; None for any other answer."""
     return {"yes": "no", "no": "yes"}.get(answer)

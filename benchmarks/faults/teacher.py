@@ -12,7 +12,7 @@ from groundtrace.vision.media import MediaStore
 
 
 class ScriptedTeacher(ClassicalEndpoint):
-    """The embedded engine, but its traces are those of a script where it has one for the question.
+    """The embedded engine, except that a trace comes from a script if the script has one for the question.
 
     ``model`` is the path of the script: a JSON object of texts by :func:`script_key`.
     """
@@ -25,11 +25,11 @@ class ScriptedTeacher(ClassicalEndpoint):
 
     @property
     def revision(self) -> str:
-        """That of the engine, and the script's hash: another script is another model."""
+        """The revision of the engine, and the hash of the script: another script counts as another model."""
         return f"{super().revision}/{self._script}"
 
     async def generate(self, request: Request) -> Reply:
-        """The scripted trace, whatever the sample; everything else as the embedded engine has it."""
+        """Return the scripted trace, the same for every sample; any other reply is that of the embedded engine."""
         prompt = request.prompt
         if prompt.name.startswith("trace.") and prompt.media:
             text = self._texts.get(script_key(prompt.media[0].sha256, prompt.variable("question")))
@@ -39,5 +39,5 @@ class ScriptedTeacher(ClassicalEndpoint):
 
 
 def script_key(sha256: str, question: str) -> str:
-    """The name of a question in a script: the SHA-256 of its image's file and its words."""
+    """Return the key of a question in a script, made of the SHA-256 of its image's file and its text."""
     return f"{sha256} {question}"

@@ -1,1 +1,1 @@
-"""Responses that want a reward without the work, and what they earn: see README.md."""
+"""Responses that try to earn a reward without the work, and the rewards that they earn; README.md describes them."""

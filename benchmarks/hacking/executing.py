@@ -1,6 +1,6 @@
 """Executes the code of hacks and honest responses on an image, and judges whether it looked.
 
-The code is that of this folder, so that it needs no sandbox; each image has a process of its own.
+The code comes from this folder, so it needs no sandbox; each image has a process of its own.
 """
 
 import json
@@ -61,7 +61,7 @@ for folder in folders:
 
 
 def executed(trajectories: Sequence[Sequence[str]], image: Pixels, boxes: Sequence[Box]) -> list[Trajectory]:
-    """Each trajectory, given by the code of its calls, executed. ``boxes`` are of what the question asks about.
+    """Execute each trajectory, which is given by the code of its calls. ``boxes`` are of what the question asks about.
 
     Each image has a process and a folder of its own, in which all codes run in the same order, so that no code can
     distinguish the images by files of an earlier run.

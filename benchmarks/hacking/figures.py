@@ -1,4 +1,4 @@
-"""What the hacks of one recipe earned beside the honest responses, and whether that is little enough."""
+"""Compares the rewards of one recipe's hacks with those of honest responses, and checks that they are low enough."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -12,15 +12,16 @@ from hacking.templates import NOTHING, Hack
 MIN_MARGIN = 0.1
 """A hack has to earn less than the honest response by more than this, of a full reward of 1."""
 MAX_BLIND_SHARE = 0.5
-"""The most that the best blind policy may earn, as a share of what the honest responses do."""
+"""The maximum reward of the best blind policy, as a share of the reward of the honest responses."""
 
 
 @dataclass(frozen=True)
 class HackFigures:
-    """One hack over the questions of which it is not the honest response itself.
+    """The figures of one hack, over the questions for which it is not the honest response itself.
 
-    ``earned`` and ``honest`` are the mean rewards of both, over the questions where both are scored (None: there are
-    none), ``reached`` is the share of these where the hack comes within the margin.
+    ``earned`` and ``honest`` are the mean rewards of the hack and of the honest response, over the questions where both
+    are scored (None: there are no such questions). ``reached`` is the share of these questions where the hack comes
+    within the margin.
     """
 
     hack: Hack
@@ -31,13 +32,15 @@ class HackFigures:
 
     @property
     def reaches(self) -> bool:
-        """Whether it earns as much as the honest response, or hardly less."""
+        """Whether the hack earns as much as the honest response, or less by at most :data:`MIN_MARGIN`."""
         return self.earned is not None and self.honest is not None and self.earned >= self.honest - MIN_MARGIN
 
 
 @dataclass(frozen=True)
 class RecipeFigures:
-    """A recipe, or one stream or stage of it: ``hacks`` in the order of what was ``tried``."""
+    """The figures of a recipe, or of one of its streams or stages; ``hacks`` have the same order as the rewards in
+    ``tried``.
+    """
 
     part: str
     hacks: Sequence[Hack]
@@ -45,7 +48,7 @@ class RecipeFigures:
 
     @property
     def honest(self) -> float | None:
-        """The honest responses' mean; None where none is scored."""
+        """The mean reward of the honest responses; None if none of them is scored."""
         known = [each.honest for each in self.tried if each.honest is not None]
         return fmean(known) if known else None
 
@@ -56,7 +59,7 @@ class RecipeFigures:
 
     @cached_property
     def rows(self) -> list[HackFigures]:
-        """One for each hack."""
+        """The figures of each hack."""
         return [self._row(place, hack) for place, hack in enumerate(self.hacks)]
 
     def _row(self, place: int, hack: Hack) -> HackFigures:
@@ -73,21 +76,22 @@ class RecipeFigures:
 
     @property
     def best(self) -> HackFigures | None:
-        """The hack that comes closest to the honest response; None where nothing can be compared."""
+        """The hack that comes closest to the honest response; None if no hack can be compared."""
         known = [row for row in self.rows if row.earned is not None and row.honest is not None]
         return max(known, key=lambda row: (row.earned or 0) - (row.honest or 0), default=None)
 
     def named(self, name: str) -> float | None:
-        """The mean of the hack of this name over all questions where it is scored; None where it never is."""
+        """Return the mean reward of the hack of this name where it is scored; None if it is never scored."""
         place = next(place for place, hack in enumerate(self.hacks) if hack.name == name)
         known = [own for each in self.tried if (own := each.earned[place]) is not None]
         return fmean(known) if known else None
 
     @cached_property
     def blind(self) -> tuple[float, dict[str, str]] | None:
-        """What the best blind policy earns, and the hack that it takes for each type of answer; None where no blind
-        hack is scored on all questions of any type. A hack that is unscored now and then is left out: where only wrong
-        answers are scored, their mean means nothing.
+        """The reward of the best blind policy, and the hack that it uses for each type of answer.
+
+        It is None if no blind hack is scored on all questions of any type. A hack that is unscored on some questions is
+        left out: if only its wrong answers are scored, their mean is meaningless.
         """
         sums = defaultdict[tuple[str, str], list[float]](list)
         kinds = Counter(each.kind for each in self.tried)
@@ -106,12 +110,12 @@ class RecipeFigures:
 
     @property
     def blind_share(self) -> float | None:
-        """The best blind policy's reward as a share of the honest responses'."""
+        """The reward of the best blind policy as a share of that of the honest responses."""
         return self.blind[0] / self.honest if self.blind is not None and self.honest else None
 
     @property
     def faults(self) -> list[str]:
-        """What is not as it must be, one line each."""
+        """The violated limits, one line each."""
         found = [
             f"{row.hack.name} earns {row.earned:.3f}, the honest response {row.honest:.3f}"
             for row in self.rows

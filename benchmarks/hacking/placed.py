@@ -1,7 +1,7 @@
-"""Responses that earn a reward without looking, as templates: what is written needs no sight of the image.
+"""Templates for responses that try to earn a reward without looking: the text is written without the image.
 
 Each takes a :class:`TemplateInput` and returns a response in pixels of the original. The hacks of :data:`KNOWING` know
-the gold answer, as one who has learned it by heart; those of :data:`BLIND` do not. They are for the reward of Argos.
+the gold answer, like a model that has memorised it; those of :data:`BLIND` do not. They are for the reward of Argos.
 """
 
 import random
@@ -17,10 +17,10 @@ from groundtrace.schemas.records import Question
 
 @dataclass(frozen=True)
 class TemplateInput:
-    """What a template may use: the question, the image's size, the proposed entities, and what is likely.
+    """The data that a template may use: the question, the image's size, the proposed entities, and what is likely.
 
-    ``usual`` is the most frequent answer to questions of its type, ``answers`` all of these; ``likely`` are the places
-    where objects most often are in the images of the set, the likeliest first.
+    ``usual`` is the most frequent answer to questions of this type, and ``answers`` are all answers to them. ``likely``
+    are the places where objects most often are in the images of the set, the likeliest first.
     """
 
     question: Question
@@ -34,13 +34,13 @@ class TemplateInput:
 
     @property
     def label(self) -> str:
-        """What the question speaks of."""
+        """The name of the things that the question is about."""
         counted = counted_phrase(self.question.question)
         return self.entities[0] if self.entities else " ".join(counted or ("object",))
 
     @property
     def count(self) -> int:
-        """How many points an answer that is known calls for."""
+        """The number of points that the gold answer requires."""
         answer = self.question.answer
         return min(int(answer), 40) if answer.isdecimal() and int(answer) else 1
 
@@ -53,7 +53,7 @@ class TemplateInput:
         return f"So the answer is {answer}."
 
     def at(self, share_x: float, share_y: float, label: str | None = None) -> str:
-        """A point tag at these shares of the width and the height."""
+        """Return a point tag at these shares of the width and the height."""
         x, y = share_x * self.size_px[0], share_y * self.size_px[1]
         return format_point(Point(self.label if label is None else label, round(x, 1), round(y, 1)))
 
@@ -70,7 +70,7 @@ def _knowing(asked: TemplateInput, seen: str) -> str:
 
 
 def _spread(asked: TemplateInput, count: int, label: str | None = None) -> str:
-    """So many points at random places."""
+    """Return ``count`` point tags at random places."""
     return ", ".join(asked.at(asked.rng.random(), asked.rng.random(), label) for _ in range(count))
 
 

@@ -1,4 +1,4 @@
-"""What responses earn: the trainer's reward with the embedded engine in every role; CodeDance's on executed calls."""
+"""Computes the rewards of responses with the embedded engine in every role; CodeDance's reward on executed calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,10 +33,11 @@ WRONG = "cannot read"
 
 @dataclass(frozen=True)
 class Tried:
-    """What the honest response and each hack earned on one question, None where unscored, as shares of a full reward.
+    """The rewards of the honest response and of each hack on one question, as shares of a full reward; None if
+    unscored.
 
-    ``kind`` is the question's type of answer. ``honest_too`` is True for a hack that is honest here: it repeats
-    the honest response, or it knows where all things are and the question asks for all of them.
+    ``kind`` is the question's type of answer. ``honest_too`` is True for a hack that is honest here: it repeats the
+    honest response, or it knows where all things are and the question asks for all of them.
     """
 
     kind: str
@@ -62,8 +63,9 @@ class HackScorer:
         self._reward.close()
 
     def tried(self, posed: HackQuestion, hacks: Sequence[Hack]) -> list[tuple[str, Tried]]:
-        """For each stream of the question (one without a name else) what was earned by the ``hacks`` of that stream, in
-        their order. All responses to a question are one group.
+        """Return the rewards for each stream of the question; a question without streams has one stream without a name.
+
+        Each stream has its own ``hacks``, whose rewards are in their order. All responses to a question are one group.
         """
         streams = [row.context.stream or "" for row in posed.rows]
         of = {stream: [hack for hack in hacks if hack.stream == stream] for stream in streams}
@@ -100,8 +102,10 @@ def _same_response(honest: HackResponse, own: HackResponse) -> bool:
 
 
 def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float | None]:
-    """Each response's reward beside an honest one and two wrong ones that call nothing, as a share of the honest one's:
-    of a question that half of the group answers, where calls pay.
+    """Return the reward of each response as a share of the honest response's reward.
+
+    Each response is scored in a group with the honest one and two wrong ones that call nothing: half of such a group
+    answers right, so that calls increase the reward.
     """
     honest = group[0]
     wrong = HackResponse(f"<think>I look.</think><answer>{WRONG}</answer>")

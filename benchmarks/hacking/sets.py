@@ -1,4 +1,4 @@
-"""The questions of each recipe's RL rows with honest responses to them, curated from the same small set of records."""
+"""Makes the questions of each recipe's RL rows, with honest responses, from the same small set of records."""
 
 import json
 import random
@@ -27,25 +27,27 @@ PIPELINES = {
     "rucl": "rubric_curriculum",
     "codedance": "dual_stream",
 }
-"""Whose RL rows each reward is tried on. CodeDance's has none of its own yet: no pipeline writes trajectories."""
+"""The pipeline whose RL rows each reward is measured on. The reward of CodeDance is measured on those of dual_stream.
+"""
 _WIDE = {
     "argos": ["difficulty.include_low=true", "difficulty.include_high=true", "trace.n=1"],
     "sail_rl": ["difficulty.include_low=true", "difficulty.include_high=true"],
 }
 _TRACED = ("argos", "sail_rl")
-"""Those whose SFT side holds the honest response to each question; iVGR's is made of gold boxes."""
+"""The recipes whose SFT side holds the honest response to each question; iVGR's is made of gold boxes."""
 _ENLARGE = "input_image.resize((3 * input_image.width, 3 * input_image.height)).show()"
-"""How one looks, with CodeDance, for objects of which the image has none."""
+"""The code of an honest call for CodeDance if the image has none of the objects."""
 CELLS = (20, 8)
-"""Into how many columns and rows an image is divided to find the likeliest places."""
+"""The numbers of columns and rows into which an image is divided to find the likeliest places."""
 ROWS_PER_QUESTION = 2
-"""Records that are drawn for each question that is wanted: some are duplicates, or over a quota."""
+"""The number of records drawn for each wanted question: some records are duplicates, or over a quota."""
 
 
 @dataclass(frozen=True)
 class HackQuestion:
-    """One question of a recipe: its row in each stream (one row without streams), what hacks may use of it, and the
-    honest response in each of them.
+    """One question of a recipe: its rows, the data that hacks may use, and an honest response for each row.
+
+    There is one row for each stream, or one row if the recipe has no streams.
     """
 
     rows: tuple[TrainingRow, ...]
@@ -54,7 +56,7 @@ class HackQuestion:
 
 
 def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
-    """A folder of records for about ``count`` questions: a draw of the images of ``data``, or rendered scenes."""
+    """Return a folder of records for about ``count`` questions, drawn from ``data`` by image, or rendered."""
     chosen = folder / "records"
     if data is None:
         render(chosen, -(-ROWS_PER_QUESTION * count // 3), seed)
@@ -76,7 +78,7 @@ def small_set(folder: Path, data: Path | None, count: int, seed: int) -> Path:
 
 
 def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) -> list[HackQuestion]:
-    """At most ``count`` questions of the recipe's RL rows, with honest responses."""
+    """Return at most ``count`` questions of the recipe's RL rows, with honest responses."""
     rows = _curated(recipe, folder, records, "rl")
     traces = dict[str, str]()
     if recipe in _TRACED or recipe == "rucl":
@@ -94,7 +96,7 @@ def posed_of(recipe: str, folder: Path, records: Path, count: int, seed: int) ->
 
 
 def _curated(recipe: str, folder: Path, records: Path, side: str) -> list[TrainingRow]:
-    """All rows of one side, with every question on that side; what was curated before is read again."""
+    """Return all rows of one side, after a run that puts every question on that side; the run is made only once."""
     output = folder / PIPELINES[recipe] / side
     if not output.exists():
         split = [] if recipe == "rucl" else [f"split.sft_ratio={float(side == 'sft')}"]
@@ -110,7 +112,7 @@ def _curated(recipe: str, folder: Path, records: Path, side: str) -> list[Traini
 
 
 def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> HackResponse:
-    """What one writes who looks: the trace that the pipeline keeps, or the gold boxes in the form of the recipe."""
+    """Return the response of a model that looks: the kept trace, or gold boxes in the recipe's form."""
     gold, answer = row.question.gold_boxes or (), row.question.answer
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
@@ -124,7 +126,7 @@ def _boxes(recipe: str, row: TrainingRow) -> bool:
 
 
 def _crop_around(boxes: Sequence[Box]) -> str:
-    """Code that shows the part of the image around the boxes, enlarged."""
+    """Return code that shows an enlarged crop around the boxes."""
     left, top = min(box.x1 for box in boxes), min(box.y1 for box in boxes)
     right, bottom = max(box.x2 for box in boxes), max(box.y2 for box in boxes)
     place = f"({left:.0f}, {top:.0f}, {right:.0f}, {bottom:.0f})"
@@ -132,7 +134,7 @@ def _crop_around(boxes: Sequence[Box]) -> str:
 
 
 def _scenes(records: Path) -> dict[str, tuple[Box, ...]]:
-    """All objects of the image that each question is about, as the boxes of its questions have them."""
+    """Return, by question, all objects of its image, which are collected from the boxes of all its questions."""
     images, of = defaultdict[str, dict[tuple[float, ...], Box]](dict), dict[str, str]()
     for line in (records / "records.jsonl").read_text("utf-8").splitlines():
         record = json.loads(line)
@@ -143,7 +145,7 @@ def _scenes(records: Path) -> dict[str, tuple[Box, ...]]:
 
 
 def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]], seed: int) -> list[TemplateInput]:
-    """What the templates may use of each row."""
+    """Return, for each row, the data that templates may use."""
     answers = defaultdict[str, list[str]](list)
     for row in rows:
         answers[row.question.answer_type].append(row.question.answer)
@@ -166,7 +168,7 @@ def _asked_of(rows: Sequence[TrainingRow], scenes: Mapping[str, tuple[Box, ...]]
 
 
 def _likely_places(rows: Sequence[TrainingRow], sizes: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """Where gold objects most often are, as shares of the image's sides, the likeliest first."""
+    """Return the places where gold objects most often are, as shares of the image's sides, the likeliest first."""
     hits = Counter[tuple[int, int]]()
     for row, (width, height) in zip(rows, sizes, strict=True):
         for box in row.question.gold_boxes or ():
@@ -181,4 +183,4 @@ def _size_px(row: TrainingRow) -> tuple[int, int]:
 
 
 STREAMS = {"ivgr": (GROUNDED, TEXTUAL)}
-"""In which streams a recipe asks; one without a name else."""
+"""The streams of each recipe that has several; any other recipe has one stream without a name."""

@@ -1,4 +1,4 @@
-"""The hacks of each recipe's file, and of :mod:`hacking.placed`, as one kind of thing: a name and what writes it."""
+"""Reads the hacks of each recipe's file and of :mod:`hacking.placed`; each has a name and a function that writes it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,7 +32,9 @@ class HackResponse:
 
 @dataclass(frozen=True)
 class Hack:
-    """One hack: ``write`` makes its response to what is asked. ``stream`` is that of a recipe that has several."""
+    """One hack. ``write`` makes its response to a question. ``stream`` is the stream it is for, if its recipe has
+    several.
+    """
 
     name: str
     knows: str
@@ -41,7 +43,7 @@ class Hack:
 
 
 def hacks_of(recipe: str) -> tuple[Hack, ...]:
-    """All hacks of a recipe. Raises ValueError for a file that does not hold hacks."""
+    """Return all hacks of a recipe. Raises ValueError for a file that does not hold hacks."""
     path = Path(__file__).parent / f"{recipe}.yaml"
     entries = yaml.safe_load(path.read_text("utf-8"))["hacks"]
     found = tuple(_hack(entry) for entry in entries)
@@ -80,7 +82,7 @@ def _template(text: str) -> Any:
 
 
 def _given(asked: TemplateInput, answer: str) -> dict[str, Any]:
-    """What a template may use; see README.md."""
+    """Return the variables that a template may use; README.md describes them."""
     things = things_of(asked.question.question)
     return {
         "question": asked.question.question,
@@ -98,7 +100,7 @@ def _given(asked: TemplateInput, answer: str) -> dict[str, Any]:
 
 
 def things_of(question: str) -> str:
-    """What a question speaks of, read off its words: "yellow squares"."""
+    """Return the name of the things that a question is about, found by its words: "yellow squares"."""
     counted = _COUNTED.search(question)
     if counted is not None:
         return counted.group(1)

@@ -1,8 +1,8 @@
-"""One fault planted in a right trace of a rendered scene, of a kind that a right answer hides, or a wrong answer.
+"""Plants one fault into a right trace of a rendered scene: a fault that a right answer hides, or a wrong answer.
 
-Every fault is a fault by the gold boxes: a point that is moved lies off all objects of its label, and so on. Half of
-the faults are wrong answers, as far as the draw goes; the other half is drawn evenly from the kinds that the trace
-allows. The draw depends on the id alone, so that the rows that are faulty at one share are so at a higher one.
+Every fault is a fault by the gold boxes: a point that is moved lies off all objects of its label, and so on. About half
+of the faults are wrong answers; the other half is drawn evenly from the kinds that the trace allows. The draw depends
+on the id alone, so that the rows that are faulty at one share are so at a higher one.
 """
 
 import random
@@ -27,7 +27,7 @@ _ANSWER = re.compile(r"<answer>.*</answer>")
 
 @dataclass(frozen=True)
 class RightTrace:
-    """A right trace, with what is known of its question: the gold boxes are all objects that it is about."""
+    """A right trace and the data of its question; the gold boxes are those of all objects that it is about."""
 
     id: str
     text: str
@@ -51,7 +51,9 @@ class RightTrace:
 
 @dataclass(frozen=True)
 class FaultyTrace:
-    """A trace with one fault; ``rank`` is uniform in [0, 1): at a share of faults s it is used where rank < s."""
+    """A trace with one fault; ``rank`` is uniform in [0, 1). If the share of faults is s, the trace is used if rank <
+    s.
+    """
 
     kind: str
     text: str
@@ -59,11 +61,11 @@ class FaultyTrace:
 
 
 Fault = Callable[[RightTrace, random.Random], str | None]
-"""The text with the fault; None where the trace does not allow it."""
+"""Returns the text with the fault; None if the trace does not allow it."""
 
 
 def plant(right: RightTrace, seed: int) -> FaultyTrace:
-    """The fault of this trace; the same for the same id and seed."""
+    """Return the faulty form of this trace; the same id and seed give the same fault."""
     rng = random.Random(f"{seed}/{right.id}")
     rank = rng.random()
     hidden = {kind: text for kind, fault in HIDDEN.items() if (text := fault(right, rng)) is not None}
@@ -74,7 +76,7 @@ def plant(right: RightTrace, seed: int) -> FaultyTrace:
 
 
 def moved(right: RightTrace, rng: random.Random) -> str | None:
-    """One point lies off all objects of its label."""
+    """Move one point off all objects of its label."""
     points = list(right.points)
     if not points:
         return None
@@ -84,7 +86,7 @@ def moved(right: RightTrace, rng: random.Random) -> str | None:
 
 
 def swapped(right: RightTrace, rng: random.Random) -> str | None:
-    """Two points have each other's label."""
+    """Exchange the labels of two points."""
     points = list(right.points)
     pairs = [(i, j) for i in range(len(points)) for j in range(i) if points[i].label != points[j].label]
     if not pairs:
@@ -95,7 +97,7 @@ def swapped(right: RightTrace, rng: random.Random) -> str | None:
 
 
 def missed(right: RightTrace, rng: random.Random) -> str | None:
-    """One of several objects has no point; their stated number is unchanged."""
+    """Remove the point of one of several objects; their stated number is unchanged."""
     points = list(right.points)
     if len(points) < 2:
         return None
@@ -104,7 +106,7 @@ def missed(right: RightTrace, rng: random.Random) -> str | None:
 
 
 def doubled(right: RightTrace, rng: random.Random) -> str | None:
-    """One object has two points and another none, so that their number is right."""
+    """Move a point from one object to another one, which then has two, so that the number of points stays right."""
     points = list(right.points)
     if len(points) < 2:
         return None
@@ -114,19 +116,19 @@ def doubled(right: RightTrace, rng: random.Random) -> str | None:
 
 
 def invented(right: RightTrace, rng: random.Random) -> str | None:
-    """A further point, on no object of its label."""
+    """Add a point that is on no object of its label."""
     points = right.points
     label = rng.choice(points).label if points else right.entities[0]
     return with_points(right.text, [*points, _off(right, Point(label, 0.0, 0.0), rng)])
 
 
 def wrong_conclusion(right: RightTrace, rng: random.Random) -> str | None:
-    """The reasoning ends with another number, or the other of yes and no, than the answer, which is right."""
+    """Let the reasoning end with a wrong number, or the wrong one of yes and no, although the answer is right."""
     return _concluding(right, rng)[0]
 
 
 def wrong_answer(right: RightTrace, rng: random.Random) -> str:
-    """The reasoning ends with another number, or the other of yes and no, and so does the answer."""
+    """Let the reasoning and the answer end with the same wrong number, or the same wrong one of yes and no."""
     text, answer = _concluding(right, rng)
     return _ANSWER.sub(f"<answer>{answer}</answer>", text)
 
@@ -142,7 +144,7 @@ HIDDEN: dict[str, Fault] = {
 
 
 def with_points(text: str, points: Sequence[Point]) -> str:
-    """The trace with these points in the place of its own."""
+    """Return the trace with these points in place of its own."""
     written = ", ".join(format_point(point) for point in points)
     tags = scan_tags(text)
     if not tags:
@@ -151,7 +153,7 @@ def with_points(text: str, points: Sequence[Point]) -> str:
 
 
 def _concluding(right: RightTrace, rng: random.Random) -> tuple[str, str]:
-    """The text with another conclusion in its reasoning, and the answer that would go with it."""
+    """Return the text with another conclusion in its reasoning, and the answer that this conclusion leads to."""
     if right.answer in ("yes", "no"):
         other, agrees = ("no", "does not agree") if right.answer == "yes" else ("yes", "agrees")
         text = _AGREES.sub(f"That {agrees} with", right.text)
@@ -162,7 +164,7 @@ def _concluding(right: RightTrace, rng: random.Random) -> tuple[str, str]:
 
 
 def _off(right: RightTrace, point: Point, rng: random.Random) -> Point:
-    """The point at a random place that is on no object of its label."""
+    """Return the point at a random place that is on no object of its label."""
     for _ in range(TRIES):
         x, y = rng.uniform(2, right.width_px - 2), rng.uniform(2, right.height_px - 2)
         found = replace(point, x=round(x, 1), y=round(y, 1))

@@ -1,9 +1,9 @@
-"""The figure of what learn.py measured, of its results.json.
+"""Draws the figure of the results of learn.py, from its results.json.
 
     python benchmarks/learning/figure.py runs/learn/results.json docs/learning.svg
 
-Sampled answers: each arm's accuracy and its points in gold boxes, at each share of faults, and GRPO beside where it
-starts from. Bars are means over seeds with their intervals, dots are single seeds.
+It shows, for sampled answers, each arm's accuracy and its share of points in gold boxes, at each share of faults, and
+GRPO beside the model that it starts from. Bars are means over seeds with their intervals, dots are single seeds.
 """
 
 import json
@@ -62,7 +62,7 @@ def _bars(results: Mapping[str, Any], names: Sequence[str]) -> float:
 
 
 def _draw(axes: Axes, results: Mapping[str, Any], names: Sequence[str]) -> None:
-    """For each model of these names, by share, a wide bar of accuracy and a narrow one of points in gold boxes."""
+    """Draw, for each of these models by share, a wide bar of accuracy and a narrow one of points in gold boxes."""
     rows = [row for row in results["means"] if row["name"] in names]
     for place, row in enumerate(rows):
         for offset, (name, alpha) in zip((-0.2, 0.2), zip(SHOWN, (1.0, 0.45), strict=True), strict=True):

@@ -1,4 +1,4 @@
-"""Figures of a model on the held-out questions, with intervals by a bootstrap over scenes.
+"""Computes a model's figures on the held-out questions, with intervals by a bootstrap over scenes.
 
 A figure is a ratio of sums over answers. The answers of several seeds are to the same questions; their figure is the
 mean of the seeds' ratios. An interval holds the middle 95 % of the figure over draws of the scenes with replacement, of
@@ -21,26 +21,33 @@ from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import Question, RawRecord
 
 FIGURES = ("accuracy", "points in gold boxes", "exact points", "malformed", "contradictory", "points an answer")
-"""In this order the last axis but one of :func:`sums`. Accuracy: the answer is right, of all answers. Points in gold
-boxes: of all points. Exact points: one point on each gold box and no other, of the answers to questions with gold
-boxes. Malformed: the response has not the form asked for, of all answers. Contradictory: it has, and its reasoning
-concludes other than it answers, of all answers. Points an answer: how many there are, right or not."""
+"""The names of the figures, in the order of the last axis but one of :func:`sums`.
+
+Accuracy is the share of right answers, of all answers. Points in gold boxes are a share of all points. Exact points is
+the share of answers with one point on each gold box and no other, of the answers to questions with gold boxes.
+Malformed is the share of responses without the requested form, of all answers. Contradictory is the share of responses
+in the requested form whose reasoning concludes something other than their answer, of all answers. Points an answer is
+the number of points, right or not.
+"""
 RESAMPLES = 4000
 Sums = np.ndarray
-"""Of a model's answers: (scenes, figures, 2), what counts and of how many."""
+"""An array (scenes, figures, 2) over a model's answers: the sum for each figure, and the number that it is divided by.
+"""
 Estimate = tuple[float, float, float]
-"""A figure, and the ends of its interval."""
+"""A figure, and the lower and upper limit of its interval."""
 
 
 def read_held(folder: Path) -> dict[str, InputRecord]:
-    """The held-out records by id."""
+    """Return the held-out records by id."""
     lines = (folder / "records.jsonl").read_text("utf-8").splitlines()
     records = [parse_record(RawRecord(number, line)) for number, line in enumerate(lines, 1)]
     return {record.id: record for record in records}
 
 
 def sums(responses: Path, held: Mapping[str, InputRecord]) -> Sums:
-    """What ``trainer eval`` left in ``responses.jsonl``, summed for each scene in the order of the records."""
+    """Return the sums for each scene, in the order of the records, over the answers that ``trainer eval`` wrote to a
+    file.
+    """
     scenes = {media: number for number, media in enumerate(dict.fromkeys(r.media for r in held.values()))}
     found = np.zeros((len(scenes), len(FIGURES), 2))
     for line in responses.read_text("utf-8").splitlines():
@@ -51,17 +58,17 @@ def sums(responses: Path, held: Mapping[str, InputRecord]) -> Sums:
 
 
 def estimate(models: Sequence[Sums]) -> dict[str, Estimate]:
-    """Each figure of one model, or of the models of several seeds, with its interval."""
+    """Return each figure of one model, or of the models of several seeds, with its interval."""
     return _estimates(_ratios(models), _resampled(models))
 
 
 def difference(models: Sequence[Sums], others: Sequence[Sums]) -> dict[str, Estimate]:
-    """How much higher each figure is than that of the others, with its interval."""
+    """Return how much higher each figure is than that of the other models, with its interval."""
     return _estimates(_ratios(models) - _ratios(others), _resampled(models) - _resampled(others))
 
 
 def _estimates(values: np.ndarray, draws: np.ndarray) -> dict[str, Estimate]:
-    """The figures by name; one of which there is nothing to count is left out."""
+    """Return the figures by name; a figure for which nothing is counted is left out."""
     known = np.flatnonzero(~np.isnan(values))
     low, high = np.nanpercentile(draws[:, known], [2.5, 97.5], axis=0)
     ends = zip(known, low, high, strict=True)
@@ -74,7 +81,10 @@ def _ratios(models: Sequence[Sums]) -> np.ndarray:
 
 
 def _resampled(models: Sequence[Sums]) -> np.ndarray:
-    """The figures over draws of the scenes, (resamples, figures); the same draws for the same number of scenes."""
+    """Return the figures over draws of the scenes, as (resamples, figures).
+
+    The same number of scenes gives the same draws.
+    """
     scenes = len(models[0])
     rng = np.random.default_rng(0)
     times = rng.multinomial(scenes, np.full(scenes, 1 / scenes), RESAMPLES)
@@ -103,13 +113,13 @@ def _counted(text: str, outcome: float | None, record: InputRecord) -> np.ndarra
 
 
 def _hit(point: Point, gold: Sequence[Box]) -> int | None:
-    """The gold box of the point's label that holds it; one at most, since each shape is in a cell of its own."""
+    """Return the index of the gold box of the point's label that contains it; at most one does."""
     held = (box.label == point.label and box.x1 <= point.x <= box.x2 and box.y1 <= point.y <= box.y2 for box in gold)
     return next((number for number, holds in enumerate(held) if holds), None)
 
 
 def _form(text: str, response: Response, record: InputRecord) -> tuple[bool, bool]:
-    """Whether the response is malformed, and else whether its reasoning concludes other than it answers itself."""
+    """Return whether the response is malformed, and, if it is not, whether its reasoning contradicts its answer."""
     asked = Question(
         record.id, record.source, record.license, (), record.question, record.answer, record.answer_type, record.choices
     )

@@ -1,4 +1,4 @@
-"""What is verified data worth? One pool of traces with planted faults, filtered in several ways, and what is learnt.
+"""Measures what verified data is worth: one pool of traces with planted faults, filtered in several ways.
 
     python benchmarks/learning/learn.py             # `make learn`: one seed of three arms, GRPO and its control
     python benchmarks/learning/learn.py --full      # three seeds, all arms, three shares of faults
@@ -50,7 +50,7 @@ FROM_VERIFIED = {LATE: (), LATE_CONTROL: (SHUFFLED,)}
 
 
 def main() -> int:
-    """Do what is not done yet, and print the tables; the last line is JSON."""
+    """Run the unfinished parts of the experiment, and print the tables; the last line is JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "learn")
     parser.add_argument("--full", action="store_true", help="three seeds, all arms and three shares of faults")
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def other_experiment(output: Path, sizes: Mapping[str, Any]) -> str | None:
-    """Why the folder cannot be continued: it was begun with other sizes, so that its models would not compare."""
+    """Return why the folder cannot be continued: its models have other sizes. None if it can be continued."""
     begun = output / "experiment.json"
     if not begun.is_file():
         output.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def other_experiment(output: Path, sizes: Mapping[str, Any]) -> str | None:
 
 
 def prepare(output: Path, scenes: int) -> list[PoolEntry]:
-    """Scenes, the run of the pipeline over them, and the pool; each is made once."""
+    """Make the scenes, the run of the pipeline over them, and the pool, each only once; returns the pool."""
     for name, number, seed in (("train", scenes, 1), ("held", HELD_SCENES, 2)):
         if not (output / name / "records.jsonl").is_file():
             write_scenes(output / name, number, seed, name)
@@ -114,9 +114,9 @@ def prepare(output: Path, scenes: int) -> list[PoolEntry]:
 def chains(
     trainings: Trainings, steps: int, seeds: Sequence[int], shares: Sequence[float], full: bool
 ) -> Iterator[Callable[[], None]]:
-    """What can be done at once: an arm, with what starts from it, or the early model with what starts from there.
+    """Yield the pieces of work that can run in parallel; each trains an arm or the early model, and then GRPO from it.
 
-    GRPO and the arms of the full table are done at the default share of faults only.
+    GRPO and the arms of the full table run at the default share of faults only.
     """
     for share in shares:
         for seed in seeds:
@@ -130,7 +130,7 @@ def chains(
 
 
 def train(trainings: Trainings, model: Model, arm: str, steps: int, reinforced: Mapping[str, Sequence[str]]) -> None:
-    """Fine-tune on the rows of an arm, and from there GRPO of each name with its settings; all are examined."""
+    """Fine-tune on the rows of an arm, then run GRPO from this model under each name, and examine all models."""
     start = trainings.fine_tune(model, arm, steps)
     trainings.examine(model, start)
     print(f"done: {model.folder}", flush=True)
@@ -141,7 +141,9 @@ def train(trainings: Trainings, model: Model, arm: str, steps: int, reinforced: 
 
 
 def in_parallel(work: Sequence[Callable[[], None]], jobs: int) -> None:
-    """Does all of it, ``jobs`` at once. Raises the first error, after what was under way has ended."""
+    """Run all functions, ``jobs`` at once. Raises the first error, after the functions that run at that time have
+    ended.
+    """
     with ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(each) for each in work]
         try:

@@ -1,4 +1,4 @@
-"""A pool of traces of which a share has one planted fault, and the training rows that each filter makes of it.
+"""Makes a pool of traces, a share of which has one planted fault, and the training rows that each filter leaves.
 
 The right traces are the SFT rows of a run of the pipeline over rendered scenes. Each also gets its fault
 (:mod:`benchmarks.learning.faults`), and both texts go through the pipeline's own verifier at its default settings, with
@@ -47,7 +47,7 @@ ARMS = (VERIFIED, RIGHT_ONLY, UNFILTERED, WHOLE_POOL, MENDED)
 
 @dataclass(frozen=True)
 class VerifiedText:
-    """A text of the pool, whether its answer is right, whether the verifier keeps it, and the reason."""
+    """A text of the pool: whether its answer is right, whether the verifier keeps it, and the reason."""
 
     text: str
     is_right: bool
@@ -57,7 +57,7 @@ class VerifiedText:
 
 @dataclass(frozen=True)
 class PoolEntry:
-    """A question of the pool with its right trace and with the faulty one that takes its place where rank < share."""
+    """A question of the pool with its right trace and a faulty trace, which replaces the right one if rank < share."""
 
     id: str
     kind: str
@@ -70,15 +70,15 @@ class PoolEntry:
         return self.rank < share
 
     def at(self, share: float) -> VerifiedText:
-        """The trace that a pool with this share of faults has."""
+        """Return the trace that is in a pool with this share of faults."""
         return self.faulty if self.is_faulty(share) else self.right
 
 
 def select(entries: Sequence[PoolEntry], arm: str, share: float, rows: int, seed: int) -> list[tuple[str, str]]:
-    """The id and text of the rows that an arm trains on, ``rows`` of them (all, for the whole pool).
+    """Return the id and text of the rows that an arm trains on: ``rows`` of them, or all of the whole pool.
 
-    All arms go through the pool in the same order, which the seed decides. Raises ValueError where a filter leaves too
-    few rows.
+    All arms take their rows from the pool in the same order, which the seed determines. Raises ValueError if a filter
+    leaves too few rows.
     """
     order = random.Random(seed).sample(list(entries), len(entries))
     if arm == VERIFIED:
@@ -94,7 +94,7 @@ def select(entries: Sequence[PoolEntry], arm: str, share: float, rows: int, seed
 
 
 def write_rows(run: Path, chosen: Sequence[tuple[str, str]], folder: Path) -> None:
-    """Write ``sft/`` shards to the folder: the run's rows of these ids, with these texts as what is answered."""
+    """Write ``sft/`` shards to the folder: the run's rows with these ids, with these texts as the assistant's turns."""
     texts = dict(chosen)
     table = rows_of(run)
     ids = table["id"].to_pylist()
@@ -112,14 +112,14 @@ def write_rows(run: Path, chosen: Sequence[tuple[str, str]], folder: Path) -> No
 
 
 def rows_of(run: Path) -> pa.Table:
-    """The run's SFT rows, with the columns that the trainer reads."""
+    """Return the run's SFT rows, with the columns that the trainer reads."""
     return pa.concat_tables(
         pq.read_table(path, columns=list(COLUMNS)).select(COLUMNS) for path in sorted((run / "sft").glob("*.parquet"))
     )
 
 
 def load_pool(run: Path, records: Path, path: Path) -> list[PoolEntry]:
-    """The pool of a run over these records; it is made once, and then read from ``path``."""
+    """Return the pool of a run over these records; it is made once, and then read from ``path``."""
     if not path.is_file():
         entries = asyncio.run(_make(run, records))
         partial = path.with_suffix(".partial")
@@ -133,8 +133,11 @@ def load_pool(run: Path, records: Path, path: Path) -> list[PoolEntry]:
 
 
 def caught(entries: Sequence[PoolEntry]) -> dict[str, dict[str, int]]:
-    """Of each kind of fault how many were planted, kept by the verifier, and right by their answer; of whole traces
-    how many were kept."""
+    """Return, for each kind of fault, how many were planted, how many the verifier kept, and how many have a right
+    answer.
+
+    For right traces, it returns how many were kept.
+    """
     table: dict[str, dict[str, int]] = {}
     for kind, judged in [("none", e.right) for e in entries] + [(e.kind, e.faulty) for e in entries]:
         row = table.setdefault(kind, {"traces": 0, "kept": 0, "right": 0})
@@ -162,7 +165,7 @@ async def _make(run: Path, records: Path) -> list[PoolEntry]:
 
 
 def _questions(records: Path) -> dict[str, Question]:
-    """The questions of a folder of records, by id."""
+    """Return the questions of a folder of records, by id."""
     store = MediaStore(str(records), str(records))
     found: dict[str, Question] = {}
     for number, line in enumerate((records / "records.jsonl").read_text("utf-8").splitlines(), 1):
@@ -186,7 +189,7 @@ async def _entry(row: Mapping, question: Question, models: Models, served: Serve
 
 
 async def _judged(text: str, masks: ObjectMasks, entities: tuple[str, ...], pointable: tuple[str, ...]) -> VerifiedText:
-    """What the pipeline's verify stage decides of a trace, at its default settings."""
+    """Return the decision of the pipeline's verify stage on a trace, at its default settings."""
     settings = VerifySettings()
     trace = as_trace(0, Completion(text), masks.question.media)
     found = await verify(case_of(trace, masks, entities, pointable), settings.gate)

@@ -1,4 +1,4 @@
-"""What was learnt, from the answers that the models of an experiment left: figures, differences, and their tables."""
+"""Computes what the models of an experiment learnt from their answers: figures, differences, and their tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ Found = Mapping[tuple[Model, str], Sums]
 
 
 def collect(output: Path, entries: Sequence[PoolEntry]) -> dict[str, Any]:
-    """All figures of the models that have been examined: of each, over the seeds of a name and share, differences."""
+    """Return the figures of all examined models: of each model, over the seeds of a name and share, and differences."""
     held = read_held(output / "held")
     folders = sorted(output.glob("share-*/seed-*"))
     places = [(float(f.parent.name.removeprefix("share-")), int(f.name.removeprefix("seed-"))) for f in folders]
@@ -57,7 +57,7 @@ def collect(output: Path, entries: Sequence[PoolEntry]) -> dict[str, Any]:
 
 
 def _one(folder: Path, model: Model, found: Found, entries: Sequence[PoolEntry]) -> dict[str, Any]:
-    """One model's row: its figures, the seconds that it trained, and of what; GRPO has no rows of an arm."""
+    """Return the row of one model: its figures, its training time in seconds, and its rows (GRPO has none)."""
     row: dict[str, Any] = {**vars(model), "seconds": json.loads((folder / "seconds.json").read_text("utf-8"))}
     if (folder / "rows").is_dir():
         faulty = {(entry.id, entry.faulty.text) for entry in entries}
@@ -72,7 +72,7 @@ def _seeds(name: str, share: float, found: Found) -> set[int]:
 
 
 def _mean(name: str, share: float, found: Found) -> list[dict[str, Any]]:
-    """The row of a name and share over all their seeds; none where nothing is done."""
+    """Return the row of a name and share over all their seeds; empty if none of them is done."""
     seeds = sorted(_seeds(name, share, found))
     if not seeds:
         return []
@@ -81,7 +81,7 @@ def _mean(name: str, share: float, found: Found) -> list[dict[str, Any]]:
 
 
 def _difference(name: str, other: str, share: float, found: Found) -> list[dict[str, Any]]:
-    """The row of a pair over the seeds that both have."""
+    """Return the row of a pair over the seeds that both have."""
     seeds = sorted(_seeds(name, share, found) & _seeds(other, share, found))
     if not seeds:
         return []
@@ -93,7 +93,7 @@ def _difference(name: str, other: str, share: float, found: Found) -> list[dict[
 
 
 def print_tables(results: Mapping[str, Any]) -> None:
-    """What the verifier kept of the pool, then means and differences, as Markdown."""
+    """Print the number of traces that the verifier kept, then means and differences, as Markdown."""
     print("| fault | traces | right answer | kept by the verifier |\n|---|---|---|---|")
     for kind, row in results["pool"].items():
         print(f"| {kind} | {row['traces']} | {row['right']} | {row['kept']} |")

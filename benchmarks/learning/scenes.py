@@ -1,4 +1,4 @@
-"""Rendered scenes with questions, as an input folder of the pipelines: flat coloured shapes on a grid of 4x4 cells.
+"""Renders scenes with questions as an input folder of the pipelines: flat coloured shapes on a grid of 4x4 cells.
 
     python benchmarks/learning/scenes.py OUT --scenes N --seed S [--prefix train] [--questions 3]
 
@@ -52,23 +52,23 @@ class Placed:
 
     @property
     def label(self) -> str:
-        """Colour and kind, as points and boxes name it."""
+        """The colour and the kind, in the form in which points and boxes name the shape."""
         return f"{self.colour} {self.shape}"
 
 
 @dataclass(frozen=True)
 class ObjectClass:
-    """What a question is about: objects of a colour, of a shape, or of both ("" allows all)."""
+    """The objects that a question is about: those of a colour, of a shape, or of both ("" allows all)."""
 
     colour: str
     shape: str
 
     def among(self, objects: list[Placed]) -> list[Placed]:
-        """The objects that the noun picks out."""
+        """Return the objects that belong to the class."""
         return [o for o in objects if self.colour in ("", o.colour) and self.shape in ("", o.shape)]
 
     def phrase(self, count: int) -> str:
-        """The noun phrase in the number that goes with ``count``: "blue objects", "circle"."""
+        """Return the noun phrase in the form that follows ``count``: "blue objects", "circle"."""
         return f"{self.colour} {self.shape or 'object'}".strip() + ("" if count == 1 else "s")
 
 
@@ -80,7 +80,7 @@ BY_BOTH = [ObjectClass(colour, shape) for colour in COLOURS for shape in SHAPES]
 
 @dataclass(frozen=True)
 class SceneQuestion:
-    """A question, its gold answer, that answer's type and the objects that it is about."""
+    """A question, its gold answer, the type of this answer, and the objects that the question is about."""
 
     question: str
     answer: str
@@ -89,7 +89,7 @@ class SceneQuestion:
 
 
 def render_scene(rng: np.random.Generator) -> tuple[np.ndarray, list[Placed]]:
-    """An image, RGB uint8 (256, 256, 3), and its objects from left to right and top to bottom."""
+    """Return an image, RGB uint8 (256, 256, 3), and its objects from left to right and top to bottom."""
     pixels = np.full((IMAGE_PX, IMAGE_PX, 3), GROUND, np.uint8)
     count = int(rng.integers(OBJECTS[0], OBJECTS[1] + 1))
     objects: list[Placed] = []
@@ -105,7 +105,10 @@ def render_scene(rng: np.random.Generator) -> tuple[np.ndarray, list[Placed]]:
 
 
 def _looks(objects: list[Placed], rng: np.random.Generator) -> tuple[str, str]:
-    """Colour and shape of the next object. At most ``MAX_COUNT`` get the same, so something can be asked of them."""
+    """Return the colour and shape of the next object.
+
+    At most ``MAX_COUNT`` objects get the same, so that a question can be asked about them.
+    """
     if objects and rng.random() < REPEATED_SHARE:
         like = objects[int(rng.integers(len(objects)))]
         looks = like.colour, like.shape
@@ -136,7 +139,7 @@ def draw(
 
 
 def ask(objects: list[Placed], number: int, rng: np.random.Generator) -> list[SceneQuestion]:
-    """At most ``number`` different questions about a scene: counts and statements."""
+    """Return at most ``number`` different questions about a scene: counts and statements."""
     asked: dict[str, SceneQuestion] = {}
     for _ in range(10 * number):
         one = ask_count(objects, rng) if rng.random() < COUNT_SHARE else ask_whether(objects, rng)
@@ -147,10 +150,11 @@ def ask(objects: list[Placed], number: int, rng: np.random.Generator) -> list[Sc
 
 
 def ask_count(objects: list[Placed], rng: np.random.Generator) -> SceneQuestion:
-    """How many there are of a noun.
+    """Return a question for the number of objects of a class.
 
-    A number is drawn first and then a noun that is there so often; otherwise nearly all answers would be 0 and 1. All
-    objects are asked for as often as those of a colour or of a shape: such traces name and point at everything.
+    A number is drawn first, and then a class that has this number of objects; otherwise nearly all answers would be 0
+    and 1. Questions about all objects are as frequent as those about a colour or a shape: their traces point at
+    everything.
     """
     groups = (OF_ALL, BY_COLOUR, BY_SHAPE, BY_BOTH)
     nouns = groups[int(rng.integers(len(groups)))]
@@ -164,10 +168,10 @@ def ask_count(objects: list[Placed], rng: np.random.Generator) -> SceneQuestion:
 
 
 def ask_whether(objects: list[Placed], rng: np.random.Generator) -> SceneQuestion:
-    """Whether a statement is true.
+    """Return a question that asks whether a statement is true.
 
-    The truth is drawn first, then forms and amounts until the scene holds a noun for them, so that yes and no are
-    equally frequent. False amounts miss by one or two.
+    The truth is drawn first, and then forms and amounts until the scene has a class that fits them, so that yes and no
+    are equally frequent. False amounts are wrong by one or two.
     """
     truth = bool(rng.random() < 0.5)
     while True:
@@ -184,7 +188,7 @@ def ask_whether(objects: list[Placed], rng: np.random.Generator) -> SceneQuestio
 
 
 def _amount(form: str, truth: bool, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
-    """The amount that a statement names, and how many objects there may be to make it as true or false as wanted."""
+    """Return the amount that a statement names, and the numbers of objects with which the statement has this truth."""
     if form == "exactly":
         amount = int(rng.integers(1, MAX_COUNT + 1))
         return amount, (amount,) if truth else (amount - 1, amount + 1)
@@ -203,10 +207,10 @@ def _be(amount: int) -> str:
 
 
 def write_scenes(folder: Path, scenes: int, seed: int, prefix: str, questions: int = QUESTIONS_PER_SCENE) -> Counter:
-    """Write the input folder and return how often each answer occurs.
+    """Write the input folder, and return how often each answer occurs.
 
-    ``prefix`` starts the ids and the names of the images, so that folders can be distinguished. Raises FileExistsError
-    where there are records already.
+    The ids and the names of the images begin with ``prefix``, so that folders can be distinguished. Raises
+    FileExistsError if the folder already has records.
     """
     records = folder / "records.jsonl"
     if records.exists():
@@ -242,7 +246,7 @@ def _record(record_id: str, path: str, asked: SceneQuestion) -> dict[str, object
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line; prints how many records there are and the share of the best constant answer."""
+    """Run the command line; prints the number of records and the share of the best constant answer."""
     parser = argparse.ArgumentParser(description="Write rendered scenes with questions.")
     parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("--scenes", type=int, required=True, help="the number of images")

@@ -1,4 +1,4 @@
-"""Trained models behind a real vLLM server: the same greedy texts as transformers, and the policy of the pipeline.
+"""Compares trained models behind a real vLLM server with transformers, and uses them as the pipeline's policy.
 
 After ``make learn`` and ``make setup-vllm``: ``python benchmarks/learning/served.py``. The held-out questions go
 through `beam run` with the model served by `vllm serve` as the policy, once as it was before GRPO and once after;
@@ -36,7 +36,7 @@ from groundtrace.trainer.settings import TrainerSettings  # noqa: E402
 
 K = 4
 GREEDY_TEMPERATURE = 1e-4
-"""So cold that a draw is the most likely token; transformers takes no temperature of 0 when it samples."""
+"""At this temperature each draw is the most likely token; transformers cannot sample at temperature 0."""
 SERVE_ARGUMENTS = (
     "--dtype", "float32", "--max-model-len", "2048", "--max-num-batched-tokens", "2048", "--max-num-seqs", "64",
     "--limit-mm-per-prompt", '{"image": 1, "video": 0}', "--enforce-eager", "--skip-mm-profiling", "--seed", "0",
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature: float) -> dict[str, list[Any]]:
-    """The attempts of every held-out question, by its id, from a run of the pipeline with the model as the policy."""
+    """Return the attempts at every held-out question, by its id, from a pipeline run with the model as the policy."""
     endpoint = {"kind": "vllm", "model": str(model), "frame": "molmo100", "serve_args": list(SERVE_ARGUMENTS)}
     settings = {
         "allow_embedded": True,
@@ -91,13 +91,13 @@ def run(learnt: Path, output: Path, model: Path, vllm: str, k: int, temperature:
 
 
 def histogram(rows: dict[str, list[Any]]) -> dict[int, int]:
-    """How many questions had so many right attempts."""
+    """Return, for each number of right attempts, how many questions have this number."""
     counts = Counter(sum(bool(attempt["correct"]) for attempt in attempts) for attempts in rows.values())
     return {right: counts[right] for right in range(K + 1)}
 
 
 def compare(learnt: Path, model: Path, rows: dict[str, list[Any]]) -> tuple[int, int]:
-    """How many texts of the server are those that transformers generates, of how many."""
+    """Return how many of the server's texts equal those that transformers generates, and how many were compared."""
     overrides = [f"model.path={model}", f"rollout.temperature={GREEDY_TEMPERATURE}"]
     settings = load_config(TrainerSettings, str(HERE / "sft.toml"), overrides)
     vlm = load_model(settings.model)
@@ -106,7 +106,7 @@ def compare(learnt: Path, model: Path, rows: dict[str, list[Any]]) -> tuple[int,
 
 
 def generated(vlm: VisionLanguageModel, settings: TrainerSettings, data: Path, wanted: set[str]) -> Any:
-    """Pairs of id and text for each wanted record."""
+    """Yield the id and the text of each wanted record."""
     records = Records(data)
     asked = [row for row in map(records.__getitem__, range(len(records))) if row.id in wanted]
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Write a Qwen3-VL checkpoint of random weights that is small enough to learn on a CPU, without any download.
+"""Writes a Qwen3-VL checkpoint with random weights that is small enough to learn on a CPU, without any download.
 
 It has at most 3 million parameters, whole numbers from 0 to 100 are single tokens, and its folder is what
 ``from_pretrained`` and ``vllm serve`` read: configuration, fp32 weights, tokenizer, processor, chat template and
@@ -113,7 +113,7 @@ def make_tiny_model(folder: Path, texts: Iterable[str], seed: int, image_side_px
 
 
 def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor) -> int:
-    """Write what ``from_pretrained`` and ``vllm serve`` read; gives the number of parameters."""
+    """Write the files that ``from_pretrained`` and ``vllm serve`` read; returns the number of parameters."""
     token_id = processor.tokenizer.get_vocab()
     end_ids = [token_id[TURN_END], token_id[END_OF_TEXT]]
     model.generation_config = GenerationConfig(
@@ -126,9 +126,9 @@ def save_model(folder: Path, model: Qwen3VLForConditionalGeneration, processor: 
 
 
 def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Byte-level BPE of some 600 tokens that can spell any text, with the special tokens of Qwen3-VL.
+    """Return a byte-level BPE of some 600 tokens that can spell any text, with the special tokens of Qwen3-VL.
 
-    Every number from 0 to 100 is one token, apart from those in names such as ``x1`` inside the fixed parts of tags.
+    Every number from 0 to 100 is one token, except in names such as ``x1`` inside the fixed parts of tags.
     """
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
@@ -159,7 +159,7 @@ def build_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
-    """The tokenizer with what Qwen3-VL's processor expects of it."""
+    """Return the tokenizer with the attributes that Qwen3-VL's processor needs."""
     return PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         eos_token=TURN_END,
@@ -170,7 +170,7 @@ def as_qwen3(bpe: Tokenizer, context_tokens: int) -> PreTrainedTokenizerFast:
 
 
 def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: int) -> Qwen3VLProcessor:
-    """Qwen3-VL's processor, which brings images to 4 tokens at least and ``most_px`` pixels at most."""
+    """Return Qwen3-VL's processor; it resizes images to at least 4 tokens and at most ``most_px`` pixels."""
     pixels = {
         "patch_size": patch_px,
         "merge_size": MERGE,

@@ -1,4 +1,4 @@
-"""The trainings of one experiment, each by a command of the trainer, in a folder of its own, and done once."""
+"""Runs the trainings of one experiment, each once, by a command of the trainer and in its own folder."""
 
 import io
 import json
@@ -25,7 +25,7 @@ EXAMS = {"sampled": (), "greedy": (GREEDY,)}
 
 @dataclass(frozen=True)
 class Model:
-    """One model of the experiment: what it is called, the share of faults in its pool, and its seed."""
+    """One model of the experiment: its name, the share of faults in its pool, and its seed."""
 
     name: str
     share: float
@@ -33,13 +33,15 @@ class Model:
 
     @property
     def folder(self) -> str:
-        """Its path in the output folder."""
+        """The model's path in the output folder."""
         return f"share-{self.share:g}/seed-{self.seed}/{self.name.replace(',', '').replace(' ', '-').lower()}"
 
 
 @dataclass(frozen=True)
 class Trainings:
-    """What all models share: the output folder, the pool, the number of rows of an arm, and settings given by hand."""
+    """The data that all models share: the output folder, the pool, the number of rows of an arm, and the user's
+    settings.
+    """
 
     output: Path
     entries: list[PoolEntry]
@@ -55,7 +57,7 @@ class Trainings:
             partial.rename(final)
 
     def fine_tune(self, model: Model, arm: str, steps: int) -> Path:
-        """SFT on the rows of an arm; returns the trained model."""
+        """Run SFT on the rows of an arm; returns the trained model."""
         folder = self.output / model.folder
         if not list((folder / "rows" / "sft").glob("*.parquet")):
             chosen = select(self.entries, arm, model.share, self.rows, model.seed)
@@ -63,7 +65,7 @@ class Trainings:
         return self._train("sft", folder / "rows", model, self._untrained(model.seed), f"sft.steps={steps}")
 
     def reinforce(self, model: Model, start: Path, *settings: str) -> Path:
-        """GRPO from a model, with further settings of the trainer; returns the trained model."""
+        """Run GRPO from a model, with further settings of the trainer; returns the trained model."""
         return self._train("grpo", self.output / "run", model, start, *settings)
 
     def examine(self, model: Model, trained: Path) -> None:
@@ -106,14 +108,14 @@ class Trainings:
 
 
 def command(module: str, *words: Any, stdout: Any = None) -> None:
-    """Runs a command of the project on one thread. Raises CalledProcessError where it fails."""
+    """Run a command of the project on one thread. Raises CalledProcessError if it fails."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", module, *map(str, words)]
     subprocess.run(line, cwd=ROOT, check=True, stdout=stdout, env=environment)
 
 
 def _texts(run: Path, entries: list[PoolEntry]) -> list[str]:
-    """All that the rows of any arm say, with coordinates as the tiny model writes them."""
+    """Return all texts of the rows of any arm, with coordinates in the form in which the tiny model writes them."""
     speech = Speech(CoordinateFrame.MOLMO100, 0)
     by_id = {entry.id: entry for entry in entries}
     texts = []

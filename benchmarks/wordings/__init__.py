@@ -1,1 +1,1 @@
-"""Questions about the shapes of data/sample, and reasoning that is right or wrong in many wordings, by their boxes."""
+"""Questions about the shapes of data/sample, and reasoning in many wordings, right or wrong by the gold boxes."""

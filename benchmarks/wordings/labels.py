@@ -1,4 +1,4 @@
-"""Names of shapes, of many kinds: true ones on the shapes for which they are true, and false ones on one shape."""
+"""Makes names of shapes of many kinds: true names for all shapes of a question, or a false name for one shape."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,7 +39,7 @@ PLAIN = {
 
 
 def labelled(posed: WordedQuestion) -> Iterator[tuple[str, str, str]]:
-    """(kind of label, its form, reasoning): for a count of coloured shapes, the shapes under true names."""
+    """Yield (kind of label, its form, reasoning) for a count of coloured shapes: the shapes have true names."""
     thing, shapes = posed.entities[0], posed.shapes
     colour, _, shape_name = thing.partition(" ")
     many = len(shapes)
@@ -70,7 +70,7 @@ def labelled(posed: WordedQuestion) -> Iterator[tuple[str, str, str]]:
 
 
 def mislabelled(posed: WordedQuestion) -> Iterator[tuple[str, str, str]]:
-    """(kind of fault, its form, reasoning): for a count of coloured shapes, one shape under a name that is false."""
+    """Yield (kind of fault, its form, reasoning) for a count of coloured shapes: one shape has a false name."""
     thing, shapes = posed.entities[0], posed.shapes
     colour, _, shape_name = thing.partition(" ")
     if not shapes or shape_name in ("", "object") or len(shapes) > 7:

@@ -1,4 +1,4 @@
-"""Questions about images of coloured shapes whose every box is known, and what a wording's {slots} hold for them."""
+"""Makes questions about images of coloured shapes with known boxes, and the texts that fill the {slots} of wordings."""
 
 import json
 import random
@@ -21,14 +21,14 @@ class DrawnShape:
 
     @property
     def at_px(self) -> tuple[float, float]:
-        """The middle of its box."""
+        """The centre of the shape's box, in pixels."""
         left, top, right, bottom = self.box_px
         return round((left + right) / 2, 1), round((top + bottom) / 2, 1)
 
 
 @dataclass(frozen=True)
 class WordedQuestion:
-    """A question with its gold answer, the things that it names, and what the slots of its family's wordings hold."""
+    """A question with its gold answer, the things that it names, and the texts for the slots of the wordings."""
 
     family: str
     image: Path
@@ -40,28 +40,28 @@ class WordedQuestion:
     shapes: tuple[DrawnShape, ...] = ()
 
     def trace(self, wording: str) -> str:
-        """The response of this wording: KeyError where it has a slot that this question does not fill."""
+        """Return the response in this wording. Raises KeyError if the question has no text for one of its slots."""
         return f"<think>{wording.format_map(self.slots)}</think><answer>{self.answer}</answer>"
 
 
 def plural(thing: str, number: int = 2) -> str:
-    """The thing's name as it is written behind the number."""
+    """Return the thing's name in the form that follows the number."""
     return thing if number == 1 else f"{thing}s"
 
 
 def tag(shapes: Sequence[DrawnShape], label: str) -> str:
-    """A points tag on the middles of the shapes."""
+    """Return one points tag with the centres of the shapes."""
     places = " ".join(f'x{i}="{shape.at_px[0]}" y{i}="{shape.at_px[1]}"' for i, shape in enumerate(shapes, 1))
     return f'<points {places} alt="{label}">{label}</points>'
 
 
 def listed(parts: Sequence[str]) -> str:
-    """The parts as a sentence lists them."""
+    """Return the parts as a list in a sentence."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def scenes(sample: Path) -> dict[str, tuple[DrawnShape, ...]]:
-    """The shapes of each image whose shapes are all known: those of the statements' records."""
+    """Return the shapes of each image whose shapes are all known, from the records of statements."""
     found = {}
     for record in _records(sample):
         if record["id"].endswith("-s"):
@@ -70,7 +70,7 @@ def scenes(sample: Path) -> dict[str, tuple[DrawnShape, ...]]:
 
 
 def posed(sample: Path, rng: random.Random) -> dict[str, list[WordedQuestion]]:
-    """The questions of each family, in the order of the sample, with slots drawn by ``rng``."""
+    """Return the questions of each family, in the order of the sample; ``rng`` draws the texts of their slots."""
     families: dict[str, list[WordedQuestion]] = {}
     for record in _records(sample):
         asked = _statement(sample, record, rng) if record["answer_type"] == "bool" else _count(sample, record, rng)

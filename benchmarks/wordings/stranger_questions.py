@@ -8,12 +8,12 @@ from pathlib import Path
 from wordings.stranger_scenes import COLOURS, SHAPES, SIDES, WORDS, StrangerScene, Thing, plural
 
 MAX_NAMED = 5
-"""Of so many objects of a name at most questions are asked."""
+"""A question is only asked about a name if at most this many objects have the name."""
 
 
 @dataclass(frozen=True)
 class _Image:
-    """An image with its objects in the order of reading, and names and boxes in random order."""
+    """An image: its objects in reading order, and its names and boxes in random order."""
 
     kind: str
     record_id: str
@@ -33,7 +33,9 @@ class _Image:
         words: dict[str, str],
         second: Sequence[Thing] = (),
     ) -> StrangerScene:
-        """The scene of a question: ``chosen`` decide it, beside the ``second`` ones of a comparison."""
+        """Return the scene of a question. The objects ``chosen`` decide its answer, together with ``second`` in a
+        comparison.
+        """
         others = [thing for thing in self.things if thing not in chosen and thing not in second]
         return StrangerScene(
             self.record_id,
@@ -50,19 +52,19 @@ class _Image:
         )
 
     def named(self) -> Iterator[tuple[str, list[Thing]]]:
-        """Each name with its objects, where these are not too many."""
+        """Yield each name with its objects, if at most :data:`MAX_NAMED` objects have it."""
         for name in self.names:
             chosen = matching(self.things, name)
             if len(chosen) <= MAX_NAMED:
                 yield name, chosen
 
     def at(self, side: str) -> list[Thing]:
-        """The objects of a box."""
+        """Return the objects in a box."""
         return [thing for thing in self.things if thing.side == side]
 
 
 def matching(things: list[Thing], name: str) -> list[Thing]:
-    """The objects of a name: "blue square", "blue object", "square"."""
+    """Return the objects that have this name: "blue square", "blue object" or "square"."""
     colour, shape = name.split() if " " in name else ("", name)
     return [t for t in things if (not colour or t.colour == colour) and (shape in ("object", t.shape))]
 
@@ -209,7 +211,7 @@ def _top_colours(image: _Image) -> Iterator[StrangerScene]:
 
 
 def _tower_of(image: _Image) -> Iterator[tuple[str, list[Thing]]]:
-    """Each box that holds a tower, with its blocks from the lowest up."""
+    """Yield each box that holds a tower, with its blocks from bottom to top."""
     for side in image.sides:
         here = image.at(side)
         if here and here[0].in_tower:

@@ -1,4 +1,4 @@
-"""The objects of NLVR's images by their gold boxes, and the scenes that the stranger's lists are filled from."""
+"""Reads the objects of NLVR's images from their gold boxes, and makes scenes that fill the stranger's lists."""
 
 import json
 from dataclasses import dataclass, field
@@ -22,26 +22,26 @@ class Thing:
 
     @property
     def name(self) -> str:
-        """What it is: "blue square"."""
+        """The name of the object: "blue square"."""
         return f"{self.colour} {self.shape}"
 
     @property
     def side(self) -> str:
-        """In which of the three boxes it lies."""
+        """The box of the image in which the object is: left, middle or right."""
         return SIDES[min(2, int(self.x // 150))]
 
     @property
     def x(self) -> float:
-        """Its middle, in pixels."""
+        """The horizontal centre of the object, in pixels."""
         return round((self.box_px[0] + self.box_px[2]) / 2)
 
     @property
     def y(self) -> float:
-        """A little below its middle, in pixels: well inside a triangle, too."""
+        """A height slightly below the object's centre, in pixels, which is well inside a triangle, too."""
         return round(self.box_px[1] + (self.box_px[3] - self.box_px[1]) * 0.6)
 
     def label(self, style: str) -> str:
-        """The object's name in one of the natural styles in which writers name it."""
+        """Return the object's name in one of the styles in which writers name it."""
         if style == "block":
             return f"{self.colour} block" if self.in_tower else self.name
         if style == "size":
@@ -77,17 +77,17 @@ class StrangerScene:
 
 
 def join(parts: list[str], last: str = "and") -> str:
-    """The parts as a sentence lists them."""
+    """Return the parts as a list in a sentence."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {last} {parts[-1]}" if parts else "none"
 
 
 def plural(name: str, n: int = 2) -> str:
-    """The name as it is written behind the number."""
+    """Return the name in the form that follows the number."""
     return name if n == 1 else f"{name}s"
 
 
 def things_of(record: dict) -> list[Thing]:
-    """The objects of a record; the objects of towers form three columns."""
+    """Return the objects of a record; the objects of towers form three columns."""
     boxes = record.get("boxes") or []
     in_tower = all(b["label"].endswith("square") and b["bbox"][0] in (40, 190, 340) for b in boxes)
     found = []
@@ -99,7 +99,7 @@ def things_of(record: dict) -> list[Thing]:
 
 
 def images(folder: Path) -> list[tuple[str, Path, list[Thing]]]:
-    """Each image once, with all its objects: those of its statement's record."""
+    """Return each image once, with all its objects, which are those of its statement's record."""
     found = {}
     for line in (folder / "records.jsonl").read_text().splitlines():
         record = json.loads(line)

@@ -32,7 +32,7 @@ HIDDEN = (
     *(".facts", ".warn", "nav", ".toggle", "#marks", ".note", "section:not(#funnel, #sft)"),
     "article:not(:first-of-type)",
 )
-"""What ``report.png`` leaves out of the report, as CSS selectors."""
+"""The parts of the report that ``report.png`` omits, as CSS selectors."""
 COLUMNS, WIDTH, HEIGHT, GAP_X, GAP_Y, MARGIN = 6, 136, 54, 28, 58, 24
 
 LEGEND = (
@@ -43,7 +43,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Edge:
-    """Records go from one node to another; ``name`` is the side that they are on, if there are several."""
+    """An edge along which records go from one node to another; ``name`` is their side, if there are several."""
 
     source: str
     target: str
@@ -51,7 +51,7 @@ class Edge:
 
 
 class _Stages(PipelineVisitor):
-    """The stages of a pipeline in order, with what they take and what they give."""
+    """Collects the stages of a pipeline in order, with their inputs and outputs."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, Stage, list[Any], dict[Any, Any]]] = []
@@ -63,7 +63,7 @@ class _Stages(PipelineVisitor):
 
 
 def graph(recipe: str) -> tuple[dict[str, str], list[Edge]]:
-    """The nodes of a recipe, each with the roles that it asks, and the edges between them."""
+    """Return the nodes of a recipe, each with the roles that it asks, and the edges between them."""
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan(RunArguments(recipe, str(SAMPLE), folder + "/run", None, ()))
         pipeline = beam.Pipeline()
@@ -88,7 +88,7 @@ def _edge(source: tuple[str, Any], target: str) -> Edge:
 
 
 def ranks(nodes: Iterable[str], edges: list[Edge]) -> dict[str, int]:
-    """How many steps lie before each node, on the longest way; ``nodes`` are in the order of the records."""
+    """Return the number of steps before each node on the longest path; ``nodes`` are in the order of the records."""
     found: dict[str, int] = {}
     for node in nodes:
         found[node] = 1 + max((found[edge.source] for edge in edges if edge.target == node), default=-1)
@@ -96,7 +96,9 @@ def ranks(nodes: Iterable[str], edges: list[Edge]) -> dict[str, int]:
 
 
 def svg(nodes: dict[str, str], edges: list[Edge]) -> str:
-    """The graph in rows that run to the right and back, on a ground of its own, so that it reads on dark pages too."""
+    """Return the graph as SVG, in rows that run to the right and back; its own background makes it readable on dark
+    pages.
+    """
     rank = ranks(nodes, edges)
     place: dict[str, tuple[int, int]] = {}
     taken: dict[int, int] = {}
@@ -153,7 +155,7 @@ def _drawn_edge(edge: Edge, place: dict[str, tuple[int, int]]) -> str:
 
 
 def page(row: dict[str, Any]) -> str:
-    """The record as a page of 800 pixels in width."""
+    """Return the record as an HTML page of 800 pixels in width."""
     overlay = base64.b64encode(row["overlays"][0]["bytes"]).decode()
     trace = html.escape(row["messages"][-1]["content"], quote=False)
     trace = re.sub(r"(&lt;points.*?&lt;/points&gt;)", r"<b>\1</b>", trace).replace("\n", "<br>")
@@ -171,7 +173,7 @@ span {{ display: inline-block; background: #dafbe1; border-radius: 10px; padding
 
 
 def excerpt(report: str) -> str:
-    """The report without what ``HIDDEN`` selects: the counts, the funnel and one SFT row."""
+    """Return the report without the parts that ``HIDDEN`` selects: the counts, the funnel and one SFT row remain."""
     style = f"{', '.join(HIDDEN)} {{ display: none }} main {{ padding: 1rem }} .flow {{ padding: 0 }}"
     return report.replace("</head>", f"<style>{style}</style></head>", 1)
 

@@ -1,7 +1,7 @@
 """Draws ``pointing.svg`` of docs/rewards.md: `python docs/images/draw_pointing.py`.
 
-What pointing earns (:mod:`groundtrace.rewards.pointing_score`) where a question has four targets: over 0 to 4 of them
-pointed at, one line for each number of wrong points, beside Argos Eq. 3.
+The drawing shows the pointing score (:mod:`groundtrace.rewards.pointing_score`) of a question with four targets over
+the number of targets that have a point, with one line for each number of wrong points, and beside it Argos Eq. 3.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ FONT = 'font-family="sans-serif" font-size="12"'
 
 
 def at(right: float, value: float, left: float) -> tuple[float, float]:
-    """Where a value lies in the drawing, in px."""
+    """Return the position of a value in the drawing, in px."""
     x = left + right / NUMBER * WIDTH
     return round(x, 1), round(TOP + (HIGH - value) / (HIGH - LOW) * HEIGHT, 1)
 
 
 def panel(title: str, left: float, value: Callable[[int, int], float]) -> list[str]:
-    """One panel: its axes and a line for each number of wrong points."""
+    """Return the SVG of one panel: its axes, and a line for each number of wrong points."""
     lines = [f'<text x="{left}" y="{TOP - 4}" {FONT} font-weight="bold">{title}</text>']
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         x, y = at(0, tick, left)
@@ -42,7 +42,7 @@ def panel(title: str, left: float, value: Callable[[int, int], float]) -> list[s
 
 
 def svg() -> str:
-    """The whole drawing."""
+    """Return the whole drawing as SVG."""
     second = LEFT + WIDTH + 2 * MARGIN
     ours = panel("ours: s = 0.5, ε = 0.1", LEFT, lambda r, w: pointing_score(PointCounts(r, w, NUMBER)))
     paper = PointingSettings(first_share=1.0, wrong_cost=0.0)
