@@ -37,7 +37,7 @@ class DecontaminateSettings:
 
     def __post_init__(self) -> None:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"benchmark: there is no file {self.benchmark}/records.jsonl")
+            raise ValueError(f"benchmark: there is no file {self.benchmark}/records.jsonl: name a folder that has it")
         if self.benchmark:
             check_benchmark(self.benchmark)
 

@@ -123,7 +123,8 @@ def _check_declared(stage: Stage, call: Call) -> None:
     prompt = call.prompt.partition("+")[0]
     if not any(ask.role == call.role and prompt in ask.prompts for ask in stage.asks):
         raise ValueError(
-            f"the stage {stage.name} asks the {call.role} with {prompt}: add it to asks in its description"
+            f"the stage {stage.name} sends the prompt {prompt} to the {call.role}: "
+            "add this prompt to `asks` in the description of the stage"
         )
 
 

@@ -58,7 +58,7 @@ def read_spilled(crossed: bytes, folder: str) -> bytes:
     if kind == _HERE:
         return rest
     if kind != _SPOOLED or len(rest) != _SLIP.size or not folder:
-        raise ValueError(f"not made by a spool of this run: {crossed[:32]!r}")
+        raise ValueError(f"these bytes were not made by a spool of this run: {crossed[:32]!r}")
     return _open(folder).get(rest)
 
 
@@ -85,7 +85,9 @@ class _Spool:
             file = self._file(name)
         data = os.pread(file, length, start)
         if len(data) != length:
-            raise ValueError(f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length}")
+            raise ValueError(
+                f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length} bytes: the spool is damaged"
+            )
         return data
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class Stage:
         Raises ValueError if the stage does not declare the reason, and ColumnError if it does not declare a column.
         """
         if why.reason not in self.meanings:
-            raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its description")
+            raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its `reasons`")
         check_added(self, element, why.draft)
         worth_usd = sum(call.usage.worth_usd for call in calls)
         name, draft = (element.id, why.draft or element) if isinstance(element, Draft) else (element, None)

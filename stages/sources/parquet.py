@@ -156,7 +156,7 @@ def _naming(path: str) -> Iterator[None]:
     try:
         yield
     except pa.ArrowException as error:
-        raise InputError(f"{path} is not a Parquet file, or a damaged one ({_line(error)}): {_REMEDY}") from error
+        raise InputError(f"{path} is not a Parquet file, or is damaged ({_line(error)}): {_REMEDY}") from error
     except (StorageError, StoreUnavailable):
         raise
     except OSError as error:  # the library raises it for pages that it cannot unpack

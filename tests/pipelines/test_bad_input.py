@@ -262,7 +262,9 @@ def test_a_folder_belongs_to_one_input(
     other = write_records(tmp_path / "other", [{"id": "other", "media": "a.png"}])
     first = run_short(good, tmp_path / "run")
     assert (first.code, set(first.ends)) == (0, {"q"})
-    run_short(other, tmp_path / "run").check_refused(2, "choose another --output, or pass --resume never")
+    run_short(other, tmp_path / "run").check_refused(
+        2, "choose another --output, or replace its outputs with --resume=never"
+    )
     assert set(first.ends) == {"q"}
     second = run_short(other, tmp_path / "run", "--resume", "never")
     assert (second.code, set(second.ends)) == (0, {"other"})

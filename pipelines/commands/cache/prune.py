@@ -50,7 +50,9 @@ def _keeper(parsed: argparse.Namespace) -> Callable[[LogEntry], bool]:
     if parsed.truncated:
         filters.append(lambda logged: logged.entry.completion.finish_reason == "length")
     if not filters:
-        raise CacheCommandError("prune needs --older-than, --model, --prompt or --truncated")
+        raise CacheCommandError(
+            "prune needs --older-than, --model, --prompt or --truncated, to choose the replies to remove"
+        )
     return lambda logged: not all(fits(logged) for fits in filters)
 
 

@@ -51,8 +51,8 @@ def check_failures(stages: StageList, summary: RunSummary, staging: Path, max_fa
             found = tuple(reason for reason in failures if reasons.get(reason))
             detail = most_frequent_detail(staging, stage.name, found)
             raise PipelineError(
-                f"{stage.name}: {failed} of {read} records ended as {' or '.join(found)}; most often: {detail}"
-                f". Nothing was replaced, and the replies are kept: correct it and run again, or raise max_failed"
+                f"{stage.name}: {failed} of {read} records were rejected as {' or '.join(found)}; most often: {detail}"
+                f". Nothing was replaced, and the replies are kept: remove the cause and run again, or raise max_failed"
             )
 
 

@@ -77,7 +77,7 @@ def check_cache(plan: Plan) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{which}: cannot make this folder ({error.strerror}): name another") from error
+        raise OptionError(f"{which}: cannot create this folder ({error.strerror}): name another folder") from error
     log, remedy = path.parent / "log", "move it away, or name another with --cache"
     if path.is_dir():
         raise OptionError(f"{which}: {path} is a folder, not the cache's file: {remedy}")

@@ -29,7 +29,9 @@ def _check_roles(stages: StageList, settings: Any) -> None:
     for stage in stages:
         for ask in stage.asks:
             if ask.required and not settings.roles.get(ask.role):
-                raise ConfigError(f"roles.{ask.role} must name an endpoint: the stage {stage.name} asks it")
+                raise ConfigError(
+                    f"roles.{ask.role} must name an endpoint: the stage {stage.name} sends requests to it"
+                )
 
 
 def check_kept_names(stages: StageList, names: Sequence[str]) -> None:

@@ -144,7 +144,7 @@ class LocalRun:
         if found != fingerprint and resume:
             raise RunFolderError(
                 f"{self.name} belongs to the input {name} ({found[:12]}): choose another --output, "
-                f"or pass --resume never to replace its outputs"
+                "or replace its outputs with --resume=never"
             )
 
     def _is_others(self, fingerprint: str) -> bool:

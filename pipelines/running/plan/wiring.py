@@ -68,8 +68,8 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
     )
     if not read:
         raise PipelineError(
-            f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads (see "
-            "IngestRecords)"
+            f"the recipe {recipe.name}: no stage has an output {READ!r} with the records that it reads: "
+            "begin with IngestRecords, or return that output from a stage of your own"
         )
     return WiredPipeline(ends, stages, rejected, read, side_calls, _added(stages, ends, outer))
 
@@ -188,7 +188,7 @@ def _check_listed(recipe: Recipe, seen: _StageVisitor) -> None:
         if outer is None:
             raise PipelineError(
                 f"the recipe {recipe.name} does the work of the stage {stage.name} outside a DraftStage: move it into "
-                "the expand of one with that description"
+                "the expand of a DraftStage with that description"
             )
         if all(stage.name != each.name for each in _described(outer.transform)):
             raise PipelineError(

@@ -192,7 +192,7 @@ def _hold(held: CocoFile, array: str, entry: Mapping[str, Any]) -> None:
     if array == "images":
         name = entry["file_name"]
         if not isinstance(name, str):
-            raise TypeError(f"file_name is {excerpt(name)}")
+            raise TypeError(f"file_name is {excerpt(name)}, not text")
         held.images[int(entry["id"])] = (name, float(entry["width"]), float(entry["height"]))
     elif array == "categories":
         held.names[int(entry["id"])] = str(entry["name"])

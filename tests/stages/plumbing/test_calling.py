@@ -236,7 +236,7 @@ def test_a_reason_that_the_stage_does_not_declare_is_a_defect() -> None:
 def test_a_call_that_the_description_does_not_name_fails_the_run(models) -> None:
     """Validation, capabilities and the card would not know of it."""
     silent = Stage("stage", "asks", asks=(Asks("teacher", ("other.v1",)),))
-    with pytest.raises(Exception, match=r"the stage stage asks the teacher with p\.v1"):
+    with pytest.raises(Exception, match=r"the stage stage sends the prompt p\.v1 to the teacher"):
         run([Item("a")], CallModels(silent, work, models()), lambda _: None)
 
 

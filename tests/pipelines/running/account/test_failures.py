@@ -94,7 +94,7 @@ def test_an_endpoint_that_always_fails_ends_the_run(
 ) -> None:
     with serving(status, text) as url:
         ran = run_beam(data, tmp_path / "run", *ALL_SFT, *playing(role, url))
-    ran.check_refused(2, f"verify: {RECORDS} of {RECORDS} records ended as unverifiable; most often: {said}")
+    ran.check_refused(2, f"verify: {RECORDS} of {RECORDS} records were rejected as unverifiable; most often: {said}")
     assert not (tmp_path / "run/run.json").exists()
     assert not (tmp_path / "run/sft").exists()
 
@@ -188,8 +188,8 @@ def test_when_a_run_has_failed(
         check_failures(STAGES, summed(rejected, read), staging, max_failed)
     reasons = "unverifiable" if stage == "verify" else "broken or lost"
     assert str(caught.value) == (
-        f"{stage}: {count} of {read} records ended as {reasons}; most often: no reply. Nothing was replaced, and the "
-        "replies are kept: correct it and run again, or raise max_failed"
+        f"{stage}: {count} of {read} records were rejected as {reasons}; most often: no reply. Nothing was replaced, and "
+        "the replies are kept: remove the cause and run again, or raise max_failed"
     )
 
 

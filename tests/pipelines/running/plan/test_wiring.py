@@ -247,7 +247,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         (_no_ends, "the recipe mine: build returned list instead of Ends"),
         (
             _reads_nothing,
-            "the recipe mine: no stage has an output 'read' with the records that it reads (see IngestRecords)",
+            "the recipe mine: no stage has an output 'read' with the records that it reads: begin with IngestRecords, "
+            "or return that output from a stage of your own",
         ),
         (
             ending(Outer),
@@ -266,8 +267,8 @@ def test_a_stage_that_a_setting_brings_in_is_listed_where_it_is_wired() -> None:
         ),
         (
             ending(Bare),
-            "the recipe mine does the work of the stage noop outside a DraftStage: move it into the expand of one with "
-            "that description",
+            "the recipe mine does the work of the stage noop outside a DraftStage: move it into the expand of "
+            "a DraftStage with that description",
         ),
     ],
 )
