@@ -118,7 +118,7 @@ def measure(records: Path, work: Path, faults: int, cleans: int, seed: int) -> l
 
 
 def share(part: int, whole: int) -> float:
-    """``part`` over ``whole``; NaN if ``whole`` is 0."""
+    """Return ``part`` divided by ``whole``; NaN if ``whole`` is 0."""
     return part / whole if whole else float("nan")
 
 
@@ -141,7 +141,7 @@ class KindResults:
         return share(self.rejected, len(self.seen))
 
     def line(self) -> str:
-        """The printed line, with the reasons of the rejections."""
+        """Return the printed line, with the reasons of the rejections."""
         reasons = Counter(each.ended.reason for each in self.seen if each.rejected)
         named = ", ".join(f"{reason} {number}" for reason, number in reasons.most_common())
         mended = f"; {self.mended} mended, not counted" if self.mended else ""

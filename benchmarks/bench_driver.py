@@ -68,7 +68,7 @@ def write_job(folder: Path, records: int) -> None:
 
 
 def end_of(number: int) -> dict[str, Any]:
-    """The row of ``ends`` for a record."""
+    """Return the row of ``ends`` for a record."""
     calls = [
         {
             "role": "judge" if place % 2 else "teacher",
@@ -83,7 +83,7 @@ def end_of(number: int) -> dict[str, Any]:
 
 
 def driver(folder: Path) -> dict[str, Any]:
-    """The figures, computed by the driver's own code."""
+    """Return the figures, computed by the driver's own code."""
     from groundtrace.pipelines.running.account.counts import figures_of
     from groundtrace.pipelines.running.execute.job_folder import read_job
 
@@ -93,7 +93,7 @@ def driver(folder: Path) -> dict[str, Any]:
 
 
 def loop(folder: Path) -> dict[str, Any]:
-    """The figures, computed by a plain loop with sets and dicts."""
+    """Return the figures, computed by a plain loop with sets and dicts."""
     import pyarrow.parquet as pq
 
     read, written, kept, calls = set[str](), set[str](), Counter[str](), Counter[tuple[str, str]]()

@@ -187,13 +187,15 @@ def measure(
 
 
 def cost(turns: list[dict[int, Took]], sizes: tuple[int, int], what: str) -> EngineCost:
-    """The cost of an engine in ``wall_s`` or ``cpu_s``, from each size's fastest turn, which is the least disturbed."""
+    """Return the cost of an engine in ``wall_s`` or ``cpu_s``, from each size's fastest turn, which is the least
+    disturbed.
+    """
     few_s, many_s = (min(getattr(turn[size], what) for turn in turns) for size in sizes)
     return EngineCost.of(sizes[0], few_s, sizes[1], many_s)
 
 
 def set_up() -> list[str]:
-    """The engines that need no setup, and those whose parts setup.sh has downloaded."""
+    """Return the engines that need no setup, and those whose parts setup.sh has downloaded."""
     parts = Path(os.environ.get("ENGINE_PARTS", ROOT / ".engines"))
     return [name for name, engine in ENGINES.items() if not engine.scripts or (parts / engine.scripts).is_dir()]
 

@@ -65,7 +65,7 @@ REJECTIONS = {
 
 
 def prompt_of(item: str) -> Any:
-    """The prompt of a call."""
+    """Return the prompt of a call."""
     from groundtrace.prompts.loader import load_prompt
 
     return load_prompt("propose.v2").render(
@@ -79,7 +79,7 @@ def prompt_of(item: str) -> Any:
 
 
 def texts_of(reply: Any) -> list[str]:
-    """The texts of the samples, each a JSON object with a list of entities. Raises BadReply."""
+    """Return the texts of the samples, each a JSON object with a list of entities. Raises BadReply."""
     from groundtrace.inference.grounding import BadReply, json_object
 
     for completion in reply.completions:
@@ -90,7 +90,7 @@ def texts_of(reply: Any) -> list[str]:
 
 
 async def ask(item: Item, session: Any) -> Any:
-    """The work of the tested stage: four samples, parsed, with one repair attempt."""
+    """Do the work of the tested stage: four samples, parsed, with one repair attempt."""
     from groundtrace.inference.request import Sampling
     from groundtrace.inference.role_calls import ask_for
 
@@ -183,7 +183,7 @@ async def samples(session: Any, concurrency: Any, url: str, body: dict[str, Any]
 
 
 async def one_try(session: Any, url: str, body: dict[str, Any]) -> list[Any]:
-    """The usable samples of one request. Raises CallError."""
+    """Return the usable samples of one request. Raises CallError."""
     import aiohttp
 
     from groundtrace.inference.endpoints.openai_reply import openai_reply
@@ -210,7 +210,7 @@ SIDES = {"beam": beam_side, "ideal": ideal_side}
 
 
 def delivered(asked: dict[str, Any]) -> int:
-    """The number of usable samples in the reply to a request; these must not be requested again."""
+    """Return the number of usable samples in the reply to a request; these must not be requested again."""
     outcome, n = asked["outcome"], asked["samples"]
     if outcome in ("", "wrong schema"):
         return n

@@ -109,13 +109,13 @@ class KillBench:
     server: Server
 
     def command(self, name: str) -> list[str]:
-        """The command of a ``beam run`` into the folder ``name``, with its own cache beside it."""
+        """Return the command of a ``beam run`` into the folder ``name``, with its own cache beside it."""
         run, cache = self.folder / name, self.cache(name).parent
         command = [sys.executable, "-m", "groundtrace", "run", PIPELINE, "--input", self.folder / "input"]
         return [*map(str, [*command, "--output", run, "--cache", cache, "--config", self.folder / "config.toml"])]
 
     def cache(self, name: str) -> Path:
-        """The database of the run's cache."""
+        """Return the database of the run's cache."""
         return self.folder / f"{name}-cache" / "replies.sqlite"
 
     def finish(self, name: str) -> float:
@@ -129,14 +129,14 @@ class KillBench:
         return time.monotonic() - started
 
     def asked(self) -> Counter[str]:
-        """The number of samples requested from the server, by prompt."""
+        """Return the number of samples requested from the server, by prompt."""
         counts: Counter[str] = Counter()
         for asked in self.server.ask("log"):
             counts[asked["prompt"]] += asked["samples"]
         return counts
 
     def written(self, name: str) -> tuple[dict[str, int], dict[str, str]]:
-        """The number of rows of each side, and the digests of the shards of sft and rl."""
+        """Return the number of rows of each side, and the digests of the shards of sft and rl."""
         counts = json.loads((self.folder / name / "run.json").read_text("utf-8"))["counts"]
         rejected = sum(count for reasons in counts["rejected"].values() for count in reasons.values())
         shards = sorted(path for side in ("sft", "rl") for path in (self.folder / name / side).glob("*.parquet"))
@@ -187,7 +187,7 @@ class KillBench:
 
     @contextmanager
     def second_writer(self, name: str, wanted: bool) -> Iterator[list[str]]:
-        """A process that writes its own replies into the cache; after the block, the list holds their keys."""
+        """Run a process that writes its own replies into the cache; after the block, the list holds their keys."""
         wrote: list[str] = []
         if not wanted:
             yield wrote
@@ -215,7 +215,7 @@ def cut_a_file(cache: Path, rng: random.Random) -> str:
 
 
 def missing_writes(cache: Path, keys: list[str]) -> int:
-    """The number of the second writer's replies that are missing in the cache."""
+    """Return the number of the second writer's replies that are missing in the cache."""
     if not keys:
         return 0
     from groundtrace.inference.cache.shared import open_cache
@@ -227,7 +227,7 @@ def missing_writes(cache: Path, keys: list[str]) -> int:
 
 
 def write_replies(path: str) -> None:
-    """The second process: write replies into the cache until standard input has data; prints their number."""
+    """Run as the second process: write replies into the cache until standard input has data; prints their number."""
     from groundtrace.inference.cache.replies import CacheEntry
     from groundtrace.inference.cache.shared import open_cache
     from groundtrace.inference.request import Completion
@@ -243,7 +243,7 @@ def write_replies(path: str) -> None:
 
 
 def faults_of(cycle: Cycle, whole: Whole, window: int) -> list[str]:
-    """The limits that the cycle violated, as messages."""
+    """Return the limits that the cycle violated, as messages."""
     broken = {
         f"{cycle.repeated_requests} requests sent again, the window is {window}": cycle.repeated_requests > window,
         f"rows {cycle.rows}, not {whole.rows}": cycle.rows != whole.rows,

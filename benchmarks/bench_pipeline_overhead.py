@@ -146,12 +146,12 @@ def print_table(results: list[Result]) -> None:
 
 
 def ratios(rates: list[float], limits: list[float]) -> list[float]:
-    """The ratio of each rate to its limit, turn by turn."""
+    """Return the ratio of each rate to its limit, turn by turn."""
     return [rate / limit for rate, limit in zip(rates, limits, strict=True)]
 
 
 def spread(values: list[float], digits: int) -> str:
-    """The values as text: median (lowest-highest)."""
+    """Return the values as text: median (lowest-highest)."""
     low, high = min(values), max(values)
     return f"{statistics.median(values):.{digits}f} ({low:.{digits}f}-{high:.{digits}f})"
 

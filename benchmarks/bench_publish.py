@@ -83,7 +83,7 @@ def write_run(run: Path, size_gb: float) -> None:
 
 
 def row_of(number: int) -> dict[str, Any]:
-    """An SFT row with one image."""
+    """Return an SFT row with one image."""
     point = '<points x1="3" y1="4" alt="thing">thing</points>'
     return {
         "id": f"q{number:08d}",
@@ -104,13 +104,13 @@ def row_of(number: int) -> dict[str, Any]:
 
 
 def noise() -> bytes:
-    """A PNG file of noise, which cannot be compressed."""
+    """Return a PNG file of noise, which cannot be compressed."""
     pixels = np.frombuffer(os.urandom(IMAGE_BYTES), np.uint8).reshape(IMAGE_SIDE_PX, IMAGE_SIDE_PX, 3)
     return cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1].tobytes()
 
 
 def summary_of(rows: int) -> dict[str, Any]:
-    """The content of the run's ``run.json``."""
+    """Return the content of the run's ``run.json``."""
     return {
         "recipe": "bench",
         "input": "bench",

@@ -48,7 +48,7 @@ NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY, "codedance": _WHO
 
 
 def figures_of(recipe: str, folder: Path, posed: Sequence[HackQuestion]) -> Iterator[RecipeFigures]:
-    """The figures of each stream of the recipe, or of each stage of its curriculum."""
+    """Yield the figures of each stream of the recipe, or of each stage of its curriculum."""
     hacks = hacks_of(recipe)
     for hardness in HARDNESS if recipe == "rucl" else (1.0,):
         scorer = HackScorer(recipe, folder / "reward", hardness)
@@ -93,7 +93,7 @@ def _shown(value: float | None) -> str:
 
 
 def line_of(figures: RecipeFigures) -> dict[str, Any]:
-    """The figures of one part for the JSON line; null means unscored."""
+    """Return the figures of one part for the JSON line; null means unscored."""
     best, (silent, usual) = figures.best, (figures.named(name) for name in _plain(figures.part))
     return {
         "part": figures.part,

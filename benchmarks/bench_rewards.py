@@ -48,7 +48,7 @@ Corners = tuple[float, float, float, float]
 
 
 def draw_boxes(rng: random.Random, count: int) -> tuple[Box, ...]:
-    """Random boxes with sides of 20 to 300 pixels, anywhere in the image."""
+    """Return random boxes with sides of 20 to 300 pixels, anywhere in the image."""
     boxes = []
     for _ in range(count):
         width, height = rng.uniform(20, 300), rng.uniform(20, 300)
@@ -83,7 +83,7 @@ def _is_apart(box: Box, others: Sequence[Box]) -> bool:
 
 
 def corners_of(boxes: Sequence[Box]) -> list[Corners]:
-    """The boxes' corners as tuples, so that the loops look up each attribute only once per box."""
+    """Return the boxes' corners as tuples, so that the loops look up each attribute only once per box."""
     return [(box.x1, box.y1, box.x2, box.y2) for box in boxes]
 
 
@@ -132,7 +132,7 @@ def our_group(responses: Sequence[tuple[Box, ...]], gold: Sequence[Box]) -> list
 
 
 def rate(work: Callable[[], object], count: int) -> float:
-    """The rate of ``work``, which processes ``count`` items per call, in items per second of CPU time."""
+    """Return the rate of ``work``, which processes ``count`` items per call, in items per second of CPU time."""
     work()
     times, start = 0, time.process_time()
     while (spent_s := time.process_time() - start) < MIN_TIMED_S:
@@ -178,7 +178,7 @@ def print_boxes(rows: list[dict[str, Any]]) -> None:
 
 
 def draw_groups(rng: random.Random, groups: int = 24, size: int = 8) -> list[tuple[Any, tuple[Box, ...], list[str]]]:
-    """Questions with gold boxes and response texts: some boxes after about 600 characters of thought."""
+    """Return questions with gold boxes and response texts: some boxes after about 600 characters of thought."""
     drawn = []
     for index in range(groups):
         question = QUESTIONS[index % len(QUESTIONS)]

@@ -34,7 +34,7 @@ LOAD = "from PIL import Image; import numpy; input_image = Image.open(__import__
 
 
 def picture() -> bytes:
-    """A picture of 640 × 480 pixels, as JPEG."""
+    """Return a picture of 640 × 480 pixels, as JPEG."""
     file = io.BytesIO()
     Image.effect_noise((640, 480), 40).convert("RGB").save(file, "JPEG", quality=90)
     return file.getvalue()

@@ -90,7 +90,7 @@ class SideResult:
 
 
 async def ask(item: Item, session: Any) -> Any:
-    """The work of the tested stage: one call."""
+    """Do the work of the tested stage: one call."""
     from groundtrace.inference.request import Sampling
 
     answered = await session.generate("teacher", prompt_of(item), Sampling(1, 1.0))
@@ -98,7 +98,7 @@ async def ask(item: Item, session: Any) -> Any:
 
 
 def prompt_of(item: Item) -> Any:
-    """The prompt of a call."""
+    """Return the prompt of a call."""
     from groundtrace.grading.messages import MediaPart
     from groundtrace.prompts.loader import load_prompt
 
@@ -201,7 +201,7 @@ SIDES = {"beam": beam_side, "idle": idle_side, "bare": bare_side, "openai": open
 
 
 def measure(case: WorkCase, folder: Path, template: str, turn: int) -> dict[str, SideResult]:
-    """One turn of all sides, each with its own server.
+    """Run one turn of all sides, each with its own server.
 
     The bare clients send in the stage's order: with heavy-tailed latencies the order determines the last seconds.
     """

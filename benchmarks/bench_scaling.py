@@ -94,7 +94,7 @@ def run_workers(server: Server, folder: Path, count: int, **fields: object) -> l
 
 
 def busiest_minute(begun_s: Sequence[float]) -> int:
-    """The largest number of requests that began within any window of one minute."""
+    """Return the largest number of requests that began within any window of one minute."""
     most, first = 0, 0
     for last, begin_s in enumerate(begun_s):
         while begin_s - begun_s[first] >= WINDOW_S:
@@ -146,7 +146,7 @@ def scaling(folder: Path, calls: int) -> dict[str, Any]:
 
 
 def run_s(folder: Path, name: str, options: Sequence[str], cores: set[int]) -> float:
-    """Seconds of a whole ``beam run`` on these cores. Raises RuntimeError if it fails."""
+    """Return the seconds of a whole ``beam run`` on these cores. Raises RuntimeError if it fails."""
     command = [sys.executable, "-m", "groundtrace", "run", "grounded_cot", "--input", folder / "input"]
     command += ["--output", folder / name / "run", "--set", "dedup.near=false", *options]
     began_s = time.monotonic()

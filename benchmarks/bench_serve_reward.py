@@ -85,7 +85,7 @@ def responses(answer: str, boxes: Sequence[tuple[str, list[float]]], size: tuple
 
 
 def in_process(config: Path, run: Path, items: Sequence[Item], turns: int) -> tuple[list[float | None], float]:
-    """The rewards, and the responses per second, of scoring in this process."""
+    """Return the rewards, and the responses per second, of scoring in this process."""
     reward, taken_s = RowReward(load_reward_settings(str(config)), {"run": run}), []
     answers = [Answer(reference, text) for reference, text in items]
     for turn in range(turns + 1):

@@ -50,7 +50,7 @@ def bucket() -> Iterator[RemotePath]:
 
 
 def beams_open(endpoint_url: str) -> Callable[[str], bytes]:
-    """A function that reads an object with Beam's client."""
+    """Return a function that reads an object with Beam's client."""
     from apache_beam.io.filesystem import CompressionTypes
     from apache_beam.io.filesystems import FileSystems
     from apache_beam.options.pipeline_options import PipelineOptions
@@ -71,7 +71,7 @@ def beams_open(endpoint_url: str) -> Callable[[str], bytes]:
 
 
 def timed(read: Callable[[str], bytes], url: str, size: int) -> tuple[float, float]:
-    """The wall-clock seconds and CPU seconds of reading one picture."""
+    """Return the wall-clock seconds and CPU seconds of reading one picture."""
     start_s, cpu_s = time.perf_counter(), time.process_time()
     assert len(read(url)) == size
     return time.perf_counter() - start_s, time.process_time() - cpu_s

@@ -74,7 +74,7 @@ class TrainerBench:
         self.chosen = dict(FASTEST)
 
     def side(self, name: str, micro: int, attention: str, dtype: str, steps: int) -> dict[str, Any]:
-        """The figures of one side in one turn."""
+        """Return the figures of one side in one turn."""
         rows = self.size.rows if name.endswith("sft") else self.size.groups * self.size.group_size
         options: dict[str, Any] = {"inputs": self.folder, "dtype": dtype, "rows": rows, "steps": steps}
         options |= {"warmup": WARMUP, "tokens": self.size.tokens, "micro": micro, "attention": attention}
@@ -163,7 +163,7 @@ def print_task(task: str, bench: TrainerBench, turns: list[dict[str, dict[str, A
 
 
 def mfu(counts: StepWork, step_s: float) -> float | None:
-    """The model FLOP utilisation, with the FLOP of :func:`trainer_inputs.counts`; None for an unknown device."""
+    """Return the model FLOP utilisation, with the FLOP of :func:`trainer_inputs.counts`; None for an unknown device."""
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     peak = next((peak for name, peak in PEAK_FLOPS.items() if name in device), None)
     return counts.flop / step_s / peak if peak else None

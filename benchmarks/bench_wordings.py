@@ -76,7 +76,7 @@ class ResponseResult:
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927)."""
+    """Return the 95 % interval of a share (Wilson 1927)."""
     if not whole:
         return 0.0, 1.0
     share = part / whole
@@ -88,7 +88,7 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
 def written(
     path: Path, is_clean: bool, per_wording: int, families: dict[str, list[WordedQuestion]]
 ) -> Iterator[WordedResponse]:
-    """Responses in each wording of the list, for ``per_wording`` questions of its family that can fill its slots."""
+    """Yield responses in each wording of the list, for ``per_wording`` questions of its family that fill its slots."""
     turn: Counter[str] = Counter()
     for family, kinds in yaml.safe_load(path.read_text("utf-8")).items():
         for kind, wordings in kinds.items():
@@ -108,7 +108,7 @@ def written(
 
 
 def names(per_form: int, families: dict[str, list[WordedQuestion]]) -> Iterator[WordedResponse]:
-    """Responses with each form of a true and of a false label, up to ``per_form`` times."""
+    """Yield responses with each form of a true and of a false label, up to ``per_form`` times."""
     for is_clean, made_of in ((True, labelled), (False, mislabelled)):
         made: Counter[tuple[str, str]] = Counter()
         for asked in families["count"]:
@@ -120,7 +120,7 @@ def names(per_form: int, families: dict[str, list[WordedQuestion]]) -> Iterator[
 
 
 def verified(each: WordedResponse, cache: str) -> ResponseResult:
-    """The result of a response, from ``gt.verify`` and the list of leaks."""
+    """Return the result of a response, from ``gt.verify`` and the list of leaks."""
     asked = each.posed
     trace = gt.verify(
         asked.question,
@@ -137,7 +137,7 @@ def verified(each: WordedResponse, cache: str) -> ResponseResult:
 
 
 def strangers(clean: Path, faults: Path, per_clean: int, per_fault: int, records: Path) -> Iterator[WordedResponse]:
-    """The traces of the list ``stranger``: each wording on ``per_clean`` or ``per_fault`` images."""
+    """Yield the traces of the list ``stranger``: each wording on ``per_clean`` or ``per_fault`` images."""
     known = images(records)
     for path, is_clean, number in ((clean, True, per_clean), (faults, False, per_fault)):
         for case in cases(load(path), known, number):

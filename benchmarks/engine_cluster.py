@@ -26,11 +26,11 @@ class Cluster:
     environment: dict[str, str]
 
     def pid(self, name: str) -> int:
-        """The process id of one of its processes."""
+        """Return the process id of one of its processes."""
         return int((self.state / f"{name}.pid").read_text())
 
     def log(self, name: str) -> str:
-        """The log of one of its processes so far."""
+        """Return the log of one of its processes so far."""
         return (self.state / f"{name}.log").read_text("utf-8", "replace")
 
     def kill(self, name: str) -> None:
@@ -44,7 +44,7 @@ class Cluster:
 
 
 def free_ports() -> int:
-    """The first of ``PORTS`` consecutive free ports, below the ports that the system assigns to connections."""
+    """Return the first of ``PORTS`` consecutive free ports, below the ports that the system assigns to connections."""
     while True:
         port = random.randrange(10_000, 32_000)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):

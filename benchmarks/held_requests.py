@@ -52,7 +52,7 @@ class Holding:
 
 
 def routes(holding: Holding) -> list[web.RouteDef]:
-    """The HTTP routes to hold and release requests."""
+    """Return the HTTP routes to hold and release requests."""
 
     async def hold(request: web.Request) -> web.Response:
         await holding.hold(**await request.json())

@@ -37,29 +37,30 @@ class Item(NamedTuple):
 
 
 def question_of(item: str) -> str:
-    """The question about an item; the server identifies the item by the item id in it."""
+    """Return the question about an item; the server identifies the item by the item id in it."""
     return f"How many squares are there in picture {item}?"
 
 
 def answer_of(item: str) -> str:
-    """The right answer to an item's question."""
+    """Return the right answer to an item's question."""
     return str(1 + int(item.removeprefix("item-")) % 9)
 
 
 def entities_reply(item: str, index: int) -> str:
-    """A valid reply to a prompt that asks for entities."""
+    """Return a valid reply to a prompt that asks for entities."""
     return json.dumps({"entities": [f"square of {item}", f"sample {index}"]})
 
 
 def whole_mask(box: str) -> dict[str, Any]:
-    """The mask that fills a box; the box has the prompt's form ``x1, y1, x2, y2``."""
+    """Return the mask that fills a box; the box has the prompt's form ``x1, y1, x2, y2``."""
     x, y, right, bottom = (round(float(edge)) for edge in box.split(","))
     width, height = right - x, bottom - y
     return {"x": x, "y": y, "width": width, "height": height, "counts": [0, width * height]}
 
 
 def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
-    """A model's reply in any role of the main pipeline, chosen by the request's schema or else the prompt's form.
+    """Return a model's reply in any role of the main pipeline, chosen by the request's schema or else the prompt's
+    form.
 
     Every second attempt is right; pointer, teacher and detector agree on most items.
     """
@@ -98,7 +99,7 @@ def scripted_reply(body: dict[str, Any], item: str, index: int) -> str:
 
 
 def kind_of(body: dict[str, Any]) -> str:
-    """The kind of a request of the main pipeline: its schema's name, or ``point``, ``trace`` or ``attempt``."""
+    """Return the kind of a request of the main pipeline: its schema's name, or ``point``, ``trace`` or ``attempt``."""
     schema = body.get("response_format", {}).get("json_schema", {}).get("name", "").rpartition("_v")[0]
     if schema:
         return schema
@@ -124,7 +125,7 @@ class Server:
         return f"{self.url}/v1"
 
     def ask(self, path: str, data: bytes | None = None) -> Any:
-        """The server's JSON answer to a GET, or to a POST if ``data`` is given."""
+        """Return the server's JSON answer to a GET, or to a POST if ``data`` is given."""
         with urllib.request.urlopen(f"{self.url}/{path}", data=data, timeout=SIDE_LIMIT_S) as response:
             return json.load(response)
 
@@ -187,14 +188,14 @@ def write_items(path: Path, items: Sequence[Item]) -> None:
 
 
 def read_items(path: str) -> Iterator[Item]:
-    """The calls to make, in order."""
+    """Yield the calls to make, in order."""
     with Path(path).open(encoding="utf-8") as lines:
         for line in lines:
             yield Item(*json.loads(line))
 
 
 def models_settings(base_url: str, folder: Path, **endpoint: Any) -> Any:
-    """The settings of a run whose teacher is the server; its reply cache is in ``folder``."""
+    """Return the settings of a run whose teacher is the server; its reply cache is in ``folder``."""
     from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 
     settings = EndpointSettings("openai", MODEL, base_url=base_url, **endpoint)
@@ -234,7 +235,7 @@ def write_pictures(folder: Path, count: int) -> list[Item]:
 
 
 def imports_done() -> dict[str, float]:
-    """The wall-clock and CPU seconds of this process so far; called after the imports."""
+    """Return the wall-clock and CPU seconds of this process so far; called after the imports."""
     started_s = float(Path("/proc/self/stat").read_text("ascii").rpartition(")")[2].split()[19]) / 100
     return {"import_s": time.clock_gettime(time.CLOCK_BOOTTIME) - started_s, "import_cpu_s": own_figures()["cpu_s"]}
 
@@ -253,14 +254,14 @@ async def in_flight(
 
 
 def text_body(prompt: Any, **fields: Any) -> dict[str, Any]:
-    """The body that the endpoint sends for a rendered prompt without media."""
+    """Return the body that the endpoint sends for a rendered prompt without media."""
     content = [{"type": "text", "text": part.text} for part in prompt.user]
     messages = [{"role": "system", "content": prompt.system}] * bool(prompt.system)
     return {"model": MODEL, "messages": [*messages, {"role": "user", "content": content}], "top_p": 1.0} | fields
 
 
 def body_of(item: Item, template: str, root: Path) -> dict[str, Any]:
-    """The body for one item: the template with the item's id, and with its image as the first part."""
+    """Return the body for one item: the template with the item's id, and with its image as the first part."""
     body = json.loads(template.replace(TEMPLATE_ITEM, item.id))
     if item.uri:
         path = root / item.uri.removeprefix("input:")

@@ -55,13 +55,13 @@ _ITEM = re.compile(rb"item[- ]\d+")  # prompts write a label's hyphens as spaces
 
 
 def fault_of(seed: int, item: str, number: int) -> str:
-    """The fault of the ``number``-th request (from 0) about an item; "" for none."""
+    """Return the fault of the ``number``-th request (from 0) about an item; "" for none."""
     drawn = random.Random(hashlib.sha256(f"{seed}/{item}/{number}".encode()).digest()).random()
     return FAULTS[int(drawn / FAULT_SHARE)] if drawn < FAULT_SHARE * len(FAULTS) else ""
 
 
 def heavy_latency_s(seed: int, item: str) -> float:
-    """A heavy-tailed (log-uniform) latency, always the same for an item."""
+    """Return a heavy-tailed (log-uniform) latency, always the same for an item."""
     drawn = random.Random(hashlib.sha256(f"{seed}/{item}".encode()).digest()).random()
     return HEAVY_FROM_S * (HEAVY_TO_S / HEAVY_FROM_S) ** drawn
 
@@ -149,7 +149,9 @@ class Chat:
         return await _faulty(request, asked, _choices(asked, body, self.settings.script))
 
     def figures(self) -> dict[str, Any]:
-        """The figures since the last reset; ``wall_s`` is from the first request to the last reply without a stall."""
+        """Return the figures since the last reset; ``wall_s`` is from the first request to the last reply without a
+        stall.
+        """
         ended = [asked.end_s for asked in self.log if asked.end_s and asked.outcome != "stall"]
         usage = resource.getrusage(resource.RUSAGE_SELF)
         cpu_s = usage.ru_utime + usage.ru_stime
@@ -235,7 +237,7 @@ def _reset(request: web.Request) -> None:
 
 
 def application(chat: Chat) -> web.Application:
-    """The web application: the chat API, and the routes for the log and for control."""
+    """Return the web application: the chat API, and the routes for the log and for control."""
 
     async def reset(_: web.Request) -> web.Response:
         chat.reset()

@@ -79,7 +79,9 @@ def profiled(work: Callable[[], T], path: str) -> T:
 
 
 def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], list[str]]]:
-    """By id, the marks that a run drew (from the pointer's cached replies), and the digests of the drawn images."""
+    """Return, by id, the marks that a run drew (from the pointer's cached replies), and the digests of the drawn
+    images.
+    """
     import pyarrow.parquet as pq
 
     from groundtrace.grading.responses.response import parse_response
@@ -103,7 +105,10 @@ def drawn_by(run: Path, width: int, height: int) -> dict[str, tuple[list[Any], l
 
 
 def run_loop(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The bare loop over the records; draws the marks of a finished run. Raises ValueError if the drawings differ."""
+    """Run the bare loop over the records, and draw the marks of a finished run.
+
+    Raises ValueError if the drawings differ.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -46,7 +46,7 @@ ASSUMED = {
 
 
 def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str, float]:
-    """The resources that a run of ``grounded_cot`` needs; see docs/scaling.md for the formulas."""
+    """Return the resources that a run of ``grounded_cot`` needs; see docs/scaling.md for the formulas."""
     g = given
     traced = g["band"] * g["sft_ratio"]
     requests = 1 + traced * (2 + 3 * g["entities"] + g["traces"])
@@ -80,7 +80,7 @@ def needs(questions: float, days: float, given: Mapping[str, float]) -> dict[str
 
 
 def shown(value: float) -> str:
-    """The value with three significant digits; from 100 on, as an integer."""
+    """Return the value with three significant digits; from 100 on, as an integer."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -58,7 +58,7 @@ def render_input(folder: Path, size: SceneKind, records: int) -> None:
 
 
 def render_scene(size: SceneKind, rng: np.random.Generator) -> tuple[np.ndarray, str, str]:
-    """An image, its question and the answer, which is at least 1."""
+    """Return an image, its question and the answer, which is at least 1."""
     pixels = np.full((size.height, size.width, 3), GROUND, np.uint8)
     columns, rows = size.width // size.cell, size.height // size.cell
     drawn = []

@@ -34,7 +34,7 @@ class Clock:
         self._last = self._now()
 
     def data(self, get: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of ``get``; its time counts as waiting for data."""
+        """Return the result of ``get``; its time counts as waiting for data."""
         began = self._now()
         found = get(*arguments)
         self._waited_s += self._now() - began
@@ -54,7 +54,7 @@ class Clock:
         return time.perf_counter()
 
     def figures(self) -> dict[str, Any]:
-        """The seconds of the timed steps, the memory, and the loss and gradient norm of the first step of all."""
+        """Return the seconds of the timed steps, the memory, and the first step's loss and gradient norm."""
         whole_s, waited_s = self.whole_s[self._warmup :], self.waited_s[self._warmup :]
         own = own_figures()
         return {

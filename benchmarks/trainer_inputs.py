@@ -114,7 +114,7 @@ def write_inputs(
 
 
 def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
-    """Questions on rendered scenes, answered with points at the centres of the gold boxes."""
+    """Return questions on rendered scenes, answered with points at the centres of the gold boxes."""
     rows: list[TrainingRow] = []
     while len(rows) < number:
         pixels, objects = render_scene(rng)
@@ -130,7 +130,7 @@ def tiny_rows(rng: np.random.Generator, number: int) -> list[TrainingRow]:
 
 
 def large_rows(rng: np.random.Generator, number: int, shrink: bool) -> list[TrainingRow]:
-    """Rows with one grainy, photo-like image each; :func:`_lengthened` later gives their texts the final length."""
+    """Return rows with one grainy, photo-like image each; :func:`_lengthened` later lengthens their texts."""
     width, height = (96, 64) if shrink else PHOTO_PX
     rows = []
     for index in range(number):
@@ -204,7 +204,7 @@ def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> SharedR
 def make_rollouts(
     vlm: VisionLanguageModel, rows: list[TrainingRow], groups: int, size: int, rng: np.random.Generator
 ) -> list[Sample]:
-    """Groups for the first rows: the responses are the answers of this and the next rows, with random rewards."""
+    """Return groups for the first rows, with random rewards: the responses are answers of this and the next rows."""
     answers = [sample.ids[sample.turns[-1].start :].tolist() for sample in (sft_sample(vlm, row) for row in rows)]
     made = []
     for index in range(groups):
@@ -217,10 +217,10 @@ def make_rollouts(
 
 
 def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> StepWork:
-    """The counts of the samples; 6 FLOP per weight and input (forward and backward): tokens for the language model's
-    layers, patches of distinct images for the vision tower, targets for the output layer.
+    """Return the counts of the samples, with 6 FLOP per weight and input (forward and backward).
 
-    The products within attention are left out, and so is repeated work of a trainer.
+    The inputs are tokens for the language model's layers, patches of distinct images for the vision tower, and targets
+    for the output layer. The products within attention are left out, and so is repeated work of a trainer.
     """
     model = vlm.model.model
     layers = sum(weight.numel() for weight in model.language_model.layers.parameters())
@@ -233,7 +233,10 @@ def counts(vlm: VisionLanguageModel, samples: list[Sample]) -> StepWork:
 
 
 def as_scored_by_trl(samples: list[Sample], pad_id: int) -> dict[str, Any]:
-    """The rollouts in GRPOTrainer's form after scoring: prompts padded left, answers right, an image for each."""
+    """Return the rollouts in GRPOTrainer's form after scoring.
+
+    Prompts are padded left, answers right, and each rollout has an image.
+    """
     starts = [sample.turns[-1].start for sample in samples]
     longest = max(starts)
     width = max(len(sample) - start for sample, start in zip(samples, starts, strict=True))

@@ -106,7 +106,7 @@ def ours_grpo(work: Work) -> dict[str, Any]:
 
 
 def trl_parts(work: Work) -> tuple[Any, Any, dict[str, Any]]:
-    """A model, its processor, and the options for both of TRL's trainers.
+    """Return a model, its processor, and the options for both of TRL's trainers.
 
     With ``bfloat16``, float32 weights are updated and computations are in bfloat16, as in this trainer.
     ``bfloat16-only`` has no float32 weights: it needs less work and memory, but loses small updates.

@@ -129,7 +129,7 @@ def _counts(correct: Sequence[bool | None]) -> tuple[int, int]:
 
 
 def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
-    """The sum of several comparisons; the order does not matter."""
+    """Return the sum of several comparisons; the order does not matter."""
     found = list(comparisons)
     return CropComparison(*(sum(getattr(each, field.name) for each in found) for field in fields(CropComparison)))
 

@@ -47,7 +47,7 @@ class DomainSettings:
 
 
 def domain_of(question: Question, settings: DomainSettings) -> Domain:
-    """The domain of a question; see the module."""
+    """Return the domain of a question; see the module."""
     listed = settings.sources.get(question.source)
     if listed is not None:
         return listed

@@ -38,7 +38,7 @@ def _after(form: str) -> Plant:
     """Return a plant that adds a right conclusion of a counting question after the reasoning."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
-        """The response with the conclusion; None for other questions."""
+        """Return the response with the conclusion; None for other questions."""
         wrong = wrong_count(right, rng)
         if right.count is None or wrong is None:
             return None

@@ -33,7 +33,7 @@ def _labelled(name: Name, every: bool = False) -> Plant:
     """Return a plant that gives one point, or every point, another label."""
 
     def plant(right: Right, rng: random.Random) -> str | None:
-        """The response with the other labels; None if a label would stay the same."""
+        """Return the response with the other labels; None if a label would stay the same."""
         chosen = range(len(right.points)) if every else [rng.randrange(len(right.points))]
         points = list(right.points)
         for number in chosen:

@@ -48,7 +48,7 @@ def _one(place: Callable[[Right, Point, random.Random], tuple[float, float] | No
     """Return a plant that moves one point off all objects of its label."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
-        """The points with one moved; None if no place was found."""
+        """Return the points with one moved; None if no place was found."""
         number = rng.randrange(len(right.points))
         for _ in range(_TRIES):
             at = place(right, right.points[number], rng)
@@ -124,7 +124,7 @@ def _doubled(place: Callable[[Right, Point], tuple[float, float]], others: int =
     """
 
     def move(right: Right, rng: random.Random) -> Points | None:
-        """The points with some moved to one object; None for other questions and for too few objects."""
+        """Return the points with some moved to one object; None for other questions and for too few objects."""
         if not right.count or right.count <= others:
             return None
         kept, *lost = rng.sample(range(len(right.points)), others + 1)
@@ -192,7 +192,7 @@ def _besides(only_one: bool) -> Plant:
     """Return a plant with points on their objects, but on objects that the question is not about."""
 
     def move(right: Right, rng: random.Random) -> Points | None:
-        """Points on other objects; None if there are too few, or the question's words could mean any object."""
+        """Return points on other objects; None if there are too few, or the question's words could mean any object."""
         asked = right.asked.question.lower()
         vague = ("object", "item", "block", "shape", "thing", "figure", "tower", "box")
         if right.asked.counted is None and any(word in asked for word in vague):

@@ -190,7 +190,8 @@ def build_processor(tokenizer: PreTrainedTokenizerFast, patch_px: int, most_px: 
 def build_config(
     tokenizer: PreTrainedTokenizerFast, context_tokens: int, text: dict[str, Any], vision: dict[str, Any]
 ) -> Qwen3VLConfig:
-    """The architecture: ``text`` and ``vision`` give widths and depths, the rest is the same for every tiny model.
+    """Return the architecture; ``text`` and ``vision`` give widths and depths, the rest is the same for every tiny
+    model.
 
     Heads are 32 wide because vLLM's CPU attention takes no narrower ones; deepstack is after the first vision layer.
     """

@@ -40,15 +40,15 @@ class _Parts:
         self.wrong_n = rng.choice([k for k in (self.n - 1, self.n + 1) if k > 0])
 
     def per_side(self, pattern: str, empty: str) -> list[str]:
-        """The pattern filled for each side of the image; ``empty`` replaces it on a side without things."""
+        """Return the pattern filled for each side of the image; ``empty`` replaces it on a side without things."""
         return [(pattern if v else empty).format(s=s, tags=join(v), n=len(v)) for s, v in self.by_side.items()]
 
     def sum_to(self, total: int) -> str:
-        """The numbers of things on the sides as a sum, which may be wrong."""
+        """Return the numbers of things on the sides as a sum, which may be wrong."""
         return " + ".join(str(len(v)) for v in self.by_side.values()) + f" = {total}"
 
     def other_colour(self, a: Thing) -> str:
-        """A colour that the thing does not have."""
+        """Return a colour that the thing does not have."""
         return self.rng.choice([c for c in COLOURS if c != a.colour])
 
     def other_side(self, side: str) -> str:
@@ -56,7 +56,7 @@ class _Parts:
         return self.rng.choice([s for s in SIDES if s != side])
 
     def again(self) -> str:
-        """A second tag on the first thing, beside its first tag."""
+        """Return a second tag on the first thing, beside its first tag."""
         first = self.things[0]
         return tag(first, self.style, x=first.x + 2, y=first.y + 1)
 

@@ -72,7 +72,7 @@ def matching(things: list[Thing], name: str) -> list[Thing]:
 def scenes_of(
     kind: str, record_id: str, image: Path, things: list[Thing], rng: random.Random
 ) -> Iterator[StrangerScene]:
-    """Questions of a kind about one image, in random order."""
+    """Return questions of a kind about one image, in random order."""
     names = [f"{c} {s}" for c in COLOURS for s in SHAPES] + [f"{c} object" for c in COLOURS] + SHAPES
     sides = SIDES[:]
     rng.shuffle(names)

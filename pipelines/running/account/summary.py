@@ -57,7 +57,7 @@ class Wave:
         return counts.sft + counts.rejected.get(CUT.name, {}).get(OVER_QUOTA, 0)
 
     def summary(self) -> dict[str, Any]:
-        """The wave's entry in run.json."""
+        """Return the wave's entry in run.json."""
         return {"questions": self.questions, "drawn": self.drawn, "accepted": self.accepted}
 
 

@@ -42,7 +42,7 @@ class Job:
     side: tuple[dict[str, Any], ...]
 
     def files(self, name: str) -> list[Path]:
-        """The shards of a set, under the names that they were written with."""
+        """Return the shards of a set, under the names that they were written with."""
         return [self.folder / name / entry.file for entry in self.shards if entry.set == name]
 
     @property
@@ -84,7 +84,7 @@ class JobFolder:
         return str(self.remote or self.here)
 
     def read(self) -> Job:
-        """The job's outcome; its files are first downloaded if they are in a store.
+        """Return the job's outcome; its files are first downloaded if they are in a store.
 
         Raises :class:`groundtrace.pipelines.running.endings.JobIncomplete`, and
         :class:`groundtrace.storage.places.StorageError` and OSError for a store that cannot be read.
@@ -99,7 +99,7 @@ class JobFolder:
         return job.take_over(run.staging)
 
     def shards(self, job: Job) -> dict[str, RemotePath]:
-        """The job's shards in the store, by their final names; empty for a job on this machine."""
+        """Return the job's shards in the store, by their final names; empty for a job on this machine."""
         if self.remote is None:
             return {}
         return {f"{entry.set}/{entry.name}": self.remote / entry.set / entry.file for entry in job.shards}

@@ -49,7 +49,7 @@ def recipe_file(name: str) -> Path:
 
 
 def bundled_names() -> list[str]:
-    """The names of the bundled recipes."""
+    """Return the names of the bundled recipes."""
     return sorted(file.stem for file in _BUNDLED.glob("*.py") if not file.stem.startswith("_"))
 
 

@@ -182,7 +182,7 @@ class LocalRun:
         return str(self.place / path.relative_to(self.root).as_posix() if elsewhere else path)
 
     def remote_job(self, name: str) -> RemotePath | None:
-        """Yield a folder for the files of a job's remote workers, removed when the run folder is unlocked; None on a
+        """Return a folder for the files of a job's remote workers, removed when the run folder is unlocked; None on a
         disk.
         """
         return None

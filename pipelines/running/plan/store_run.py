@@ -116,7 +116,7 @@ class StoreRun(LocalRun):
         self._ledger.bring()
 
     def remote_job(self, name: str) -> RemotePath:
-        """A folder in the store for a job's files, removed when the lease ends."""
+        """Return a folder in the store for a job's files, removed when the lease ends."""
         self._jobs.append(self.target / JOBS / name)
         return self._jobs[-1]
 
