@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import signal
+from collections.abc import Iterable
 from typing import Any
 
 MAX_OPEN_FILES = 256
@@ -29,15 +30,18 @@ def _status_of(pid: int, of: str = "status") -> dict[str, str]:
     return {}
 
 
-def is_running(pid: int) -> bool:
-    """Whether it runs or is stopped; a zombie is neither, unless only its first thread has ended."""
-    lines = _status_of(pid)
-    return int(lines.get("Threads", "0")) > 1 or not lines.get("State", "Z").startswith(("Z", "X"))
+def running(pids: Iterable[int]) -> dict[int, int]:
+    """Returns those of the processes that run or are stopped, each with the id of its parent.
 
-
-def parent_of(pid: int) -> int:
-    """Returns the id of the process's parent, 0 if the process has ended."""
-    return int(_status_of(pid).get("PPid", "0"))
+    A zombie is neither, unless only its first thread has ended. Each process is read once: if it were read again for
+    its parent, it might have ended in between.
+    """
+    found = {}
+    for pid in pids:
+        lines = _status_of(pid)
+        if int(lines.get("Threads", "0")) > 1 or not lines.get("State", "Z").startswith(("Z", "X")):
+            found[pid] = int(lines["PPid"])
+    return found
 
 
 def threads_of(pid: int) -> int:

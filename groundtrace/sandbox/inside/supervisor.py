@@ -250,13 +250,11 @@ class Supervisor:
         while time.monotonic() < deadline:
             attempt += 1
             self._reap()
-            pids = processes.others() - {each.pid for each in kept if each}
-            running = {pid for pid in pids if processes.is_running(pid)}
+            running = processes.running(processes.others() - {each.pid for each in kept if each})
             if not running:
                 return len(found)
-            found |= {
-                pid for pid in running if processes.parent_of(pid) != self.holder.pid
-            }  # which a fork goes through
+            # The process between a holder and its fork is the holder's child. It is not of the code.
+            found |= {pid for pid, parent in running.items() if parent != self.holder.pid}
             for pid in running:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
