@@ -2,11 +2,15 @@
 
 ingest → clean → deduplicate → decontaminate → draw → attempt → split by media group
 → SFT side: difficulty ┬ easy: the gold answer directly ───────────────────────────────┐
-                       └ hard: trajectory (think, execute, feedback) → verify ─────────┴ ratio → cut → sft shards
+                       ├ hard: trajectory (think, execute, feedback) ┬→ verify ────────┼ ratio → cut → sft shards
+                       └ some: reason in text ┬ rewrite with code ───┘                 │
+                                              └────────────────────────────────────────┘
 → RL side:  difficulty → cut → cap answers → rl shards
 The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
 the band. A strong teacher writes trajectories for the hard questions, each with one kind of operation. Code runs in the
-sandbox only (docs/sandbox.md): without its isolation the run refuses to start.
+sandbox only (docs/sandbox.md): without its isolation the run refuses to start. Two routes are off by default: hard
+questions of ``trajectory.rewritten_sources`` are solved in text, whose calculations are then replaced by code (Tables 8
+and 9); hard questions with a pass rate of at least ``text_from`` keep the solution in text.
 
 Deviations. The paper gives neither the band nor the number of attempts: here 4 attempts, and easy means that all are
 right. Questions that no attempt solves stay on the SFT side, where a stronger teacher may solve them, and leave the RL
@@ -15,17 +19,19 @@ rows (Figure 6) cannot be read from its text: ``ratio`` keeps as many of each by
 both sides; the paper does not mention this.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import Annotated
 
 import apache_beam as beam
 
-from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.config.settings import PositiveWeight, Share, settings
 from groundtrace.grading.question_text import CODE
+from groundtrace.grading.responses.operations import COMPUTATION, OPERATIONS
 from groundtrace.pipelines.running.settings import RunSettings
-from groundtrace.rewards.trajectory import DIRECT, MODE, WITH_CODE
+from groundtrace.rewards.trajectory import DIRECT, IN_TEXT, MODE, WITH_CODE
+from groundtrace.rewards.trajectory import OPERATIONS as OF_KINDS
 from groundtrace.sandbox.settings import SandboxSettings
 from groundtrace.schemas.records import Draft
 from groundtrace.stages.answer_directly import AnswerDirectly
@@ -38,11 +44,16 @@ from groundtrace.stages.filter_by_difficulty import TOO_EASY, DifficultySettings
 from groundtrace.stages.ingest_records import IngestRecords
 from groundtrace.stages.keep_ratio import KeepRatio
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
+from groundtrace.stages.reason_in_text import ReasonInText, ReasonSettings
 from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
+from groundtrace.stages.rewrite_with_code import RewriteSettings, RewriteWithCode
 from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from groundtrace.stages.verify_trajectories import TrajectoryCheckSettings, VerifyTrajectories
 from groundtrace.stages.write_trajectories import TrajectorySettings, WriteTrajectories
 from groundtrace.vision.clips import VideoSettings
+
+SEVERAL = "several"
+"""The class of rows whose code has several kinds of operation, or none that is known."""
 
 
 @settings
@@ -59,22 +70,66 @@ class Settings(RunSettings):
     trajectory: TrajectorySettings = field(default_factory=TrajectorySettings)
     verify_trajectory: TrajectoryCheckSettings = field(default_factory=TrajectoryCheckSettings)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
-    ratio: Annotated[Mapping[str, PositiveWeight], "the weights of SFT rows answered directly and with code"] = field(
-        default_factory=lambda: {DIRECT: 1.0, WITH_CODE: 1.0}, hash=False
-    )
+    reason: ReasonSettings = field(default_factory=ReasonSettings)
+    rewrite: RewriteSettings = field(default_factory=RewriteSettings)
+    text_from: Annotated[
+        Share | None, "hard questions with at least this pass rate are answered in text; none: with code"
+    ] = None
+    ratio: Annotated[
+        Mapping[str, PositiveWeight],
+        "the weights of SFT rows: direct, text, and either code or each kind of operation; empty: equal shares of "
+        "direct, text and code",
+    ] = field(default_factory=dict, hash=False)
     rl: AnswerSettings = field(default_factory=AnswerSettings)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if set(self.ratio) != {DIRECT, WITH_CODE}:
+        if self.ratio and set(self.ratio) not in (self._modes | {WITH_CODE}, self._modes | self._kinds):
             raise ValueError(
-                f"ratio must give a weight to {DIRECT} and {WITH_CODE}, got {', '.join(self.ratio) or 'none'}"
+                f"ratio must give a weight to {', '.join(sorted(self._modes))} and {WITH_CODE}, or instead of "
+                f"{WITH_CODE} to {', '.join(sorted(self._kinds))}; got {', '.join(sorted(self.ratio))}"
             )
 
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weight of each class of SFT rows."""
+        return self.ratio or dict.fromkeys((*sorted(self._modes), WITH_CODE), 1.0)
 
-def mode_of(draft: Draft) -> str:
-    """Return whether a draft is answered directly or with code; ``ratio`` mixes the SFT rows by this value."""
-    return draft.added(MODE) or DIRECT
+    @property
+    def _modes(self) -> set[str]:
+        """The modes of rows without code."""
+        return {DIRECT} if self.text_from is None else {DIRECT, IN_TEXT}
+
+    @property
+    def _kinds(self) -> set[str]:
+        """The kinds of operation that rows with code can have."""
+        kinds = {kind for kind, weight in self.trajectory.mixture.items() if weight} or {*OPERATIONS, SEVERAL}
+        return kinds | ({COMPUTATION} if self.trajectory.rewritten_sources else set[str]())
+
+
+def class_of(draft: Draft, weights: Mapping[str, float]) -> str:
+    """Return the class of a row in ``weights``: its mode, or its kind of operation if they lack ``code``."""
+    mode = draft.added(MODE) or DIRECT
+    if mode != WITH_CODE or WITH_CODE in weights:
+        return mode
+    kinds = draft.added(OF_KINDS) or ()
+    return kinds[0] if len(kinds) == 1 else SEVERAL
+
+
+def is_in_text(draft: Draft, settings: Settings) -> bool:
+    """Return whether a hard question is answered in text without code."""
+    rate = draft.pass_rate
+    return settings.text_from is not None and rate is not None and rate >= settings.text_from
+
+
+def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
+    """Return whether a hard question is solved in text first, with or without a rewriting after it."""
+    return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
+
+
+def _split(rule: Callable[[Draft, Settings], bool], settings: Settings) -> beam.Partition:
+    """Return the transform that splits drafts in two: first those for which the rule is false."""
+    return beam.Partition(lambda draft, _: int(rule(draft, settings)), 2)  # type: ignore[arg-type]
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
@@ -91,12 +146,19 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     to_sft = replace(settings.difficulty, include_low=True, route=(TOO_EASY,))
     graded = sides.sft | "Easy" >> FilterByDifficulty(to_sft)
     direct = graded.too_easy | "Direct" >> AnswerDirectly()
-    written = graded.kept | "Trajectory" >> WriteTrajectories(settings.trajectory, settings.sandbox, models, roots)
-    verified = written.kept | "Verify" >> VerifyTrajectories(
-        settings.verify_trajectory, settings.trajectory, settings.sandbox, models, roots
+    coded, to_solve = graded.kept | "InTextFirst" >> _split(is_solved_in_text, settings)
+    solved = to_solve | "Reason" >> ReasonInText(settings.reason, models)
+    to_rewrite, in_text = solved.kept | "InTextOnly" >> _split(is_in_text, settings)
+    rewritten = to_rewrite | "Rewrite" >> RewriteWithCode(settings.rewrite, settings.sandbox, models, roots)
+    written = coded | "Trajectory" >> WriteTrajectories(settings.trajectory, settings.sandbox, models, roots)
+    verified = (
+        (written.kept, rewritten.kept)
+        | "WithCode" >> beam.Flatten()
+        | "Verify"
+        >> VerifyTrajectories(settings.verify_trajectory, settings.trajectory, settings.sandbox, models, roots)
     )
-    both = (direct.kept, verified.kept) | "Both" >> beam.Flatten()
-    mixed = both | "Ratio" >> KeepRatio(settings.ratio, mode_of)
+    every = (direct.kept, in_text, verified.kept) | "Every" >> beam.Flatten()
+    mixed = every | "Ratio" >> KeepRatio(settings.weights, partial(class_of, weights=settings.weights))
 
     in_band = sides.rl | "Difficulty" >> FilterByDifficulty(settings.difficulty)
     rl = in_band.kept | "AskForCode" >> beam.Map(partial(replace, form=CODE)).with_output_types(Draft)

@@ -11,7 +11,7 @@ operations; or a rejection that names the first check which the first right traj
 4. each of ``judges`` judgements finds that the statements after a result agree with it.
 
 ``computing_sources`` names the sources whose questions can be answered by calculation alone: for them, an output need
-not depend on the image.
+not depend on the image. The same holds for the sources whose solutions are rewritten.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
         raise _Fails(MALFORMED, fault)
     if not any(turn.code for turn in check.turns):
         raise _Fails(NO_CODE, "the answer comes without any code")
-    wanted, used = operation_for(check.draft.id, writing), operations_in(check.turns)
+    wanted, used = operation_for(check.draft.question, writing), operations_in(check.turns)
     if wanted and used != (wanted,):
         raise _Fails(OTHER_OPERATION, f"asked for {wanted}, the code has {' and '.join(used) or 'none'}")
 
@@ -194,7 +194,7 @@ async def verified(
     if answered.value < 1:
         raise _Fails(WRONG_ANSWER, answered.reason)
     check_text(check, writing)
-    store, computes = roots.store(), question.source in settings.computing_sources
+    store, computes = roots.store(), question.source in (*settings.computing_sources, *writing.rewritten_sources)
     images = [store.pixels(medium.uri) for medium in question.media]
     try:
         found = await executions(
@@ -204,15 +204,16 @@ async def verified(
         raise _Fails(LOST, str(error)) from None
     turns = check_execution(check.turns, found)
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
-    passed = (answered, Verdict("format", 1.0, "the turns have the form asked for"), _execution(found), agreement)
+    form = Verdict("format", 1.0, "the turns have the form asked for")
+    passed = (answered, form, _execution(found, computes), agreement)
     return replace(check.trace, verdicts=passed, score=1.0), turns
 
 
-def _execution(found: Sequence[Executed | None]) -> Verdict:
-    """Return the verdict on the calls: the share that succeeded and looked at the image."""
+def _execution(found: Sequence[Executed | None], computes: bool) -> Verdict:
+    """Return the verdict on the calls: the share that succeeded and looked, if they had to."""
     calls = [call.execution for call in found if call is not None]
-    good = sum(call.succeeded for call in calls)
-    return Verdict("execution", good / len(calls), f"{good} of {len(calls)} calls succeeded and looked at the image")
+    good, did = sum(call.succeeded for call in calls), "succeeded" if computes else "succeeded and looked at the image"
+    return Verdict("execution", good / len(calls), f"{good} of {len(calls)} calls {did}")
 
 
 async def verify(

@@ -20,7 +20,7 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.config.settings import Weight, settings
 from groundtrace.grading.messages import Part, TextPart, media_part, shown
 from groundtrace.grading.question_text import answer_format, lettered_choices
 from groundtrace.grading.responses.operations import COMPUTATION, DRAWING, OPERATIONS, TRANSFORM
@@ -62,24 +62,34 @@ class TrajectorySettings:
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a turn"] = 4096
     mixture: Annotated[
-        Mapping[str, PositiveWeight],
-        "the weight of each kind of operation that questions are assigned; empty: any kind",
+        Mapping[str, Weight],
+        "the weight of each kind of operation that questions are assigned; 0 for all: any kind",
     ] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1.0), hash=False)
     seed: Annotated[int, "the seed of the assignment"] = 0
+    rewritten_sources: Annotated[
+        tuple[str, ...],
+        "sources whose hard questions are solved in text, whose calculations are then replaced by code (Table 9)",
+    ] = ()
 
     def __post_init__(self) -> None:
         if unknown := sorted(set(self.mixture) - set(OPERATIONS)):
             raise ValueError(f"mixture has an unknown kind {unknown[0]!r}; the kinds are {', '.join(OPERATIONS)}")
 
 
-def operation_for(question_id: str, settings: TrajectorySettings) -> str:
-    """Return the kind of operation that a question is assigned; "" if the mixture is empty."""
-    drawn = unit_hash(question_id, settings.seed, "operation") * sum(settings.mixture.values())
-    for kind in OPERATIONS:
-        drawn -= settings.mixture.get(kind, 0.0)
+def operation_for(question: Question, settings: TrajectorySettings) -> str:
+    """Return the kind of operation that a question is assigned; "" if the mixture has no weights above 0.
+
+    The code of a rewritten solution only calculates, so a question of ``rewritten_sources`` is assigned a computation.
+    """
+    if question.source in settings.rewritten_sources:
+        return COMPUTATION
+    drawn = unit_hash(question.id, settings.seed, "operation") * sum(settings.mixture.values())
+    weights = {kind: settings.mixture.get(kind, 0.0) for kind in OPERATIONS}
+    for kind, weight in weights.items():
+        drawn -= weight
         if drawn < 0:
             return kind
-    return next((kind for kind in reversed(OPERATIONS) if kind in settings.mixture), "")
+    return next((kind for kind in reversed(OPERATIONS) if weights[kind]), "")
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
         for text, image in zip(texts, written.images, strict=False):
             history += [TextPart(text), media_part(image)]
         history.append(TextPart(texts[-1]))
-    operation = operation_for(question.id, settings)
+    operation = operation_for(question, settings)
     return load_prompt(PROMPT).render(
         {"original": shown(question.media), "written": history},
         question=question.question,

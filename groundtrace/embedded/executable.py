@@ -19,11 +19,12 @@ from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.turns import read_trajectory
 from groundtrace.prompts.loader import RenderedPrompt
 
-ACT, JUDGE = "act", "judge_trajectory"
+ACT, JUDGE, REASON, REWRITE = "act", "judge_trajectory", "reason", "rewrite"
 _OF_CODE = frozenset((ACT, JUDGE))
 _RESULT = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 _PICTURE = re.compile(r"\[result picture \d+\]")
 _DRAWING, _TRANSFORM = "drawing", "transform"
+_PLACES = re.compile(r"at x = ([\d, ]+|nowhere)\.")
 _MARGIN_PX = 6
 _ENLARGED = 3
 
@@ -141,6 +142,37 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
     return _turn("I enlarge the part that the question asks about.", _CROP.format(box=around, scale=_ENLARGED))
 
 
+def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
+    """Returns a solution in text that lists where the objects of the answer are."""
+    reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
+    if reading is None:
+        return _answer("I cannot read this question or this picture.", CANNOT_READ)
+    places = ", ".join(f"{place:.0f}" for place in sorted(shape.point_px[0] for shape in reading.evidence))
+    return _answer(
+        f"From left to right, these objects are at x = {places or 'nowhere'}. {reading.reason}", reading.answer
+    )
+
+
+def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Returns the solution in the prompt, with a script that counts the places instead of the sentences after them.
+
+    A solution of another kind, or one to another kind of question, is returned unchanged.
+    """
+    solution, query = prompt.variable("reasoning"), question_of(prompt)
+    response, found = parse_response(solution), _PLACES.search(solution)
+    if found is None or not isinstance(query, CountQuery | ObjectStatement):
+        return solution
+    code = f"found = [{found.group(1).replace('nowhere', '')}]\n"
+    code += "print(len(found))\n"
+    if isinstance(query, ObjectStatement):
+        code += _DECIDE.format(operator=_OPERATORS[query.amount.op], amount=query.amount.n)
+    counted = len(found.group(1).split(",")) if found.group(1) != "nowhere" else 0
+    lines = [str(counted), *([response.answer or ""] if isinstance(query, ObjectStatement) else [])]
+    before = _turn((response.think or "")[: (response.think or "").index(found.group()) + len(found.group())], code)
+    printed = "\n".join(lines)
+    return f"{before}\n<interpreter>\n{printed}\n</interpreter>\n" + _answer(f"So {lines[-1]}.", response.answer or "")
+
+
 def _turn(thought: str, code: str) -> str:
     return f"<think>{thought}</think>\n<code>\n```python\n{code}```\n</code>"
 
@@ -171,4 +203,4 @@ def _judged(agrees: bool, reason: str) -> str:
     return json.dumps({"reason": reason, "agrees": agrees})
 
 
-HANDLERS = {ACT: act, JUDGE: judge_trajectory}
+HANDLERS = {ACT: act, JUDGE: judge_trajectory, REASON: reason, REWRITE: rewrite}

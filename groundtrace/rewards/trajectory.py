@@ -37,9 +37,9 @@ OPERATIONS = Column[list[str]](
     is_class=True,
 )
 MODE = Column[str](
-    "mode", pa.string(), "how the question is answered: directly, or with code that is executed", is_class=True
+    "mode", pa.string(), "how the question is answered: directly, in text, or with executed code", is_class=True
 )
-DIRECT, WITH_CODE = "direct", "code"
+DIRECT, IN_TEXT, WITH_CODE = "direct", "text", "code"
 
 
 @dataclass(frozen=True)

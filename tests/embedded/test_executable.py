@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from groundtrace.embedded.executable import act, judge_trajectory, one_image
+from groundtrace.embedded.executable import act, judge_trajectory, one_image, reason, rewrite
 from groundtrace.embedded.scenes import Scene
 from groundtrace.grading.messages import MediaPart, TextPart
-from groundtrace.grading.responses.turns import Turn, as_tags, read_turn
+from groundtrace.grading.responses.turns import Turn, as_tags, read_rewritten, read_turn
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 
 COLOURS = {"red": (220, 30, 30), "blue": (0, 153, 255), "yellow": (255, 255, 0), "black": (0, 0, 0)}
@@ -127,3 +127,26 @@ def test_results_are_not_further_images_of_the_question() -> None:
         **dict.fromkeys(("question", "choices", "answer_format", "operation", "turns_left"), "x"),
     )
     assert not one_image(several)
+
+
+@pytest.mark.parametrize(
+    ("question", "outputs"),
+    [
+        ("How many squares are there?", ["3"]),
+        ("How many yellow squares are there?", ["0"]),
+        (
+            'Is the following statement about the image true? "There are at least 2 blue squares." Answer yes or no.',
+            ["2\nyes"],
+        ),
+        ("What is the colour of the leftmost square?", []),
+    ],
+)
+def test_a_solution_is_rewritten_with_what_its_script_prints(question: str, outputs: list[str]) -> None:
+    image = scene_of(("red", "blue", "blue"))
+    asked = {"question": question, "choices": "", "answer_format": "A number."}
+    scene, rng = Scene(lambda: image), np.random.default_rng(0)
+    solution = reason(load_prompt("reason.v1").render({"original": [ORIGINAL]}, **asked), scene, rng, 0.0)
+    to_rewrite = load_prompt("rewrite.v1").render({"original": [ORIGINAL]}, **asked, reasoning=solution)
+    turns, fault = read_rewritten(rewrite(to_rewrite, scene, rng, 0.0))
+    assert (fault, [turn.output for turn in turns[:-1]]) == ("", outputs)
+    assert [printed(turn.code, image) for turn in turns[:-1]] == outputs

@@ -115,6 +115,41 @@ def test_again_and_with_two_workers_nothing_is_sent_and_nothing_changes(done: Pa
         assert digests(tmp_path / name) == digests(done / "run")
 
 
+def test_some_questions_are_solved_in_text_and_some_solutions_rewritten_with_code(done: Path, tmp_path: Path) -> None:
+    more = ("--set", 'trajectory.rewritten_sources=["lil-lab/nlvr"]', "--set", "text_from=0.75")
+    ratio = ("--set", "ratio={direct=6, text=1, transform=1, computation=1, drawing=1}")
+    run(tmp_path / "run", "--cache", str(done / "cache"), *more, *ratio)
+    assert sum(len(rows(tmp_path / "run", side)) for side in ("sft", "rl", "rejected")) == LIMIT
+    found = rows(tmp_path / "run", "sft")
+    modes = Counter(row["mode"] for row in found)
+    assert modes["direct"] == 6 * modes["text"] == 6 * modes["code"] > 0
+    for row in found:
+        if row["mode"] == "code":
+            assert row["operations"] == ["computation"]
+            assert row["messages"][1]["content"].startswith("<think>From left to right, these objects are at x = ")
+            assert [turn["output"] for turn in row["turns"]][-2:] != ["", ""]
+        if row["mode"] == "text":
+            assert row["pass_rate"] >= 0.75
+            assert "<code>" not in row["messages"][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        ("ratio={direct=1}", "ratio must give a weight to direct and code, or instead of code to "),
+        ("ratio={direct=1, drawing=1}", "to computation, drawing, transform; got direct, drawing"),
+        ("ratio={direct=1, code=1, text=1}", "ratio must give a weight to direct and code"),
+        ("text_from=1.5", "text_from"),
+    ],
+)
+def test_a_ratio_names_each_class_of_rows(
+    words: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["run", "executable_cot", "--input", str(SAMPLE), "--output", str(tmp_path / "run"), "--set", words]
+    assert cli.main(command) == 2
+    assert fault in capsys.readouterr().err
+
+
 def test_without_isolation_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

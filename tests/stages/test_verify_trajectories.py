@@ -103,7 +103,7 @@ def run(
     check_stage: Check, drafts: Sequence[Draft], asks: ModelsSettings, folder: Path, *ends: object, **how: object
 ) -> None:
     """Verify the drafts; ``kinds`` are the kinds of operations that questions are assigned."""
-    writing = TrajectorySettings(mixture=how.pop("mixture", {}))
+    writing = TrajectorySettings(mixture=how.pop("mixture", {}), rewritten_sources=how.pop("rewritten", ()))
     roots = MediaRoots(str(folder), str(folder / "run"))
     settings = how.pop("settings", TrajectoryCheckSettings())
     check_stage(VerifyTrajectories(settings, writing, SANDBOX, asks, roots), drafts, *ends, **how)
@@ -163,8 +163,10 @@ def test_where_calculation_answers_code_need_not_look(
     scene: Path, make_draft: Callable[..., Draft], check_stage: Check, models: Callable[..., ModelsSettings]
 ) -> None:
     drafts = [draft_of(make_draft, "a", ["print(1 + 2)"], SAID, scene)]
-    settings = TrajectoryCheckSettings(computing_sources=("drawn",))
-    run(check_stage, drafts, models("judge", says=judgement), scene, ["a"], [], settings=settings)
+    settings, asks = TrajectoryCheckSettings(computing_sources=("drawn",)), models("judge", says=judgement)
+    said = {"show": lambda draft: draft.traces[0].verdicts[2].reason}
+    run(check_stage, drafts, asks, scene, ["1 of 1 calls succeeded"], [], settings=settings, **said)
+    run(check_stage, drafts, asks, scene, ["a"], [], rewritten=("drawn",), mixture={"drawing": 1.0})
 
 
 @pytest.mark.sandbox

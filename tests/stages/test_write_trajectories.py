@@ -134,14 +134,17 @@ def test_of_several_trajectories_the_good_ones_stay(
     )
 
 
-def test_questions_are_divided_over_the_kinds_by_their_ids() -> None:
-    equal = Counter(operation_for(f"q{number}", TrajectorySettings()) for number in range(3000))
+def test_questions_are_divided_over_the_kinds_by_their_ids(make_draft: Callable[..., Draft]) -> None:
+    questions = [make_draft(f"q{number}").question for number in range(3000)]
+    equal = Counter(operation_for(each, TrajectorySettings()) for each in questions)
     assert set(equal) == set(OPERATIONS)
     assert min(equal.values()) > 900
     one_of_four = TrajectorySettings(mixture={COMPUTATION: 1.0, DRAWING: 3.0})
-    found = Counter(operation_for(f"q{number}", one_of_four) for number in range(2000))
+    found = Counter(operation_for(each, one_of_four) for each in questions[:2000])
     assert set(found) == {COMPUTATION, DRAWING}
     assert 440 < found[COMPUTATION] < 560
-    assert operation_for("q1", TrajectorySettings(mixture={})) == ""
+    assert operation_for(questions[1], TrajectorySettings(mixture={})) == ""
+    rewritten = TrajectorySettings(mixture={DRAWING: 1.0}, rewritten_sources=("drawn",))
+    assert operation_for(questions[1], rewritten) == COMPUTATION
     with pytest.raises(ValueError, match="mixture has an unknown kind 'magic'"):
         TrajectorySettings(mixture={"magic": 1.0})

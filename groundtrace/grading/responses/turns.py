@@ -32,6 +32,8 @@ _RESULT = re.compile(r"</?(?:interpreter|tool_response)\s*>", re.IGNORECASE)
 _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
+_THINK = re.compile(r"</?think\s*>", re.IGNORECASE)
+_STATED = re.compile(r"<interpreter\s*>(.*?)</interpreter\s*>", re.DOTALL | re.IGNORECASE)
 _OPENED = re.compile(r"<(?:code|tool_call)\s*>", re.IGNORECASE)
 _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
@@ -85,6 +87,35 @@ def read_turn(reply: str) -> WrittenTurn:
     if code is None:
         return WrittenTurn(text, fault="the tool call cannot be read")
     return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code))
+
+
+def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
+    """Returns the turns of a reply that also states what its code prints (CodeDance Table 9), and the reply's fault,
+    which is "" if it has none.
+
+    ``output`` of a turn is the stated one: only an execution shows whether it is right. The reply's think tags may
+    enclose several turns; in the result each turn has its own.
+    """
+    text, turns, start = _THINK.sub("", reply), list[Turn](), 0
+    for result in _STATED.finditer(text):
+        piece = text[start : result.start()]
+        written, code = read_turn(piece), _CODE.search(piece)
+        if written.fault or not written.code:
+            return (), written.fault or "a result has no code before it"
+        if code is None or piece[code.end() :].strip():
+            return (), "a result does not follow its code"
+        turns.append(Turn(_as_thought(written.text), written.code, "", result.group(1).strip()))
+        start = result.end()
+    last = read_turn(text[start:])
+    if last.fault or last.code:
+        return (), last.fault or "the result of the last code is missing"
+    found = _ANSWER.search(last.text)
+    at = found.start() if found else 0
+    return (*turns, Turn(f"{_as_thought(last.text[:at].strip())}\n{last.text[at:]}".strip())), ""
+
+
+def _as_thought(text: str) -> str:
+    return f"<think>{text}</think>" if text else ""
 
 
 def _unfinished(text: str) -> str:

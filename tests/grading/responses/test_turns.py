@@ -14,6 +14,7 @@ from groundtrace.grading.responses.turns import (
     as_tool_calls,
     conversation,
     plain_output,
+    read_rewritten,
     read_trajectory,
     read_turn,
 )
@@ -162,3 +163,54 @@ def test_no_output_ends_its_result_or_adds_an_image(output: str, images: int) ->
     assert len(messages) == 4
     assert messages[2]["content"].count("<image>") == images
     assert messages[3]["content"] == "<answer>3</answer>"
+
+
+RESULT = "<interpreter>\n1\n</interpreter>"
+LAST = "So it is one.\n<answer>1</answer>"
+REWRITTEN = {
+    "one think section over all turns": (
+        f"<think>First.\n{CODE}\n{RESULT}\nSo it is one.</think>\n<answer>1</answer>",
+        (Turn("<think>First.</think>", "print(1)", "", "1"), Turn("<think>So it is one.</think>\n<answer>1</answer>")),
+    ),
+    "a section for each turn": (
+        f"<think>First.</think>\n{CODE}\n{RESULT}\n<think>So it is one.</think><answer>1</answer>",
+        (Turn("<think>First.</think>", "print(1)", "", "1"), Turn("<think>So it is one.</think>\n<answer>1</answer>")),
+    ),
+    "no sections, nothing before the code": (
+        f"{CODE}{RESULT}{LAST}",
+        (Turn("", "print(1)", "", "1"), Turn("<think>So it is one.</think>\n<answer>1</answer>")),
+    ),
+    "text alone": (LAST, (Turn("<think>So it is one.</think>\n<answer>1</answer>"),)),
+}
+NOT_REWRITTEN = {
+    f"{CODE}\n{LAST}": "the result of the last code is missing",
+    f"{CODE}\n{RESULT}\n{CODE}": "the result of the last code is missing",
+    f"{CODE}\n{RESULT}": "there is neither code nor an answer",
+    f"First.\n{RESULT}\n{LAST}": "there is neither code nor an answer",
+    f"{CODE}\nIt prints:\n{RESULT}\n{LAST}": "a result does not follow its code",
+    f"{CODE}\n{CODE}\n{RESULT}\n{LAST}": "a result does not follow its code",
+    f"{LAST}\n{RESULT}\n{LAST}": "a result has no code before it",
+    f"{CODE}\n{RESULT}</interpreter>\n{LAST}": "the turn writes a result itself",
+    "": "there is neither code nor an answer",
+}
+
+
+@pytest.mark.parametrize(("reply", "turns"), REWRITTEN.values(), ids=REWRITTEN)
+def test_a_reply_with_stated_results_is_divided_into_turns(reply: str, turns: tuple[Turn, ...]) -> None:
+    assert read_rewritten(reply) == (turns, "")
+
+
+@pytest.mark.parametrize(("reply", "fault"), NOT_REWRITTEN.items())
+def test_a_reply_whose_results_do_not_follow_code_has_a_fault(reply: str, fault: str) -> None:
+    assert read_rewritten(reply) == ((), fault)
+
+
+@given(
+    st.lists(st.sampled_from([CODE, RESULT, LAST, "<think>", "</think>", "x", "<interpreter>", "<code>"])).map("".join)
+)
+def test_what_is_read_of_a_rewritten_reply_can_be_written_and_read_again(reply: str) -> None:
+    turns, fault = read_rewritten(reply)
+    assert bool(turns) != bool(fault)
+    assert all(turn.code for turn in turns[:-1])
+    if turns:
+        assert read_trajectory(as_tags(turns)) == turns

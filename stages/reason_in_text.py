@@ -1,0 +1,103 @@
+"""Solves questions in text, step by step (CodeDance §7.2, Table 8).
+
+In: drafts. Out: drafts with the first right solution as their only trace, or a rejection if no solution is right. They
+are complete rows of the mode ``text``; a later stage may replace their calculations by code. Deviation: the answer is
+graded here, and again after that replacement. The paper grades once, at the end; a wrong solution would be rewritten
+in vain.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.grading.question_text import CODE, answer_format, lettered_choices
+from groundtrace.grading.responses.traces import read_trace
+from groundtrace.grading.responses.turns import Turn
+from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.role_calls import CUT_OFF, Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.scorers import outcome
+from groundtrace.rewards.trajectory import IN_TEXT, MODE
+from groundtrace.rewards.trajectory_checks import form_fault
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
+
+PROMPT = "reason.v1"
+MALFORMED, WRONG_ANSWER, UNGRADABLE = "malformed", "wrong_answer", "ungradable"
+
+
+@settings
+class ReasonSettings:
+    """How the teacher's solutions in text are sampled. The paper gives none of these values."""
+
+    n: Annotated[PositiveInt, "the number of solutions of each question; the first right one is kept"] = 1
+    temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a solution"] = 4096
+
+    @property
+    def sampling(self) -> Sampling:
+        """The sampling settings of the solutions."""
+        return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
+
+
+async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
+    """Return the draft with the teacher's first right solution. Raises :class:`Reject` if there is none."""
+    question = draft.question
+    prompt = load_prompt(PROMPT).render(
+        {"original": shown(question.media)},
+        question=question.question,
+        choices=lettered_choices(question),
+        answer_format=answer_format(question),
+    )
+    answered = await session.generate("teacher", prompt, settings.sampling)
+    faults = list[tuple[str, str]]()
+    for index, completion in enumerate(answered.completions):
+        if completion.is_truncated:
+            faults.append((TRUNCATED, CUT_OFF))
+            continue
+        if fault := form_fault((Turn(completion.text),)):
+            faults.append((MALFORMED, fault))
+            continue
+        trace = read_trace(index, completion.text, question.media)
+        verdict = await outcome.score_outcome(question, trace.answer, session if judged else None)
+        if verdict.value == 1:
+            solved = replace(trace, verdicts=(verdict,), score=1.0)
+            return replace(draft, traces=(solved,), best=0, form=CODE).with_added(MODE, IN_TEXT)
+        faults.append((UNGRADABLE if verdict.value is None else WRONG_ANSWER, verdict.reason))
+    reason, detail = faults[0]
+    raise Reject(reason, detail, answered.call.keys[0])
+
+
+STAGE = Stage(
+    "reason",
+    "the teacher solves the question in text, step by step; the first right solution is kept",
+    reasons={
+        MALFORMED: "the solution is not a think section and an answer",
+        WRONG_ANSWER: "no solution in text reached the gold answer",
+        UNGRADABLE: "the answer could not be graded",
+    },
+    asks=(Asks("teacher", (PROMPT,)), *outcome.ASKS),
+    settings=ReasonSettings,
+    adds=(MODE,),
+    failures=(UNGRADABLE,),
+)
+
+
+@dataclass
+class ReasonInText(CallingStage):
+    """Solves every draft in text; see the module."""
+
+    settings: ReasonSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """Return :func:`reason`, with the settings of this stage, as the work on one draft."""
+        return partial(reason, settings=self.settings, judged=self.models.judges_text)
