@@ -1,6 +1,6 @@
 """Rewritten solutions: stated outputs must be the real ones, and the words must be the old ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +49,7 @@ BAD = {
 
 def run(
     folder: Path,
-    cases: dict[str, tuple[str, object]],
+    cases: Mapping[str, tuple[str, object]],
     make_draft: Callable[..., Draft],
     write_scene: Callable[..., Path],
     models: Callable[..., ModelsSettings],
