@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS
+from groundtrace.publishing.reading import BATCH_ROWS
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, blind_figures, rewarded_question
 from groundtrace.rewards.recipes.registry import RECIPES
 from groundtrace.schemas.run_summary import BlindFigures

@@ -20,21 +20,11 @@ import pyarrow.parquet as pq
 from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
 from groundtrace.publishing.diversity import Balance, balances
-from groundtrace.publishing.figures import (
-    BATCH_ROWS,
-    columns_of,
-    open_tables,
-    pass_rates,
-    read_config,
-    read_rubrics,
-    rejections,
-    role_costs,
-    shown_flows,
-    used_columns,
-)
+from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows
 from groundtrace.publishing.front_matter import filled_sets, front_matter
 from groundtrace.publishing.judge_agreement import judge_rows
 from groundtrace.publishing.publication import Publication
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of, open_tables, read_config, read_rubrics, used_columns
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
@@ -92,7 +82,7 @@ def write_card(
     of the published rows. ``spread`` are the shards' :func:`~groundtrace.publishing.diversity.balances` if they are
     known; otherwise they are counted here.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     release_memory()
     sets = summary.sets

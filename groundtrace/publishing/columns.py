@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.publishing.figures import columns_of
+from groundtrace.publishing.reading import columns_of
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.text import alternatives
 

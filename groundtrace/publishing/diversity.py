@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS, columns_of
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.columns import Column
 

@@ -8,8 +8,8 @@ import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from groundtrace.publishing.figures import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.pages import render
+from groundtrace.publishing.reading import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.report import report_page
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
 from groundtrace.schemas.text import printable
@@ -62,7 +62,7 @@ def write_failure(
     """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
 
     ``summary`` holds the counts of the shards in ``staging``; None if the run failed before it counted them. Raises
-    OSError, and :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    OSError, and :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}

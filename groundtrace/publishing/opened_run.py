@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import SHARDS, InspectError, check_files, one_line, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.mirror import local_copy
 
@@ -40,7 +40,7 @@ class OpenedRun:
     def table(self, name: str) -> pa.Table:
         """Returns the set with this name as an Arrow table.
 
-        Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot be read, or that differs
+        Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
         """
         check_files(self.folder, self.summary, digests=True, sets=[name])
@@ -67,7 +67,7 @@ class OpenedRun:
 def open_run(folder: str | Path) -> OpenedRun:
     """Opens the run in a folder, or at a URL of an object store, from which it is copied.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` if there is no finished run.
+    Raises :class:`groundtrace.publishing.reading.InspectError` if there is no finished run.
     """
     path = local_copy(str(folder))
     return OpenedRun(path, read_summary(path))

@@ -8,7 +8,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.local_run import RunFolderError
 from groundtrace.pipelines.running.plan.options import OptionError
 from groundtrace.prompts.loader import PromptError
-from groundtrace.publishing.figures import InspectError
+from groundtrace.publishing.reading import InspectError
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.errors import UserError, causes

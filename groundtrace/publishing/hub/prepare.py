@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.card import write_card
-from groundtrace.publishing.figures import read_config, read_rubrics, read_summary
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
 from groundtrace.publishing.publication import Publication, SourceUse
+from groundtrace.publishing.reading import read_config, read_rubrics, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
@@ -83,7 +83,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
     ``asked`` are sources whose rows are published whatever their licence is. Raises PublishError if the counts of the
     run do not balance, no row may be published, or the card is wrong, and
-    :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
+    :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it

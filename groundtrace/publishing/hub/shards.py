@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import one_line
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.sources import Key
+from groundtrace.publishing.reading import one_line
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.storage.files import written_whole
 

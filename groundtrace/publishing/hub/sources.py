@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS, one_line
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.publication import SourceUse
+from groundtrace.publishing.reading import BATCH_ROWS, one_line
 
 Key = tuple[str, str]
 """The source and the licence of a row; "" for a missing value."""

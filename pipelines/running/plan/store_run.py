@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.plan.freshness import FRESH
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun, RunFolderError
 from groundtrace.pipelines.running.plan.remote_ledger import LEDGER, RemoteLedger
-from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.lease import FOLDER as LEASE_FOLDER
 from groundtrace.storage.lease import Lease, Lost, leased
