@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from groundtrace.config.settings import default_of, section_class
+from groundtrace.config.fields import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")

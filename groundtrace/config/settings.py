@@ -4,14 +4,10 @@ Errors name the key, the expected value and the actual one.
 """
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import json
-import re
-import textwrap
 import tomllib
-import types
 import typing
 from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
@@ -23,7 +19,8 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandl
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic_core import CoreSchema, core_schema
 
-from groundtrace.schemas.errors import UserError
+from groundtrace.config.errors import ConfigError, first_error
+from groundtrace.config.fields import default_of, section_class
 from groundtrace.schemas.registry import KINDS, Registry, near, use_plugins
 
 T = TypeVar("T")
@@ -31,23 +28,6 @@ NonEmpty = Annotated[str, Field(min_length=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveWeight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-MAX_SHOWN_CHARS = 200
-EXPECTED = {
-    "int_type": "must be an integer",
-    "float_type": "must be a number",
-    "bool_type": "must be true or false",
-    "string_type": "must be a string",
-    "tuple_type": "must be a list",
-    "dict_type": "must be a section",
-    "mapping_type": "must be a section",
-    "dataclass_type": "must be a section",
-}
-"""Messages for type errors, with TOML's names of the types; other errors have pydantic's own messages."""
-
-
-class ConfigError(UserError, ValueError):
-    """A config cannot be used; the message names the key and says what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +105,7 @@ def settings(cls: type[T]) -> type[T]:
         try:
             checked(self, *args, **kwargs)
         except ValidationError as error:
-            raise ValueError(_first_error(made, error)) from None  # the error's own text spans lines and shows values
+            raise ValueError(first_error(made, error)) from None  # the error's own text spans lines and shows values
 
     made.__init__ = plain_errors  # type: ignore[method-assign]
     return typing.cast("type[T]", made)
@@ -164,7 +144,7 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     try:  # JSON accepts a list for a tuple and a word for an enum's member; all else stays strict
         return TypeAdapter(cls).validate_json(text)
     except ValidationError as error:
-        raise ConfigError(_first_error(cls, error, where)) from None
+        raise ConfigError(first_error(cls, error, where)) from None
 
 
 def to_toml(settings: Any) -> str:
@@ -175,20 +155,6 @@ def to_toml(settings: Any) -> str:
 def config_sha256(settings: Any) -> str:
     """Returns the SHA-256 of the settings as TOML; equal values give the same digest."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
-
-
-def section_class(hint: Any) -> tuple[type | None, bool]:
-    """Returns the settings class in a field's type (None if the type has none), and whether the field holds several of
-    them.
-    """
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return hint, False
-    arguments = typing.get_args(hint)
-    if typing.get_origin(hint) in (dict, Mapping, tuple):
-        return section_class(next(each for each in reversed(arguments) if each is not ...))[0], True
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        return next((found for found, _ in map(section_class, arguments) if found), None), False
-    return None, False
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -216,16 +182,6 @@ def _apply(values: dict[str, Any], override: str) -> None:
         if not isinstance(values, dict):
             raise ConfigError(f"--set {override!r}: {part} is not a section, but has a value")
     values[last] = value
-
-
-def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
-    """Returns the default of a field; ``MISSING`` if it has none.
-
-    If ``holder``, a default instance of the class, is given, the default is the field's value in it.
-    """
-    if holder is not None:
-        return getattr(holder, field.name)
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _with_defaults(cls: type, values: Mapping[str, Any], where: str, holder: Any = None) -> dict[str, Any]:
@@ -281,76 +237,3 @@ def _plain(value: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         raise ConfigError(f"no setting takes a date or a time, as {value} is: put the value in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")
-
-
-def _first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Returns the message of one error, in one line.
-
-    An error for an unknown key is preferred, since the key may be a misspelling of a missing one.
-    """
-    found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
-    place = found["loc"]
-    if place and isinstance(place[0], int):  # an argument by position
-        place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
-    if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
-        place = place[:-1]
-    key = _dotted((where, *place) if where else place)
-    if found["type"] == "missing":
-        return f"{key} is not set{_meaning(cls, place)}"
-    if found["type"] == "unexpected_keyword_argument":
-        return _unknown(key, _fields_at(cls, place[:-1]))
-    if found["type"] == "value_error":
-        raised = found.get("ctx", {})["error"]
-        message = str(raised)
-        return message if isinstance(raised, ConfigError) else _own_message(key, message, _fields_at(cls, place))
-    expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
-    expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
-    return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
-
-
-def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """Returns the meaning of the key at that place, from its annotation; "" if it has none."""
-    at = _class_at(cls, place[:-1])
-    hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
-    meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
-    return f": {meanings[-1]}" if meanings else ""
-
-
-def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """Returns the message of one of our own checks, with the key of the value or section in front."""
-    if not key:
-        return message
-    if not fields:
-        return f"{key} {message}"
-    names_field = re.split(r"\W", message, maxsplit=1)[0] in fields
-    return f"{key}.{message}" if names_field else f"{key}: {message}"
-
-
-def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """Returns the keys of the section at that place; empty if a value is there."""
-    at = _class_at(cls, place)
-    return [] if at is None else [field.name for field in dataclasses.fields(at)]
-
-
-def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """Returns the class of the section at that place; None if a value is there."""
-    at: type | None = cls
-    steps = iter(place)
-    for step in steps:
-        at, several = section_class(typing.get_type_hints(at).get(str(step)))
-        if several and next(steps, None) is None:
-            at = None
-        if at is None:
-            return None
-    return at
-
-
-def _dotted(place: Sequence[int | str]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
-
-
-def _unknown(key: str, names: Sequence[str]) -> str:
-    section, dot, name = key.rpartition(".")
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
-    return f"unknown key {key}; {hint}"

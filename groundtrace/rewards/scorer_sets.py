@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.rewards.registry import SCORERS, scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import boxes, boxes_counted

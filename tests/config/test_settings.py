@@ -16,7 +16,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, PositiveInt
 
-from groundtrace.config.settings import ConfigError, build, load_config, settings, to_toml
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build, load_config, settings, to_toml
 from groundtrace.embedded.roles import embedded_endpoints
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.pipelines.grounded_cot import Settings

@@ -1,6 +1,6 @@
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.endpoints.vllm_server import VllmServerError
 from groundtrace.pipelines.commands.cache.places import CacheCommandError
 from groundtrace.pipelines.running.plan.inputs import InputError

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings

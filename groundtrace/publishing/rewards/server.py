@@ -33,7 +33,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
 from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score

@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
-from groundtrace.config.settings import ConfigError, PartName, Plugins, build, given_values, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import PartName, Plugins, build, given_values, settings
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName

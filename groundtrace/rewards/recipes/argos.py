@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.config.settings import ConfigError, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe

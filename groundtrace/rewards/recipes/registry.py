@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.schemas.registry import Registry, RegistryError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.inference.endpoint import is_real
 from groundtrace.rewards.blindness import blind_figures, blind_text
