@@ -22,11 +22,9 @@ at once, and all other requests are scored.
 """
 
 import asyncio
-import contextlib
 import hmac
 import logging
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,13 +32,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.inference.preflight import Health
 from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.rewards.judge_watch import JudgeWatch
 from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score
 from groundtrace.publishing.rewards.row_reward import BadAnswer, RowReward, ScoreBatch
 from groundtrace.rewards.rows.reward import JudgesDown, Scored
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import say
 
 _log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.http")
@@ -53,8 +50,6 @@ IDLE_S = 60.0
 """Timeout for a connection that sends no request, or an incomplete request head."""
 RETRY_AFTER_S = 5
 """The ``Retry-After`` of answers while a judge is down."""
-CHECK_EVERY_S = 2.0
-"""The interval between checks of the endpoints of the recipe's roles."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -120,7 +115,7 @@ class RewardServer:
         self._scoring = asyncio.Semaphore(bounds.max_scoring)
         self._at_once = self._waiting = self._scored = self._held_bytes = 0
         self._tasks: set[asyncio.Task[list[Scored]]] = set()
-        self._health: tuple[Health, ...] | None = None
+        self._judges = JudgeWatch(reward)
 
     def app(self) -> web.Application:
         """Returns the application with its routes; its errors are JSON."""
@@ -129,7 +124,7 @@ class RewardServer:
         app.router.add_post("/get_reward", self._post_get_reward)
         app.router.add_get("/health", self._get_health)
         app.router.add_get("/health/live", self._get_live)
-        app.cleanup_ctx.append(self._checking)
+        app.cleanup_ctx.append(self._judges.running)
         app.on_cleanup.append(self._finish)
         return app
 
@@ -157,46 +152,13 @@ class RewardServer:
     async def _get_health(self, _: web.Request) -> web.Response:
         counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
         counts["held_bytes"] = self._held_bytes
-        roles = {role: _state(each) for each in self._health or () for role in each.roles}
-        is_ready = self._health is not None and all(each.fault is None for each in self._health)
+        is_ready, roles = self._judges.are_ready, self._judges.states
         state = {"status": "ready" if is_ready else "unready", "roles": roles, "recipe": self._reward.recipe.name}
         headers = None if is_ready else {"Retry-After": str(RETRY_AFTER_S)}
         return web.json_response(state | counts, status=200 if is_ready else 503, headers=headers)
 
     async def _get_live(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
-
-    async def _checking(self, _: web.Application) -> AsyncIterator[None]:
-        """Checks the endpoints once before the server takes requests, and then regularly until its end."""
-        await self._check()
-        task = asyncio.create_task(self._check_periodically())
-        yield
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    async def _check_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(CHECK_EVERY_S)
-            await self._check()
-
-    async def _check(self) -> None:
-        try:
-            found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
-        except Exception:  # a defect: the last health is outdated
-            _log.exception("the endpoints cannot be checked")
-            self._health = None
-        else:
-            self._report_changes(found)
-            self._health = found
-
-    def _report_changes(self, found: tuple[Health, ...]) -> None:
-        before = {each.name: each.message for each in self._health or ()}
-        for each in found:
-            if each.message and not before.get(each.name):
-                say(f"beam: {each.message}", file=sys.stderr)
-            elif before.get(each.name) and not each.message:
-                say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
 
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
@@ -322,11 +284,6 @@ class RewardServer:
         except Exception as error:  # a defect: the client gets an error, the log the traceback
             _log.exception("a request failed")
             return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
-
-
-def _state(health: Health) -> str:
-    """``ready``, or the kind of the fault; details are not public."""
-    return "ready" if health.fault is None else health.fault.failure.value
 
 
 def _plain(scored: Scored) -> dict[str, Any]:
