@@ -6,11 +6,25 @@ The checks find files that are truncated, exchanged or left from another run bef
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from groundtrace.schemas.run_summary import FileEntry
-
 SHARDS = "*.parquet"
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
+
+    size_bytes: int
+    sha256: str
+    rows: int | None = None
+    ids_sha256: str | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> "FileEntry":
+        """Returns the entry of a file with that content."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:

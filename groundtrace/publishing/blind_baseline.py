@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from groundtrace.publishing.reading import BATCH_ROWS
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, blind_figures, rewarded_question
 from groundtrace.rewards.recipes.registry import RECIPES
-from groundtrace.schemas.run_summary import BlindFigures
+from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:

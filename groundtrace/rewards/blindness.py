@@ -19,9 +19,9 @@ from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.answers.yes_no import yes_or_no
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.targets import gold_count
+from groundtrace.schemas.blind_figures import BlindFigures, BlindType
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.run_summary import BlindFigures, BlindType
 from groundtrace.schemas.text import folded
 
 COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")

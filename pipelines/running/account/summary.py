@@ -16,11 +16,11 @@ from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.run_files import FileEntry
 from groundtrace.schemas.run_summary import (
     TRAINING_SETS,
     AnsweredFigures,
     BudgetFigures,
-    FileEntry,
     RunSummary,
     StageFigures,
     TargetFigures,
