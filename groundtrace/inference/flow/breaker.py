@@ -21,7 +21,7 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 class Breaker:
     """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
 
-    Implements :class:`groundtrace.inference.flow.guard.CallWatcher`. All methods run on the event loop of
+    Implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
 
