@@ -9,8 +9,8 @@ it.
 A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and those
 of its chat template. ``{n}`` is a number. A pattern also matches tokens with bars (``<|…|>``) of families that are not
 listed. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
-MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Nor are tool calls (``<tool_call>``)
-control text, because these marks are part of a trajectory's text.
+MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not
+control text either, because these marks are part of a trajectory's text.
 """
 
 import re

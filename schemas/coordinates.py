@@ -24,7 +24,7 @@ CLIP_SHARE = 0.01
 """A position beyond the image by at most this share of the side is clipped to the edge."""
 
 MAX_ASPECT = 200.0
-"""Longer side over shorter side beyond which Qwen's preprocessing refuses an image."""
+"""The largest ratio of longer to shorter side; Qwen's preprocessing refuses an image above it."""
 
 # Keeps a value written exactly at the tolerance (101 of 100) from failing on the last float bit.
 _ROUNDING = 1e-9
@@ -59,7 +59,7 @@ class OutOfFrame(ValueError):
 
 
 class UnresizableImage(ValueError):
-    """The sides are not positive, or their ratio is beyond 200, so Qwen's resizing has no result."""
+    """The sides are not positive, or their ratio exceeds 200, so Qwen's resizing has no result."""
 
 
 @dataclass(frozen=True)

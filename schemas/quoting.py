@@ -4,12 +4,12 @@ A response under judgement was written by the model that gains from a high score
 may hold what looks like an instruction. It is therefore
 
 - quoted: it is put between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
-  text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
-  keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
-- made visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
-  (:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message;
-- cut: beyond a limit its middle is replaced by a line ``CUT mark``. Length then buys nothing, and neither the beginning
-  nor the conclusion can be pushed out of sight.
+text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
+keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction; - made
+visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
+(:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message; - cut:
+beyond a limit its middle is replaced by a line ``CUT mark``. A longer text then gains nothing, and it can hide neither
+its beginning nor its conclusion.
 """
 
 import hashlib

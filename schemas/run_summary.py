@@ -251,7 +251,7 @@ class RunSummary:
         """
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["counts"] = Counts(**fields["counts"])
-        known["counts"].by_reason  # noqa: B018 (raises where the counts are none)
+        known["counts"].by_reason  # noqa: B018 (raises if the counts are not numbers)
         known["stages"] = {name: _stage_figures(figures) for name, figures in fields["stages"].items()}
         known["ledger"] = {
             role: RoleLedger({name: Usage.of(usage) for name, usage in entry["stages"].items()})

@@ -1,4 +1,4 @@
-"""Configs: reads TOML files and ``--set`` overrides into settings.
+"""Reads TOML files and ``--set`` overrides into the settings of a config.
 
 Errors name the key, the expected value and the actual one.
 """
@@ -164,7 +164,7 @@ def _read(path: str) -> dict[str, Any]:
         remedy = "; `beam init DATA --output FILE` writes one" if isinstance(error, FileNotFoundError) else ""
         raise ConfigError(f"cannot read the config {path}: {error.strerror}{remedy}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        remedy = 'sections begin with [name], and texts stand in "quotes"'
+        remedy = 'sections begin with [name], and texts are in "quotes"'
         raise ConfigError(f"{path} is not TOML: {error}; {remedy}") from error
 
 
@@ -235,5 +235,5 @@ def _holds(values: Any, path: Sequence[str]) -> bool:
 def _plain(value: Any) -> dict[str, Any]:
     """Convert settings to JSON data."""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        raise ConfigError(f"no setting takes a date or a time, as {value} is: put the value in quotes")
+        raise ConfigError(f"{value} is a date or a time, which no setting accepts: put the value in quotes")
     return TypeAdapter(type(value)).dump_python(value, mode="json")

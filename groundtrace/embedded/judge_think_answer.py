@@ -33,7 +33,7 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 MIN_COMPLEX_STEPS = 2
-"""A question that needs at least so many steps is complex. A search for one kind of object is simple."""
+"""A question that needs at least this number of steps is complex. A search for one kind of object is simple."""
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")

@@ -24,7 +24,7 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
     """Returns a message if the points contradict a comparison or a count in the sentence; else None.
 
     ``pointed`` holds the number of objects that the reasoning points at, by label. ``answer`` is the answer as a
-    number; None if the answer is not a number. Then the parts of a sum must add up to it.
+    number, to which counts of parts must add up; None if the answer is not a number.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None

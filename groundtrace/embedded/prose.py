@@ -52,7 +52,7 @@ _IMAGE = words("images")
 _BETWEEN = words("between_negation_and_thing")
 
 MIN_REPEATED_CHARS = 12
-"""If a reasoning repeats a line of the question with more than so many characters, the line is removed from it."""
+"""A repeated line of the question is removed from the reasoning if the line has more than this number of characters."""
 _NO_DOUBT = re.compile(
     r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
     r"\b(?:no|without(?: any| a)?|not any) (?:objections?|doubts?|exceptions?|problems?|mistakes?|errors?|question)\b"

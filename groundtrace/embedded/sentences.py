@@ -61,7 +61,7 @@ _APOSTROPHE = re.compile(r"(?<=\w)n['’]t\b")
 _ABBREVIATED = re.compile(r"\b(?:i\. ?e\.|e\. ?g\.|z\. ?b\.|d\. ?h\.|u\. ?a\.|p\. ?ex\.|c\.-à-d\.)", re.IGNORECASE)
 _I_HAVE = re.compile(r"\bj['’]ai\b", re.IGNORECASE)
 MAX_REPEATS = 4
-"""A reasoning that has the same words so many times in a row is unreadable."""
+"""A reasoning that has the same words this number of times in a row is unreadable."""
 _MAX_PERIOD = 14
 _MAX_PARTICLES = 6
 _MAX_MARKS = 4

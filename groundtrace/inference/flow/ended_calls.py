@@ -6,8 +6,9 @@ from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.settings import EndpointSettings
 
 REFUSED_IN_A_ROW = 8
-"""The run ends after so many refusals in a row by a server that has answered before. Fewer refusals may be due to the
-images of the requests."""
+"""The run ends after this number of refusals in a row by a server that has answered before. Fewer refusals may be due
+to the images of the requests.
+"""
 NEVER_ANSWERED = 20
 """The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
 UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})

@@ -29,8 +29,9 @@ from groundtrace.schemas.text import printable
 UNREACHABLE_IN_A_ROW = 5
 """The number of attempts in a row without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""A server that passes its check counts as down if so many different calls in a row got a status from 502 to 504, or
-were asked to wait (Retry-After). If there are fewer, these requests may be too large for the server: only they fail.
+"""A server that passes its check counts as down if this number of different calls in a row got a status from 502 to
+504, or a Retry-After. If there are fewer such calls, their requests may be too large for the server, and only these
+calls fail.
 """
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0

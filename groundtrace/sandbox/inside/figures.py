@@ -125,7 +125,7 @@ def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
         for name in names:
             path = os.path.join(base, name)
             if name.lower().endswith(SUFFIXES) and not os.path.islink(path):
-                with contextlib.suppress(OSError):  # it is in a folder that can be listed and not entered
+                with contextlib.suppress(OSError):  # its folder can be listed but not entered
                     status = os.stat(path)
                     found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found

@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_HEADER = 1 << 20
-"""Bytes of a header: texts in it are capped far below."""
+"""The maximum size of a header in bytes; the texts in it are limited to far less."""
 MAX_ERROR_CHARS = 4000
-"""Of the text of an error in a header."""
+"""The maximum length of an error's text in a header."""
 MAX_PARTS = 4096
 _MAX_PART = 1 << 40
-"""Bytes of a part, far more than any reader accepts. A sum of larger numbers may have too many digits to be printed."""
+"""The maximum size of a part in bytes, which is far more than any reader accepts. A sum of larger numbers may have too
+many digits to be printed.
+"""
 _LENGTH = struct.Struct("!I")
 
 
@@ -26,7 +28,7 @@ class BadFrame(Exception):
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
     """Returns the message as bytes."""
     sized = {**header, "parts": [len(part) for part in parts]}
-    text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # a third of the bytes of \\u escapes
+    text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # UTF-8 needs a third of \\u's bytes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 

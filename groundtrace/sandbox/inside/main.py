@@ -27,7 +27,7 @@ def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
 
 
 def main() -> None:
-    """Answer the host's requests, which come on stdin, on stdout, until the host closes one of the pipes."""
+    """Read the host's requests from stdin, and write the answers to stdout, until the host closes one of the pipes."""
     try:
         header, parts = frames.read(_exactly, frames.MAX_HEADER)
         if header["uid"]:

@@ -35,7 +35,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _str(thing: object) -> str:
-    """As ``str``, which is code of the thing's class and may fail."""
+    """Return ``str(thing)``, or a substitute if it fails, since it is code of the thing's class."""
     try:
         return str(thing)
     except BaseException:
