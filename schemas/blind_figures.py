@@ -46,5 +46,5 @@ class BlindFigures:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """Returns the figures that ``run.json`` holds."""
+        """Return the figures that ``run.json`` holds."""
         return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})

@@ -54,7 +54,7 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Returns the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
+    """Return the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
     Raises ValueError for a limit below 2. A longer text is cut to its first and its last ``limit // 2`` characters.
     """
@@ -66,7 +66,7 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Returns hexadecimal digits that occur in none of the texts, in upper or lower case.
+    """Return hexadecimal digits that occur in none of the texts, in upper or lower case.
 
     The same texts give the same digits.
     """
@@ -77,7 +77,7 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
+    """Return the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
 
     Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52, so that a right step would look
     wrong. Never raises.
@@ -105,7 +105,7 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """Returns the visible text, or its beginning and its end if it is longer than ``limit``.
+    """Return the visible text, or its beginning and its end if it is longer than ``limit``.
 
     The length is also checked after folding, which may lengthen the text.
     """

@@ -42,7 +42,7 @@ class Counts:
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
-        """Returns the number of rows of a training set."""
+        """Return the number of rows of a training set."""
         return {"sft": self.sft, "rl": self.rl}[name]
 
 
@@ -211,7 +211,7 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Returns the most frequent detail of the rejections for a reason, in the stage with the most of these
+        """Return the most frequent detail of the rejections for a reason, in the stage with the most of these
         rejections; "" if there is no detail.
         """
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
@@ -229,7 +229,7 @@ class RunSummary:
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
-        """Returns the content of ``run.json`` without fields that are None."""
+        """Return the content of ``run.json`` without fields that are None."""
         fields = asdict(self)
         fields["ledger"] = {
             role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}
@@ -245,7 +245,7 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """Returns the summary in a ``run.json``, also of earlier code.
+        """Return the summary in a ``run.json``, also of earlier code.
 
         Raises ValueError, TypeError, KeyError or AttributeError for anything else.
         """

@@ -125,7 +125,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces (:func:`with_traces`).
+    """Return the draft with the teacher's traces (:func:`with_traces`).
 
     Raises :class:`Reject` also if there is nothing to point at, since a trace could not be grounded.
     """

@@ -31,7 +31,7 @@ class ConfigError(UserError, ValueError):
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Returns the message of one error, in one line.
+    """Return the message of one error, in one line.
 
     An error for an unknown key is preferred, since the key may be a misspelling of a missing one.
     """
@@ -56,7 +56,7 @@ def first_error(cls: type, error: ValidationError, where: str = "") -> str:
 
 
 def _meaning(cls: type, place: Sequence[int | str]) -> str:
-    """Returns the meaning of the key at that place, from its annotation; "" if it has none."""
+    """Return the meaning of the key at that place, from its annotation; "" if it has none."""
     at = _class_at(cls, place[:-1])
     hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
     meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
@@ -64,7 +64,7 @@ def _meaning(cls: type, place: Sequence[int | str]) -> str:
 
 
 def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
-    """Returns the message of one of our own checks, with the key of the value or section in front."""
+    """Return the message of one of our own checks, with the key of the value or section in front."""
     if not key:
         return message
     if not fields:
@@ -74,13 +74,13 @@ def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
 
 
 def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
-    """Returns the keys of the section at that place; empty if a value is there."""
+    """Return the keys of the section at that place; empty if a value is there."""
     at = _class_at(cls, place)
     return [] if at is None else [field.name for field in dataclasses.fields(at)]
 
 
 def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
-    """Returns the class of the section at that place; None if a value is there."""
+    """Return the class of the section at that place; None if a value is there."""
     at: type | None = cls
     steps = iter(place)
     for step in steps:

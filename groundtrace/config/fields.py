@@ -8,7 +8,7 @@ from typing import Any
 
 
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
-    """Returns the default of a field; ``MISSING`` if it has none.
+    """Return the default of a field; ``MISSING`` if it has none.
 
     If ``holder``, a default instance of the class, is given, the default is the field's value in it.
     """
@@ -18,7 +18,7 @@ def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:
-    """Returns the settings class in a field's type (None if the type has none), and whether the field holds several of
+    """Return the settings class in a field's type (None if the type has none), and whether the field holds several of
     them.
     """
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):

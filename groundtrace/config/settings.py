@@ -37,7 +37,7 @@ class OneOf:
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """Returns the word. Raises ValueError if it is not known."""
+        """Return the word. Raises ValueError if it is not known."""
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
@@ -61,7 +61,7 @@ class PartName:
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Returns the name. Raises ValueError if it is not known. Imports nothing."""
+        """Return the name. Raises ValueError if it is not known. Imports nothing."""
         if name or not self.or_empty:
             self.registry.check(name)
         return name
@@ -112,7 +112,7 @@ def settings(cls: type[T]) -> type[T]:
 
 
 def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -> T:
-    """Returns the settings of a config file (or the defaults), with ``a.b=c`` overrides applied in order.
+    """Return the settings of a config file (or the defaults), with ``a.b=c`` overrides applied in order.
 
     The plug-ins in the config's section ``[plugins]`` are registered first. Raises :class:`ConfigError` for a file that
     cannot be read, an unknown key or an invalid value, and RegistryError for a plug-in that cannot be used.
@@ -123,7 +123,7 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
+    """Return the values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)
@@ -131,7 +131,7 @@ def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, A
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Returns the settings from nested mappings; keys that are left out keep their defaults.
+    """Return the settings from nested mappings; keys that are left out keep their defaults.
 
     ``where`` is the dotted key of the section that the mappings describe. Raises :class:`ConfigError` as
     :func:`load_config` does.
@@ -148,12 +148,12 @@ def build(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 
 def to_toml(settings: Any) -> str:
-    """Returns the complete settings as TOML that :func:`load_config` can read."""
+    """Return the complete settings as TOML that :func:`load_config` can read."""
     return tomli_w.dumps(TypeAdapter(type(settings)).dump_python(settings, mode="json", exclude_none=True))
 
 
 def config_sha256(settings: Any) -> str:
-    """Returns the SHA-256 of the settings as TOML; equal values give the same digest."""
+    """Return the SHA-256 of the settings as TOML; equal values give the same digest."""
     return hashlib.sha256(to_toml(settings).encode()).hexdigest()
 
 

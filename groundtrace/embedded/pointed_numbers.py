@@ -21,7 +21,7 @@ _PART = re.compile(
 
 
 def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fraction | None) -> str | None:
-    """Returns a message if the points contradict a comparison or a count in the sentence; else None.
+    """Return a message if the points contradict a comparison or a count in the sentence; else None.
 
     ``pointed`` holds the number of objects that the reasoning points at, by label. ``answer`` is the answer as a
     number, to which counts of parts must add up; None if the answer is not a number.
@@ -45,14 +45,14 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
 
 
 def _wrong_sum(sentence: str, answer: Fraction) -> str | None:
-    """Returns a message if the sentence consists of counts in parts of the image whose sum is not the answer."""
+    """Return a message if the sentence consists of counts in parts of the image whose sum is not the answer."""
     parts = [int(part) if part.isdigit() else read_numerals(part).numerals[0].value for part in _PART.findall(sentence)]
     alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)
     return f"its parts are not {answer}: {sentence.strip()}" if alone and sum(parts) != answer else None
 
 
 def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
-    """Returns a message if the sentence states another count of a label than the number that is pointed at."""
+    """Return a message if the sentence states another count of a label than the number that is pointed at."""
     for label, number in pointed.items():
         words = frozenset(label.split())
         stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
@@ -62,7 +62,7 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
 
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
-    """Returns at how many objects the reasoning points that have the label at the beginning or end of a phrase; None
+    """Return at how many objects the reasoning points that have the label at the beginning or end of a phrase; None
     if there are none.
     """
     words = words_of(text)

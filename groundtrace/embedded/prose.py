@@ -93,7 +93,7 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judges whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
+    """Judge whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
     raises.
     """
     for line in question.question.splitlines():
@@ -155,7 +155,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Returns the first contradiction between the text and the evidence or the answer; None if there is none."""
+        """Return the first contradiction between the text and the evidence or the answer; None if there is none."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):
@@ -207,7 +207,7 @@ class _ReasoningReader:
         return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str]) -> str | None:
-        """Returns a message if the clause denies the answer, or an object that is pointed at; else None."""
+        """Return a message if the clause denies the answer, or an object that is pointed at; else None."""
         for label in [*self.labels, *self._asked_things()]:
             if (
                 self._denies(label, clause)
@@ -253,7 +253,7 @@ class _ReasoningReader:
         )
 
     def _recoloured(self, sentence: str) -> str | None:
-        """Returns a message if the sentence states another colour than the answer; else None."""
+        """Return a message if the sentence states another colour than the answer; else None."""
         colour = colour_word(self._question.answer.strip().casefold())
         if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
             return None
@@ -266,7 +266,7 @@ class _ReasoningReader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """Returns the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
+        """Return the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
         asked = self._question.question
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]

@@ -62,7 +62,7 @@ class Models:
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """The endpoint of ``role``, opened at the first use."""
+        """Return the endpoint of ``role``, opened at the first use."""
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
@@ -76,7 +76,9 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """The circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this process."""
+        """Return the circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this
+        process.
+        """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -88,20 +90,20 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """How often a reply of the wrong form may be repaired; 0 for a model in this process, since it would give the
-        same reply again.
+        """Return how often a reply of the wrong form may be repaired; 0 for a model in this process, since it would
+        give the same reply again.
         """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """The largest token budget with which a truncated reply is requested again; 0 if truncated replies are not
-        requested again.
+        """Return the largest token budget with which a truncated reply is requested again; 0 if truncated replies are
+        not requested again.
         """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """The family of the role's model: its prompts for pointing and boxing, and its parsers."""
+        """Return the family of the role's model: its prompts for pointing and boxing, and its parsers."""
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
@@ -117,7 +119,7 @@ class Models:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Returns ``sampling.n`` samples for the prompt, from the cache if it holds them.
+        """Return ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
         With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call in the ledger. Raises
         :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
@@ -138,7 +140,7 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Returns the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
+        """Return the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
 
         Replies that only a neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
@@ -172,7 +174,7 @@ class Models:
                         asked.have[key] = await _joined(flight.future)
 
     def _flight(self, key: str, max_tokens: int) -> _Flight | None:
-        """The request in flight for this sample with at least this budget, or None."""
+        """Return the request in flight for this sample with at least this budget, or None."""
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 

@@ -171,5 +171,5 @@ class SampleRequests:
 
 
 def _shares(total: int, count: int) -> list[int]:
-    """Divides the total into ``count`` parts that differ by at most one."""
+    """Divide the total into ``count`` parts that differ by at most one."""
     return [(total + count - 1 - index) // count for index in range(count)]

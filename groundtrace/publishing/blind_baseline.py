@@ -16,7 +16,7 @@ from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Returns the blind policy's figures on RL shards, for the named reward; None without rows or a reward."""
+    """Return the blind policy's figures on RL shards, for the named reward; None without rows or a reward."""
     if not reward:
         return None
     figures = blind_figures(rewarded_questions(shards), RECIPES.named(reward))
@@ -24,7 +24,7 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
-    """Yields the questions of RL shards, without their images."""
+    """Yield the questions of RL shards, without their images."""
     for path in sorted(shards):
         with pq.ParquetFile(path) as file:
             columns = [name for name in COLUMNS if name in file.schema_arrow.names]

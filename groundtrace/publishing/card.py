@@ -128,7 +128,7 @@ def write_card(
 
 @functools.cache
 def _template() -> jinja2.Template:
-    """The card's template, cached because compiling it takes longer than rendering it."""
+    """Return the card's template, cached because compiling it takes longer than rendering it."""
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -155,7 +155,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """Returns the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
+    """Return the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -176,13 +176,13 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """Returns the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
+    """Return the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Returns the number of SFT rows without a score, by the score's name; further scorers come last.
+    """Return the number of SFT rows without a score, by the score's name; further scorers come last.
 
     Rows of older versions hold the further scores in ``extra_scores``.
     """
@@ -197,7 +197,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """Returns the models with at least one call."""
+    """Return the models with at least one call."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -211,7 +211,7 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Returns the name in a form that can be published: only the last part of a path or URL, which may be private."""
+    """Return the name in a form that can be published: only the last part of a path or URL, which may be private."""
     if "://" in name:  # a query may hold a token
         name = name.split("?", 1)[0].split("#", 1)[0]
     elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
@@ -220,7 +220,7 @@ def public_name(name: str) -> str:
 
 
 def _cell(value: object) -> object:
-    """Escapes a value for Markdown, on one line; the template's own text is not escaped."""
+    """Escape a value for Markdown, on one line; the template's own text is not escaped."""
     if isinstance(value, Markdown) or not isinstance(value, str):
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -232,7 +232,7 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """Returns a rate of a rubric as text, with its interval if the file has one."""
+    """Return a rate of a rubric as text, with its interval if the file has one."""
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None
@@ -241,5 +241,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Markdown:
-    """Returns a value as a Markdown code span that is valid in a table cell."""
+    """Return a value as a Markdown code span that is valid in a table cell."""
     return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

@@ -74,7 +74,7 @@ def write_failure(
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """Returns the summary of the finished run in the folder; None if there is no finished run."""
+    """Return the summary of the finished run in the folder; None if there is no finished run."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

@@ -62,14 +62,14 @@ class RoleCost:
 
 
 def shown_flows(summary: RunSummary) -> list[StageFlow]:
-    """Returns the funnel; if the run has no target number of rows, the stages that act only for such a target are
+    """Return the funnel; if the run has no target number of rows, the stages that act only for such a target are
     omitted.
     """
     return [flow for flow in funnel(summary) if summary.target is not None or not flow.for_target]
 
 
 def funnel(summary: RunSummary) -> list[StageFlow]:
-    """Returns the stages in the recipe's order; for a run of an older version, which does not record this order, the
+    """Return the stages in the recipe's order; for a run of an older version, which does not record this order, the
     stages are sorted by records read.
     """
     counts, stages = summary.counts.rejected, summary.stages
@@ -83,7 +83,7 @@ def funnel(summary: RunSummary) -> list[StageFlow]:
 
 
 def rejections(summary: RunSummary) -> list[Rejection]:
-    """Returns the rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
+    """Return the rejections by stage, in the order of the funnel, and by reason, the most frequent first."""
     found = [
         Rejection(
             stage,
@@ -100,7 +100,7 @@ def rejections(summary: RunSummary) -> list[Rejection]:
 
 
 def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> list[PassRateBar]:
-    """Returns the histogram of pass rates over the shards.
+    """Return the histogram of pass rates over the shards.
 
     Each rate has its own bar; if there are more than eleven rates, there is one bar for each tenth. The first bar
     counts the records that were rejected as too hard, and the last bar those rejected as too easy. The result is empty
@@ -122,7 +122,7 @@ def pass_rates(connection: duckdb.DuckDBPyConnection, summary: RunSummary) -> li
 
 
 def role_costs(summary: RunSummary) -> list[RoleCost]:
-    """Returns the calls and costs by role; a role with a model but without calls is listed with zeros."""
+    """Return the calls and costs by role; a role with a model but without calls is listed with zeros."""
     ledger, models = summary.ledger, summary.roles
     names = [role for role in ROLES if role in {*ledger, *models}]
     names += sorted(set(ledger) - set(names))
@@ -130,7 +130,7 @@ def role_costs(summary: RunSummary) -> list[RoleCost]:
 
 
 def truncations(summary: RunSummary) -> list[str]:
-    """Returns a line for each role and stage with truncated replies: their number, and the settings that raise the
+    """Return a line for each role and stage with truncated replies: their number, and the settings that raise the
     limit.
     """
     return [

@@ -38,7 +38,7 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """Returns the set with this name as an Arrow table.
+        """Return the set with this name as an Arrow table.
 
         Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
@@ -52,7 +52,7 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """Returns the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
+        """Return the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
         set.
         """
         import datasets
@@ -65,7 +65,7 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """Opens the run in a folder, or at a URL of an object store, from which it is copied.
+    """Open the run in a folder, or at a URL of an object store, from which it is copied.
 
     Raises :class:`groundtrace.publishing.reading.InspectError` if there is no finished run.
     """

@@ -36,7 +36,7 @@ class InspectError(UserError):
 
 
 def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
-    """Reads the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
+    """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
 
     If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error; if ``digests``,
     their bytes are read for this.
@@ -67,7 +67,7 @@ def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> R
 
 
 def _contradiction(summary: RunSummary) -> str:
-    """Returns a message on the first set whose count differs from the rows of its shards in ``files``; "" if all are
+    """Return a message on the first set whose count differs from the rows of its shards in ``files``; "" if all are
     equal.
 
     A run without row counts in ``files`` is not checked.
@@ -83,7 +83,7 @@ def _contradiction(summary: RunSummary) -> str:
 def check_files(
     run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
 ) -> None:
-    """Raises :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
+    """Raise :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
 
     If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version, without file names, is not
     checked.
@@ -99,7 +99,7 @@ def check_files(
 
 
 def read_config(run: Path) -> Mapping[str, Any]:
-    """Returns the values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if it is
+    """Return the values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if it is
     damaged.
     """
     file = run / "config.toml"
@@ -122,7 +122,7 @@ def read_config(run: Path) -> Mapping[str, Any]:
 
 
 def read_rubrics(run: Path) -> Any:
-    """Returns the mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no
+    """Return the mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no
     rubrics.
 
     A file of an older version has neither intervals nor reasons.
@@ -132,13 +132,13 @@ def read_rubrics(run: Path) -> Any:
 
 
 def columns_of(run: Path, name: str) -> pa.Schema:
-    """Returns the schema of a set, read from its first shard, since all shards of a set have the same columns."""
+    """Return the schema of a set, read from its first shard, since all shards of a set have the same columns."""
     file = min((run / name).glob("*.parquet"), default=None)
     return SHARDS[name] if file is None else pq.read_schema(file)
 
 
 def used_columns(run: Path, name: str) -> frozenset[str]:
-    """Returns the columns of a set in which some row has a value; for a set without rows, all columns."""
+    """Return the columns of a set in which some row has a value; for a set without rows, all columns."""
     used, rows = set[str](), 0
     for file in sorted((run / name).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -152,7 +152,7 @@ def used_columns(run: Path, name: str) -> frozenset[str]:
 
 
 def _leaves(footer: pq.FileMetaData) -> list[str]:
-    """Returns the paths of the leaf columns, the smallest first."""
+    """Return the paths of the leaf columns, the smallest first."""
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     sizes = Counter[str]()
     for column in (group.column(index) for group in groups for index in range(group.num_columns)):
@@ -169,7 +169,7 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yields a database with the views sft, rl, rejected and runs, which cannot access files or the network.
+    """Yield a database with the views sft, rl, rejected and runs, which cannot access files or the network.
 
     Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
@@ -187,7 +187,7 @@ def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConne
 
 
 def _runs_table(summary: RunSummary) -> pa.Table:
-    """Returns a table of one row with the values of ``run.json`` about the whole run."""
+    """Return a table of one row with the values of ``run.json`` about the whole run."""
     counts = summary.counts
     row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
         "records": counts.input,
@@ -200,5 +200,5 @@ def _runs_table(summary: RunSummary) -> pa.Table:
 
 
 def one_line(error: Exception) -> str:
-    """Returns the error's message on one line, without the query that DuckDB appends."""
+    """Return the error's message on one line, without the query that DuckDB appends."""
     return " ".join(str(error).split("\nLINE ", 1)[0].split())

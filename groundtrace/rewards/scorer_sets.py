@@ -28,7 +28,7 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Returns the scorers with their arguments from ``given``, then the scorers that only the config names.
+    """Return the scorers with their arguments from ``given``, then the scorers that only the config names.
 
     ``given`` holds the values of the config's key ``key``. Raises ConfigError for a scorer that cannot be used, and for
     arguments that a scorer does not take.
@@ -49,7 +49,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """Returns the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
+    """Return the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
     if not arguments:
         return scorer
     if scorer.arguments is None:

@@ -34,13 +34,13 @@ _MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.main import ma
 
 @cache
 def interpreter() -> str:
-    """Returns the path of the running Python, with the links of a virtual environment resolved."""
+    """Return the path of the running Python, with the links of a virtual environment resolved."""
     return os.path.realpath(sys.executable)
 
 
 @cache
 def library_paths() -> tuple[str, ...]:
-    """Returns the folders of installed packages, in the order in which Python searches them."""
+    """Return the folders of installed packages, in the order in which Python searches them."""
     named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
     found = [path for path in dict.fromkeys([*sys.path, *named]) if path in named and _holds_packages(path)]
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found))
@@ -51,7 +51,7 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """Returns the paths to mount read-only: the path on this machine, by the path in the sandbox.
+    """Return the paths to mount read-only: the path on this machine, by the path in the sandbox.
 
     The interpreter keeps its path, since its files find each other by this path. A path in the trajectories' folder is
     replaced.
@@ -71,7 +71,7 @@ def _moved(path: str) -> str:
 
 
 def packages() -> list[str]:
-    """Returns the paths in the sandbox of the folders of installed packages."""
+    """Return the paths in the sandbox of the folders of installed packages."""
     return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
 
 
@@ -113,7 +113,7 @@ def _bind(path: str, inside: str) -> Sequence[str]:
 
 
 def version() -> str:
-    """Returns the version of bubblewrap, "" if it is not installed."""
+    """Return the version of bubblewrap, "" if it is not installed."""
     if not shutil.which("bwrap"):
         return ""
     found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)

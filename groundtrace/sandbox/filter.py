@@ -69,7 +69,7 @@ it. A mapped file is allowed, since it is restored after such a call.
 
 
 def can_filter() -> str:
-    """Returns why no filter can be built on this machine; "" if a filter can be built."""
+    """Return why no filter can be built on this machine; "" if a filter can be built."""
     try:
         _seccomp()
     except (ImportError, OSError, RuntimeError) as error:
@@ -85,7 +85,7 @@ def _seccomp() -> Any:
 
 @cache
 def filter_program() -> bytes:
-    """Returns the filter as BPF instructions for this machine's architecture.
+    """Return the filter as BPF instructions for this machine's architecture.
 
     Raises ImportError if pyseccomp is not installed, and RuntimeError if libseccomp is not.
     """

@@ -75,7 +75,7 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Returns the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
+    """Return the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:
         raise BadObservation(f"status {str(status)[:20]!r} with {len(parts)} parts")
@@ -105,7 +105,7 @@ def _text_of(data: bytes, max_chars: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """Returns the text with lone surrogates and NUL replaced, since text columns cannot store them."""
+    """Return the text with lone surrogates and NUL replaced, since text columns cannot store them."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
@@ -123,7 +123,7 @@ def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
-    """Returns the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
+    """Return the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
     if not isinstance(size, list) or len(size) != 2:
         raise BadObservation("the size of an image is not a height and a width")
     height, width = map(_count, size)
@@ -133,7 +133,7 @@ def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
 
 
 def _large_enough(image: Pixels) -> Pixels:
-    """Returns the image, enlarged if it is too small for a vision encoder."""
+    """Return the image, enlarged if it is too small for a vision encoder."""
     height, width = image.shape[:2]
     if min(height, width) >= MIN_SIDE_PX:
         return image

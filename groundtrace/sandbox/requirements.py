@@ -124,12 +124,12 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def layers() -> list[Layer]:
-    """Returns all layers, each with the reason if this machine lacks it."""
+    """Return all layers, each with the reason if this machine lacks it."""
     return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
 def check() -> list[Layer]:
-    """Returns all layers of isolation. Raises SandboxRefused if a required layer is missing."""
+    """Return all layers of isolation. Raises SandboxRefused if a required layer is missing."""
     found = layers()
     for part in found:
         if part.is_needed and part.missing:

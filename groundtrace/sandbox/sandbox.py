@@ -109,7 +109,7 @@ class Sandbox:
         return session
 
     def _next(self) -> Future[Process]:
-        """Returns a process that has started, or is starting. Raises SandboxLost after ``close``."""
+        """Return a process that has started, or is starting. Raises SandboxLost after ``close``."""
         with self._lock:
             if self._is_closed:
                 raise SandboxLost("the sandbox is closed")

@@ -83,7 +83,7 @@ class Process:
             raise SandboxLost(f"the sandbox takes no request: {error}") from None
 
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Returns the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
+        """Return the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
         poll = select.poll()

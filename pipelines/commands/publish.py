@@ -82,7 +82,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def converting_write_errors(place: str) -> Iterator[None]:
-    """Converts an OSError in the body to a PublishError with a remedy."""
+    """Convert an OSError in the body to a PublishError with a remedy."""
     from groundtrace.publishing.hub.errors import PublishError
 
     try:

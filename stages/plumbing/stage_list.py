@@ -40,7 +40,7 @@ class StageList:
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
-        """Returns the list with the prompts that the stages send to these models."""
+        """Return the list with the prompts that the stages send to these models."""
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 
     @property

@@ -148,7 +148,7 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Names the file in the error, if it is not Parquet or is damaged.
+    """Name the file in the error, if it is not Parquet or is damaged.
 
     The records of such a file cannot be rejected one by one. An OSError with an error number comes from the system and
     is not changed, because it names the file itself.

@@ -48,7 +48,7 @@ _guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
 
 
 def guard_of_call() -> CallWatcher | None:
-    """Returns the watcher of this task's calls; None if they are not watched."""
+    """Return the watcher of this task's calls; None if they are not watched."""
     return _guard.get()
 
 

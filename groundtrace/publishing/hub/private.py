@@ -24,7 +24,7 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """Returns the content of ``run.json`` without private data; of an input's or model's path only the last part is
+    """Return the content of ``run.json`` without private data; of an input's or model's path only the last part is
     kept.
     """
     fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
@@ -44,7 +44,7 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """Returns the text of a further file of a run without private data; a batch plan gets the counts of published rows.
+    """Return the text of a further file of a run without private data; a batch plan gets the counts of published rows.
 
     ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
     """
@@ -59,13 +59,13 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """Returns the number of published rows that have exactly these streams."""
+    """Return the number of published rows that have exactly these streams."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """Returns the function that removes private data from a set's rows; None if the set can be published unchanged."""
+    """Return the function that removes private data from a set's rows; None if the set can be published unchanged."""
     if name == "rejected":
         return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
@@ -73,7 +73,7 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rejected rows without cost, without detail (which quotes servers and names files), and without media
+    """Return rejected rows without cost, without detail (which quotes servers and names files), and without media
     paths.
 
     The last part of each media path and name is kept, and so are the hashes.
@@ -93,7 +93,7 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _last_part(uri: str) -> str:
-    """Returns the last part of any path or address, without the query of an address, which may be a key to the file.
+    """Return the last part of any path or address, without the query of an address, which may be a key to the file.
 
     Relative paths are cut, too, as their folders are private.
     """
@@ -102,7 +102,7 @@ def _last_part(uri: str) -> str:
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows whose lineage keeps only the last part of each model path."""
+    """Return rows whose lineage keeps only the last part of each model path."""
     lineage = [
         None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
         for entry in batch["lineage"].to_pylist()

@@ -38,7 +38,7 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Writes the shard's rows of these sources to ``copy``, and returns their number. The copy is complete or does not
+    """Write the shard's rows of these sources to ``copy``, and return their number. The copy is complete or does not
     appear.
 
     ``change`` is applied to the kept rows. If no row is kept, there is no copy. Raises PublishError if the shard cannot
@@ -64,7 +64,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yields the rows of these sources, as one table for each row group."""
+    """Yield the rows of these sources, as one table for each row group."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):

@@ -40,7 +40,7 @@ class JudgeWatch:
         }
 
     async def running(self, _: web.Application) -> AsyncIterator[None]:
-        """Checks the endpoints once before the server takes requests, and then regularly until its end."""
+        """Check the endpoints once before the server takes requests, and then regularly until its end."""
         await self._check()
         task = asyncio.create_task(self._check_periodically())
         yield

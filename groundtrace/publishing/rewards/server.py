@@ -63,7 +63,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """Returns the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
+    """Return the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -99,7 +99,7 @@ class Refused(Exception):
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
-        """Returns the error as an HTTP response."""
+        """Return the error as an HTTP response."""
         error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
         headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
         return web.json_response({"error": error}, status=self.status, headers=headers)
@@ -118,7 +118,7 @@ class RewardServer:
         self._judges = JudgeWatch(reward)
 
     def app(self) -> web.Application:
-        """Returns the application with its routes; its errors are JSON."""
+        """Return the application with its routes; its errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
@@ -163,7 +163,7 @@ class RewardServer:
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Reads and scores a request; returns it with its scores. Raises Refused."""
+        """Read and score a request; returns it with its scores. Raises Refused."""
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
         if self._held_bytes + size > MAX_HELD_BYTES:
@@ -181,7 +181,7 @@ class RewardServer:
             self._held_bytes -= size
 
     def _check_head(self, request: web.Request) -> None:
-        """Checks the headers. Raises Refused for a request whose body must not be read."""
+        """Check the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
             raise Refused(401, "unauthorised", "the request does not have the server's token")
@@ -191,7 +191,7 @@ class RewardServer:
             raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
-        """Reads and parses the body. Raises Refused."""
+        """Read and parse the body. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
@@ -211,7 +211,7 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
+        """Queue the request and return its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
                 429, "busy", f"{self._waiting} requests wait already: send the request again", retry_after_s=1
@@ -263,7 +263,7 @@ class RewardServer:
             task.exception()  # marks the exception as retrieved, also if the client has timed out
 
     async def _finish(self, _: web.Application) -> None:
-        """Cancels the tasks that are still running when the server ends."""
+        """Cancel the tasks that are still running when the server ends."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -272,7 +272,7 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Returns every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
+        """Return every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
         try:
             return await handler(request)
         except Refused as error:

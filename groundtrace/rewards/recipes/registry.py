@@ -26,7 +26,7 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Returns the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
+    """Return the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
 
     ``where`` is the config key of the options, for messages. Raises ConfigError for a recipe that cannot be used, and
     for options that do not match its settings.

@@ -17,14 +17,14 @@ ENDINGS = ("ok", "error", "memory")
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Returns two connected sockets; the first one receives the credentials of each sender."""
+    """Return two connected sockets; the first one receives the credentials of each sender."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return ours, theirs
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """Returns the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
+    """Return the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
     it reports none)."""
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:

@@ -74,7 +74,7 @@ def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
-    """Returns the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
+    """Return the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(folder, 0o700)

@@ -26,7 +26,7 @@ class BadFrame(Exception):
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """Returns the message as bytes."""
+    """Return the message as bytes."""
     sized = {**header, "parts": [len(part) for part in parts]}
     text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # UTF-8 needs a third of \\u's bytes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
@@ -35,7 +35,7 @@ def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
 def read(
     receive: Callable[[int], bytes], max_bytes: int, max_parts: int = MAX_PARTS
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Returns the header and the parts of a stream's next message.
+    """Return the header and the parts of a stream's next message.
 
     ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame for a
     header that is not JSON of the known form, or is too large, and for more than ``max_parts`` parts, or parts of more
@@ -51,7 +51,7 @@ def read(
 
 
 def parse_header(text: bytes) -> dict[str, Any]:
-    """Returns the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
+    """Return the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -52,7 +52,7 @@ state = _State()
 
 
 def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """Returns the next message's header and parts, and the file descriptors that came with it.
+    """Return the next message's header and parts, and the file descriptors that came with it.
 
     Raises EOFError if the other end has closed the socket, and BadFrame for a message that is not valid.
     """

@@ -10,7 +10,7 @@ from .supervisor import Supervisor
 
 
 def _exactly(size: int) -> bytes:
-    """Returns exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
+    """Return exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
     found = bytearray()
     while len(found) < size:
         data = os.read(0, size - len(found))

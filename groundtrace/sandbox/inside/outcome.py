@@ -24,7 +24,7 @@ def ended(act: Callable[[], None]) -> tuple[str, str]:
 
 
 def _text_of(error: BaseException) -> str:
-    """Returns the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
+    """Return the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
     try:
         lines = traceback.TracebackException.from_exception(error, limit=-20)
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])

@@ -18,7 +18,7 @@ _SOCKET_KIB = 208
 
 
 def others() -> set[int]:
-    """Returns the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
+    """Return the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
@@ -47,12 +47,12 @@ def running(pids: Iterable[int]) -> dict[int, int]:
 
 
 def threads_of(pid: int) -> int:
-    """Returns the number of the process's threads, 0 if the process has ended."""
+    """Return the number of the process's threads, 0 if the process has ended."""
     return int(_status_of(pid).get("Threads", "0"))
 
 
 def memory_kib(pid: int) -> int:
-    """Returns the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
+    """Return the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):

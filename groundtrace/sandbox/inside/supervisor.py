@@ -190,7 +190,7 @@ class Supervisor:
             raise TooMuchMemory("the call needs more memory than it may use")
 
     def _how_it_ended(self, pid: int) -> str:
-        """Returns a message that says how the process of a call ended, or that it only closed its connection."""
+        """Return a message that says how the process of a call ended, or that it only closed its connection."""
         deadline = time.monotonic() + _CLOSED_S
         while pid not in self.ended and time.monotonic() < deadline:
             self._reap()
@@ -224,7 +224,7 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """Returns a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
+        """Return a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
 
         Raises TrajectoryLost if the process does not fork.
         """

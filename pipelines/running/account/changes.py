@@ -44,7 +44,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the dotted keys with their values, shortened for a message."""
+    """Yield the dotted keys with their values, shortened for a message."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{before}{key}.")
