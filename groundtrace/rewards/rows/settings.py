@@ -70,8 +70,8 @@ class RewardSettings:
 
 
 def config_file(named: str) -> str:
-    """Return the path of a config: ``named`` if this file exists, else the bundled config with that name in
-    ``groundtrace/trainer/configs/``, else ``named``.
+    """Return the path of a config: ``named`` if this file exists, else the bundled config with that name
+    (:data:`CONFIGS`), else ``named``.
     """
     bundled = CONFIGS / f"{named}.toml"
     return str(bundled) if not Path(named).exists() and bundled.is_file() else named
