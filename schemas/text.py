@@ -1,11 +1,14 @@
-"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, and values in messages."""
+"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, names, times, and values in messages."""
 
+import datetime
 import math
 import re
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:")
+"""The scheme of an address; the letter of a drive is shorter."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
@@ -66,3 +69,15 @@ def words_in(text: str) -> list[str]:
 def without_password(text: str) -> str:
     """Return the text with three dots in place of each user and password, which precede the @ of a URL."""
     return re.sub(r"//[^/\s]*@", "//...@", text)
+
+
+def last_part(path: str) -> str:
+    """Return the last part of a path or an address, without the query of an address, which may be a key to the file."""
+    is_address = "://" in path or _ADDRESS.match(path)
+    whole = re.split(r"[?#]", path, maxsplit=1)[0] if is_address else path
+    return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def utc_now() -> str:
+    """Return the current time in UTC as ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -23,7 +23,7 @@ from groundtrace.schemas.control_text import DAMAGE
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.reasons import Reason
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
-from groundtrace.schemas.text import excerpt, folded, storable
+from groundtrace.schemas.text import excerpt, folded, last_part, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
@@ -99,11 +99,9 @@ def medium_name(path: object) -> str:
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
     slashed = path.replace("\\", "/")
-    if _SCHEME.match(slashed):
-        slashed = re.split(r"[?#]", slashed, maxsplit=1)[0]
-    elif not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
+    if not _SCHEME.match(slashed) and not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
         return storable(path)
-    return storable(slashed.rstrip("/").rpartition("/")[2])
+    return storable(last_part(path))
 
 
 def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:

@@ -28,6 +28,7 @@ from groundtrace.publishing.reading import BATCH_ROWS, columns_of, open_tables, 
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import last_part
 from groundtrace.stages.plumbing.malloc import release_memory
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
@@ -212,11 +213,8 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 def public_name(name: str) -> str:
     """Return the name in a form that can be published: only the last part of a path or URL, which may be private."""
-    if "://" in name:  # a query may hold a token
-        name = name.split("?", 1)[0].split("#", 1)[0]
-    elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
-        return name
-    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    is_path = name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1
+    return last_part(name) if is_path or "://" in name else name
 
 
 def _cell(value: object) -> object:

@@ -4,7 +4,6 @@ A failed run replaces no file, so its page is not called ``report.html``. It beg
 content of the folder and the cost; if the run had already counted its records, the whole report follows.
 """
 
-import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +11,9 @@ from groundtrace.publishing.pages import render
 from groundtrace.publishing.reading import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.report import report_page
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
-from groundtrace.schemas.text import printable
+from groundtrace.schemas.text import printable, utc_now
 from groundtrace.storage.files import write_atomically
 from groundtrace.vision.media import MediaStore
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class RunFailure:
     spent: PaidFigures | None
     paid: PaidFigures
     reached: tuple[StageCounts, ...] = ()
-    ended: str = field(default_factory=_now)
+    ended: str = field(default_factory=utc_now)
 
 
 def write_failure(

@@ -11,6 +11,7 @@ a part of the turn, the prompt doesn't end with the turn's tokens, and the call 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from groundtrace.inference.endpoints.wire import field_of
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Continuation
 
@@ -76,7 +77,7 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
             raise
         message = f"the server can't tokenize the reply ({error.message})"
         raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
-    tokens = _token_ids(_field(answer, "tokens"))
+    tokens = _token_ids(field_of(answer, "tokens"))
     if tokens is None:
         raise CallError(Failure.GARBLED, f"no token ids but {_shown(answer)}")
     return tokens
@@ -90,7 +91,7 @@ def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
 
 def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
     """Return the prompt's token ids, and the response's log-probability entry for each position."""
-    tokens, positions = _field(answer, "prompt_token_ids"), _field(answer, "prompt_logprobs")
+    tokens, positions = field_of(answer, "prompt_token_ids"), field_of(answer, "prompt_logprobs")
     if isinstance(answer, dict) and (tokens is None or positions is None):
         message = "the server gives no prompt log-probabilities (prompt_logprobs, return_token_ids)"
         raise CallError(Failure.UNSUPPORTED, message)
@@ -104,7 +105,7 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
 
 def _logprob(token: int, position: Any) -> float:
     """Return the log-probability in nats of a prompt token, from the entry for its position."""
-    value = _field(_field(position, str(token)), "logprob")
+    value = field_of(field_of(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
     if not FLOOR_NATS < value <= ROUNDING_NATS:
@@ -115,10 +116,6 @@ def _logprob(token: int, position: Any) -> float:
 def _token_ids(value: Any) -> list[int] | None:
     """Return the value if it is a list of token ids, else None."""
     return value if isinstance(value, list) and all(type(token) is int for token in value) else None
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _shown(value: Any) -> str:

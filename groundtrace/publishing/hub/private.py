@@ -1,7 +1,6 @@
 """Removes the maker's private data from rows and files before they are published: paths, costs, server messages."""
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.shards import Change
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import last_part
 
 PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """The fields of ``run.json`` that are private to the maker or quote rejected records."""
@@ -76,29 +76,20 @@ def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return rejected rows without cost, without detail (which quotes servers and names files), and without media
     paths.
 
-    The last part of each media path and name is kept, and so are the hashes.
+    The last part of each media path and name is kept, since folders are private, and so are the hashes.
     """
     media = [
-        None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
+        None if found is None else [{**medium, "uri": last_part(medium["uri"] or "")} for medium in found]
         for found in batch["media"].to_pylist()
     ]
     for column in ("cost_usd", "detail"):
         batch = _with(batch, column, [None] * batch.num_rows)
     if NAMES in batch.schema.names:  # rows of older versions lack this column
         names = [
-            None if row is None else [name and _last_part(name) for name in row] for row in batch[NAMES].to_pylist()
+            None if row is None else [name and last_part(name) for name in row] for row in batch[NAMES].to_pylist()
         ]
         batch = _with(batch, NAMES, names)
     return _with(batch, "media", media)
-
-
-def _last_part(uri: str) -> str:
-    """Return the last part of any path or address, without the query of an address, which may be a key to the file.
-
-    Relative paths are cut, too, as their folders are private.
-    """
-    path = re.split(r"[?#]", uri, maxsplit=1)[0] if "://" in uri else uri
-    return public_name(path).replace("\\", "/").rpartition("/")[2]
 
 
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:

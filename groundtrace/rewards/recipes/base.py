@@ -17,8 +17,18 @@ from groundtrace.rewards.selection import choose
 from groundtrace.schemas.records import Question, Verdict
 
 
+class HasVerdicts:
+    """A class with a field ``verdicts``."""
+
+    verdicts: tuple[Verdict, ...]
+
+    def value(self, name: str) -> float | None:
+        """Return the value of the verdict with this name; None if it is unscored or there is no such verdict."""
+        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
+
+
 @dataclass(frozen=True)
-class Earned:
+class Earned(HasVerdicts):
     """The reward of one response (None if unscored) and the verdicts on it, one of which is the outcome."""
 
     reward: float | None
@@ -28,10 +38,6 @@ class Earned:
     def outcome(self) -> float | None:
         """The value of the outcome's verdict; None if it is unscored."""
         return self.value(outcome.NAME)
-
-    def value(self, name: str) -> float | None:
-        """Return the value of the verdict with this name; None if it is unscored or there is no such verdict."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)

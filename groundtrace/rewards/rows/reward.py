@@ -27,7 +27,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.recipes.base import Earned, Memory, RewardedResponse
+from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, RewardedResponse
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
@@ -48,7 +48,7 @@ class JudgesDown(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(HasVerdicts):
     """The scores of a response: the recipe's ``reward``, and the raw ``outcome``; None means unscored.
 
     ``text`` is the response with coordinates in original pixels.
@@ -58,10 +58,6 @@ class Scored:
     outcome: float | None
     text: str
     verdicts: tuple[Verdict, ...]
-
-    def value(self, name: str) -> float | None:
-        """Return the value of the verdict with this name; None if the verdict is unscored or absent."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
