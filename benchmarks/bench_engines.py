@@ -165,7 +165,7 @@ def ready(name: str, folder: Path) -> Iterator[Started]:
 def measure(
     names: list[str], sizes: tuple[int, int], turns: int, folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Returns, by engine, the runs of each turn by size, and the started engines."""
+    """Return, by engine, the runs of each turn by size, and the started engines."""
     runs: dict[str, list[dict[int, Took]]] = {name: [] for name in names}
     with serving("--script", "--latency-s", "0", "--slots", "1000") as server, contextlib.ExitStack() as stack:
         write_input(folder / "input", max(sizes))

@@ -177,7 +177,7 @@ class Chat:
 
 
 def _choices(asked: ReceivedRequest, body: dict[str, Any], script: bool) -> list[dict[str, Any]]:
-    """The reply's choices, with the faults that change single samples."""
+    """Return the reply's choices, with the faults that change single samples."""
     if not body:
         return [_choice(0, f"<think>Two rows of squares in {asked.item}.</think> <answer>4</answer>")]
     choices = []
@@ -209,7 +209,7 @@ def _error(outcome: str) -> web.Response:
 
 
 async def _faulty(request: web.Request, asked: ReceivedRequest, choices: list[dict[str, Any]]) -> web.StreamResponse:
-    """The response, with the faults that change the whole response."""
+    """Return the response, with the faults that change the whole response."""
     usage = {"prompt_tokens": 100, "completion_tokens": 20 * len(choices), "total_tokens": 100 + 20 * len(choices)}
     reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": choices, "usage": usage}
     data = json.dumps(reply).encode()

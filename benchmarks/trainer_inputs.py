@@ -152,7 +152,7 @@ def _row(index: int, asked: str, gold: str, kind: str, answer: str, image: bytes
 
 
 def _lengthened(vlm: VisionLanguageModel, row: TrainingRow, rng: np.random.Generator) -> TrainingRow:
-    """The row with a prompt and an answer of about the intended numbers of tokens, from its own words, repeated."""
+    """Return the row with a prompt and an answer of about the intended numbers of tokens, from its repeated words."""
     ids = vlm.tokenizer(row.messages[1]["content"], add_special_tokens=False).input_ids
     ids *= 1 + max(ANSWER_TOKENS) // len(ids)
 
@@ -193,7 +193,7 @@ def make_large_model(folder: Path, texts: list[str], shrink: bool) -> None:
 
 
 def _both(vlm: VisionLanguageModel, row: TrainingRow, sample: Sample) -> SharedRow:
-    """The row for both sides; TRL gets the text before the answer, with one image token, and the answer's text."""
+    """Return the row for both sides; TRL gets the text before the answer, with one image token, and the answer."""
     start = sample.turns[-1].start
     picture_ids = sample.is_image.nonzero()[:, 0].tolist()
     before = torch.cat([sample.ids[: picture_ids[0] + 1], sample.ids[picture_ids[-1] + 1 : start]])

@@ -24,14 +24,14 @@ _LINK = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
 def shown_paths() -> list[str]:
-    """The files of the site, as paths from the repository's root."""
+    """Return the files of the site, as paths from the repository's root."""
     below = [*(ROOT / "docs").rglob("*"), *(ROOT / "examples").rglob("README.md")]
     found = [path.relative_to(ROOT).as_posix() for path in below if path.suffix in SHOWN]
     return sorted([*found, *OTHER_PAGES])
 
 
 def without_code_links(markdown: str, page: str) -> str:
-    """The Markdown with every link to a file or folder that is not in the site replaced by its text, as code.
+    """Return the Markdown with every link to a file or folder that is not in the site replaced by its text, as code.
 
     Args:
         markdown: the text of the page.
@@ -70,7 +70,7 @@ def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files:
 
 
 def with_bars(html: str) -> str:
-    r"""The page with ``\\|`` in tables shown as ``|``, as in the repository.
+    r"""Return the page with ``\\|`` in tables shown as ``|``, as in the repository.
 
     Python-Markdown keeps the backslash within code.
     """

@@ -48,7 +48,7 @@ class RenderedPrompt:
     variables: tuple[tuple[str, str], ...]
 
     def variable(self, name: str) -> str:
-        """Returns the value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
+        """Return the value of the variable ``name``. Raises KeyError if the prompt does not declare this variable."""
         return dict(self.variables)[name]
 
     @property
@@ -135,7 +135,7 @@ def add_prompt_folder(folder: Path) -> None:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """Returns the prompt ``id.vN``.
+    """Return the prompt ``id.vN``.
 
     Raises :class:`PromptError` if the file does not exist, the prompt is retired, a field is missing or unknown, a
     declared variable or media slot is not used, or an undeclared one is used.
@@ -151,13 +151,13 @@ def load_prompt(name: str) -> Prompt:
 
 @functools.cache
 def retired_prompts() -> dict[str, RetiredPrompt]:
-    """Returns the versions that were released and are no longer sent, by name."""
+    """Return the versions that were released and are no longer sent, by name."""
     retired = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
     return {name: RetiredPrompt(**fields) for name, fields in retired.items()}
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Returns the purpose of a prompt that a lineage names; "" for an unknown prompt, such as one of another user.
+    """Return the purpose of a prompt that a lineage names; "" for an unknown prompt, such as one of another user.
 
     A retired prompt is known by its name and digest.
     """
@@ -170,7 +170,7 @@ def purpose_of(name: str, sha256: str) -> str:
 
 
 def prompt_names() -> list[str]:
-    """Returns the names ``id.vN`` of all prompt files, sorted."""
+    """Return the names ``id.vN`` of all prompt files, sorted."""
     return sorted(name for folder in (resources.files("groundtrace.prompts"), *_FOLDERS) for name in _names(folder))
 
 
@@ -179,7 +179,7 @@ def _names(folder: Traversable) -> list[str]:
 
 
 def parse_prompt(name: str, data: bytes) -> Prompt:
-    """Returns the prompt in the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
+    """Return the prompt in the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
     try:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
@@ -215,7 +215,7 @@ def _parse(name: str, data: bytes) -> Prompt:
 
 
 def _user_part(name: str, part: object) -> tuple[str, str]:
-    """Returns the kind (``text`` or ``media``) and the value of a part of the user turn."""
+    """Return the kind (``text`` or ``media``) and the value of a part of the user turn."""
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
         raise PromptError(f"prompt {name}: a part of user is one text or one media, not {part!r:.80}")

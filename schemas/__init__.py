@@ -1,4 +1,4 @@
-"""The records, geometry and Arrow schemas that stages exchange, and the parsing and grading of text.
+"""The records, geometry and Arrow schemas that stages exchange, and functions on text that all packages share.
 
 Nothing here calls a model or reads pixels.
 """

@@ -199,7 +199,7 @@ Those shards have all of these columns, whatever the recipe is; a column that th
 
 
 def _feature(kind: pa.DataType) -> object:
-    """Returns the ``datasets`` feature of an Arrow type, as its JSON form."""
+    """Return the ``datasets`` feature of an Arrow type, as its JSON form."""
     if kind == IMAGE:
         return {"_type": "Image"}
     if pa.types.is_list(kind):
@@ -211,14 +211,14 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Returns a schema of these columns, with the metadata that declares their features to ``datasets``."""
+    """Return a schema of these columns, with the metadata that declares their features to ``datasets``."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
 
 
 def _shard_schema(core: Sequence[Column[Any]], added: Sequence[Column[Any]]) -> pa.Schema:
-    """Returns the schema of core and added columns, with the descriptions of the added ones as metadata."""
+    """Return the schema of core and added columns, with the descriptions of the added ones as metadata."""
     schema = hub_schema([(column.name, column.type) for column in (*core, *added)])
     described = [{name: getattr(column, name) for name in _DESCRIBED} for column in added]
     return schema.with_metadata({**(schema.metadata or {}), _ADDED: json.dumps(described, ensure_ascii=False).encode()})
@@ -230,7 +230,7 @@ _ADDED = b"groundtrace.added"
 
 
 def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) -> pa.Schema:
-    """Returns the schema of SFT rows with these ``added`` columns.
+    """Return the schema of SFT rows with these ``added`` columns.
 
     If ``other_traces`` is set, the schema has the column for the traces that were not chosen.
     """
@@ -238,17 +238,17 @@ def sft_schema(added: Sequence[Column[Any]] = (), other_traces: bool = False) ->
 
 
 def rl_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Returns the schema of RL rows with these ``added`` columns."""
+    """Return the schema of RL rows with these ``added`` columns."""
     return _shard_schema((*_COMMON, *_RL), added)
 
 
 def rejected_schema(added: Sequence[Column[Any]] = ()) -> pa.Schema:
-    """Returns the schema of rejected rows with these ``added`` columns."""
+    """Return the schema of rejected rows with these ``added`` columns."""
     return _shard_schema(_REJECTED, added)
 
 
 def added_columns(schema: pa.Schema) -> list[Column[Any]]:
-    """Returns the added columns of a shard in order: first the columns that its stages declare, then the columns kept
+    """Return the added columns of a shard in order: first the columns that its stages declare, then the columns kept
     from the input.
 
     The meaning is "" if the shard does not hold it, as in other people's shards.

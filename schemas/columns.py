@@ -69,7 +69,7 @@ class Column(Generic[T]):
             )
 
     def value_of(self, value: object) -> "Value":
-        """Converts a value to the form in which a record holds it. Raises ColumnError for a value that is not of the
+        """Convert a value to the form in which a record holds it. Raises ColumnError for a value that is not of the
         column's type.
         """
         try:
@@ -97,7 +97,7 @@ class HasValues:
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """Returns a copy with the value in the column, or without a value there if it is None. Raises ColumnError for a
+        """Return a copy with the value in the column, or without a value there if it is None. Raises ColumnError for a
         wrong type.
         """
         found = {each.column: each for each in self.values}
@@ -108,7 +108,7 @@ class HasValues:
         return dataclasses.replace(self, values=tuple(found.values()))  # type: ignore[type-var]
 
     def added(self, column: Column[T]) -> T | None:
-        """Returns the value in the column, converted by the column's ``read``; None if the column has no value. Raises
+        """Return the value in the column, converted by the column's ``read``; None if the column has no value. Raises
         the errors of ``read``.
         """
         for each in self.values:
@@ -129,7 +129,7 @@ def is_plain(kind: pa.DataType) -> bool:
 
 
 def as_json(plain: object) -> str:
-    """Returns a plain value as JSON text, which is the same for equal values."""
+    """Return a plain value as JSON text, which is the same for equal values."""
     return json.dumps(plain, ensure_ascii=False, default=str)
 
 

@@ -9,8 +9,8 @@ it.
 A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and those
 of its chat template. ``{n}`` is a number. A pattern also matches tokens with bars (``<|…|>``) of families that are not
 listed. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
-MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Nor are tool calls (``<tool_call>``)
-control text, because these marks are part of a trajectory's text.
+MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not
+control text either, because these marks are part of a trajectory's text.
 """
 
 import re
@@ -65,7 +65,7 @@ END_TOKENS = tuple(_ENDS.split())
 
 
 def _pattern(tokens: Iterable[str]) -> str:
-    """Returns a pattern that matches the tokens, the longest first."""
+    """Return a pattern that matches the tokens, the longest first."""
     ordered = sorted(set(tokens), key=lambda token: (-len(token), token))
     return "|".join(re.escape(token).replace(r"\{n\}", r"\s?\d{1,4}") for token in ordered)
 
@@ -100,7 +100,7 @@ _UNSEEN = re.compile(f"{_HIDDEN}|{_GARBLED}")  # matches characters beyond ASCII
 
 
 def find_control(text: str) -> str | None:
-    """Returns the first special token of a text, or the first control character as ``U+001B``; None if the text has
+    """Return the first special token of a text, or the first control character as ``U+001B``; None if the text has
     neither.
     """
     kinds = (TOKEN, DAMAGE) if text.isascii() else (TOKEN, DAMAGE, _UNSEEN)
@@ -112,7 +112,7 @@ def find_control(text: str) -> str | None:
 
 
 def without_hidden(text: str) -> str:
-    """Returns the text without the characters that :data:`HIDDEN` matches."""
+    """Return the text without the characters that :data:`HIDDEN` matches."""
     before = None
     while before != text:  # removing a character may make another one match
         before, text = text, HIDDEN.sub("", text)
@@ -120,6 +120,6 @@ def without_hidden(text: str) -> str:
 
 
 def without_end(text: str) -> str:
-    """Returns a response without its end token, which some servers leave in the text, and without blanks around it."""
+    """Return a response without its end token, which some servers leave in the text, and without blanks around it."""
     bare = text.rstrip()
     return next((bare[: -len(token)].rstrip() for token in END_TOKENS if bare.endswith(token)), text)

@@ -24,7 +24,7 @@ CLIP_SHARE = 0.01
 """A position beyond the image by at most this share of the side is clipped to the edge."""
 
 MAX_ASPECT = 200.0
-"""Longer side over shorter side beyond which Qwen's preprocessing refuses an image."""
+"""The largest ratio of longer to shorter side; Qwen's preprocessing refuses an image above it."""
 
 # Keeps a value written exactly at the tolerance (101 of 100) from failing on the last float bit.
 _ROUNDING = 1e-9
@@ -59,7 +59,7 @@ class OutOfFrame(ValueError):
 
 
 class UnresizableImage(ValueError):
-    """The sides are not positive, or their ratio is beyond 200, so Qwen's resizing has no result."""
+    """The sides are not positive, or their ratio exceeds 200, so Qwen's resizing has no result."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ResizeRule:
             raise ValueError(f"no image can meet the bounds of the rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """Returns the (width, height) in px to which an image is resized: :func:`smart_resize`."""
+        """Return the (width, height) in px to which an image is resized: :func:`smart_resize`."""
         return smart_resize(width_px, height_px, self)
 
 
@@ -101,7 +101,7 @@ class FitRule:
             raise ValueError(f"no image can meet the bounds of the rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """Returns the (width, height) in px to which an image is resized.
+        """Return the (width, height) in px to which an image is resized.
 
         Raises:
             UnresizableImage: a side is not positive and finite.
@@ -128,7 +128,7 @@ class FitRule:
 
     @staticmethod
     def _short(long_px: int, width: int, height: int) -> int:
-        """Returns the shorter side that belongs to a longer one."""
+        """Return the shorter side that belongs to a longer one."""
         return max(1, round(long_px / (width / height)))
 
 
@@ -142,7 +142,7 @@ CLAUDE_STANDARD_IMAGE = FitRule(28, 1568, 1568)
 
 
 def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IMAGE) -> tuple[int, int]:
-    """Returns the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
+    """Return the (width, height) in px to which a Qwen processor resizes an image, as in qwen-vl-utils.
 
     Both sides are rounded to multiples of the factor. If the area is then above the maximum, both are scaled down and
     rounded down; if it is below the minimum, both are scaled up and rounded up. No side is shorter than one factor,
@@ -255,7 +255,7 @@ def box_from_px(
 
 
 def _full_scale(frame: CoordinateFrame, width_px: float, height_px: float, rule: Resize) -> tuple[float, float]:
-    """Returns the written values of the right and the bottom edge. The default replaces a rule of the wrong class."""
+    """Return the written values of the right and the bottom edge. The default replaces a rule of the wrong class."""
     _check_sides(width_px, height_px)
     if frame is CoordinateFrame.PX:
         return width_px, height_px

@@ -6,7 +6,7 @@ MARK = "<image>"
 
 
 def crop_hint(images: int, crops: int) -> str:
-    """Returns a sentence that says which of a prompt's images are whole images, and which are crops."""
+    """Return a sentence that says which of a prompt's images are whole images, and which are crops."""
     parts = counted(crops, "part")
     if images == 1:
         return f"The first image is whole; behind it: {parts} of it, cut out."
@@ -14,7 +14,7 @@ def crop_hint(images: int, crops: int) -> str:
 
 
 def with_crops(user_text: str, images: int, crops: int) -> str:
-    """Returns a user turn with marks for the crops after the marks of its images, and a sentence about the crops.
+    """Return a user turn with marks for the crops after the marks of its images, and a sentence about the crops.
 
     Raises ValueError if the turn does not begin with one mark for each image; the turn of a clip does not.
     """

@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yields the error and its causes. Each of them is yielded once, even if the chain of causes is a cycle."""
+    """Yield the error and its causes. Each of them is yielded once, even if the chain of causes is a cycle."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -51,7 +51,7 @@ class Box:
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
 
     def iou(self, other: "Box") -> float:
-        """Returns the intersection over union with another box; 0 if they are on different media or do not overlap."""
+        """Return the intersection over union with another box; 0 if they are on different media or do not overlap."""
         width = min(self.x2, other.x2) - max(self.x1, other.x1)
         height = min(self.y2, other.y2) - max(self.y1, other.y1)
         if self.media_index != other.media_index or width <= 0 or height <= 0:

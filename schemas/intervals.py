@@ -7,7 +7,7 @@ CONFIDENCE = 0.95
 
 
 def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Returns Wilson's score interval of the share ``hits`` / ``n``; both bounds are in [0, 1].
+    """Return Wilson's score interval of the share ``hits`` / ``n``; both bounds are in [0, 1].
 
     Raises ValueError for n < 1, since there is no interval without observations, and for hits outside 0..n.
     """

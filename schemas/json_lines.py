@@ -20,7 +20,7 @@ class NotAnObject(ValueError):
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
-    """Yields the number and the text of each line that is not blank; the first line has ``first_number``."""
+    """Yield the number and the text of each line that is not blank; the first line has ``first_number``."""
     for number, line in enumerate(stream, first_number):
         line = line.removeprefix(BYTE_ORDER_MARK) if number == first_number else line
         text = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape")
@@ -29,7 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yields the JSON objects among the lines. Other lines are skipped, since other code reports such lines by their
+    """Yield the JSON objects among the lines. Other lines are skipped, since other code reports such lines by their
     numbers.
     """
     for _, text in read_lines(stream):
@@ -41,7 +41,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Returns the JSON object of a line. Raises :class:`NotAnObject`, also if it is nested too deeply to be read."""
+    """Return the JSON object of a line. Raises :class:`NotAnObject`, also if it is nested too deeply to be read."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

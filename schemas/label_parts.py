@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Returns the words of a list that is separated by blanks."""
+    """Return the words of a list that is separated by blanks."""
     return frozenset(text.split())
 
 
@@ -79,7 +79,7 @@ _ONE_OF = re.compile(
 
 
 def without_counts(label: str) -> str:
-    """Returns a label without articles, quantities and numbers of instances around it. Idempotent.
+    """Return a label without articles, quantities and numbers of instances around it. Idempotent.
 
     The label is in lower case with single blanks. "second square from the left" keeps its rank.
     """
@@ -98,7 +98,7 @@ def without_counts(label: str) -> str:
 
 
 def noun_phrase_of(label: str) -> str:
-    """Returns a plain label without the places, relations and additions that follow its noun.
+    """Return a plain label without the places, relations and additions that follow its noun.
 
     "small black square in the left box" becomes "small black square". If an addition describes the thing ("square
     (black)"), the label is returned unchanged. The label must be plain
@@ -113,7 +113,7 @@ def noun_phrase_of(label: str) -> str:
 
 
 def thing_of(label: str) -> str:
-    """Returns the noun phrase of a plain label without the words before the noun that select one of several things.
+    """Return the noun phrase of a plain label without the words before the noun that select one of several things.
 
     "small black square b in the left box" becomes "black square", "man in the red coat" becomes "man".
     """

@@ -55,7 +55,7 @@ _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
 def singular(word: str) -> str:
-    """Returns an English noun in the singular, by its ending: "boxes" is "box"."""
+    """Return an English noun in the singular, by its ending: "boxes" is "box"."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) > 4 and word.endswith("ies"):
@@ -66,13 +66,13 @@ def singular(word: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Returns the words of a text in lower case and in the singular, without articles and similar words."""
+    """Return the words of a text in lower case and in the singular, without articles and similar words."""
     words = (singular(match.group().lower()) for match in _WORD.finditer(text))
     return tuple(word for word in words if word not in _SKIPPED)
 
 
 def plain_label(label: str) -> str:
-    """Returns a label in its plain form for comparison: in lower case with single blanks.
+    """Return a label in its plain form for comparison: in lower case with single blanks.
 
     Quotes, articles, ordinals, quantities, numbers of instances and a full stop are removed
     (:func:`groundtrace.schemas.label_parts.without_counts`).
@@ -89,7 +89,7 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Returns the reason why a label does not name an object that can be searched for; None if it names one.
+    """Return the reason why a label does not name an object that can be searched for; None if it names one.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
     has a special token or a control character, or names the whole image ("picture").
@@ -107,7 +107,7 @@ def label_fault(label: str) -> str | None:
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:
-    """Returns the words, in the singular, for what a question counts; None if it does not ask how many.
+    """Return the words, in the singular, for what a question counts; None if it does not ask how many.
 
     Also returns None if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
     """
@@ -124,13 +124,13 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Returns the words of :func:`counted_phrase` that distinguish things: no words for "How many objects?"."""
+    """Return the words of :func:`counted_phrase` that distinguish things: no words for "How many objects?"."""
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Returns whether a label can name what is counted.
+    """Return whether a label can name what is counted.
 
     The label must have all of ``words``, which describe what is counted, or ``words`` must have all words of the label.
     Words that select things ("leftmost square") are ignored. The attributes must not contradict each other.
@@ -143,7 +143,7 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 
 
 def names_only(label: str, words: frozenset[str]) -> bool:
-    """Returns whether a label has all the words of what is counted, and does not name other things too.
+    """Return whether a label has all the words of what is counted, and does not name other things too.
 
     For example, "black or blue square" does not only name black squares.
     """
@@ -153,7 +153,7 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Returns the words of a label that describe the thing, which are the words of its noun phrase without general
+    """Return the words of a label that describe the thing, which are the words of its noun phrase without general
     nouns.
 
     There are no such words in "object", a label that fits all things.
@@ -162,7 +162,7 @@ def own_words(label: str) -> frozenset[str]:
 
 
 def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> bool:
-    """Returns whether one of the phrases names the same thing as the label (:func:`is_counted`), or a text mentions it.
+    """Return whether one of the phrases names the same thing as the label (:func:`is_counted`), or a text mentions it.
 
     A text mentions the label if it contains the label's noun, which is the last word before "in", "with" or a similar
     word. The text's attributes must not contradict the label's: "the black circle" is not a yellow circle. A general
@@ -181,7 +181,7 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 
 
 def names_alike(label: str, other: str) -> bool | None:
-    """Returns whether a label can name the object that the other label names; None if words cannot decide.
+    """Return whether a label can name the object that the other label names; None if words cannot decide.
 
     - True: both labels have the same noun, or the label has no word that the other lacks, or the label has all words of
       the other and only attributes in addition. No attribute of one label may contradict an attribute of the other.
@@ -208,7 +208,7 @@ def names_alike(label: str, other: str) -> bool | None:
 
 
 def _general_things(text: str) -> Iterator[frozenset[str]]:
-    """Yields the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
+    """Yield the attributes in the phrase of each general noun of the text: "yellow items", "items that are yellow".
 
     Nouns with other words before them are left out: it is unknown what "metal things" are.
     """
@@ -231,7 +231,7 @@ def _contradicts(text: str, noun: str, own: frozenset[str]) -> bool:
 
 
 def _attributes(before: list[str]) -> frozenset[str]:
-    """Returns the attributes at the end of the words before a noun: black and blue of "the black or blue"."""
+    """Return the attributes at the end of the words before a noun: black and blue of "the black or blue"."""
     found: list[str] = []
     for word in reversed(before):
         if not _is_listed(word):
@@ -241,7 +241,7 @@ def _attributes(before: list[str]) -> frozenset[str]:
 
 
 def _leading(behind: list[str]) -> frozenset[str]:
-    """Returns the attributes with which words begin: black and blue of "black or blue and touch"."""
+    """Return the attributes with which words begin: black and blue of "black or blue and touch"."""
     return _attributes(behind[: next((n for n, word in enumerate(behind) if not _is_listed(word)), len(behind))])
 
 

@@ -8,12 +8,12 @@ T = TypeVar("T")
 
 
 def unit_hash(text: str, seed: int, purpose: str) -> float:
-    """Returns a number in [0, 1) that depends only on the text, the run's seed and the purpose of the draw."""
+    """Return a number in [0, 1) that depends only on the text, the run's seed and the purpose of the draw."""
     return int.from_bytes(_digest(text, seed, purpose)[:8], "big") / 2**64
 
 
 def order_key(text: str) -> str:
-    """Returns a hash of the text to sort by; it is the same in every run."""
+    """Return a hash of the text to sort by; it is the same in every run."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -22,7 +22,7 @@ def _digest(text: str, seed: int, purpose: str) -> bytes:
 
 
 def thinned(items: Sequence[T], max_items: int) -> tuple[T, ...]:
-    """Returns at most ``max_items`` (at least 1) of the items, evenly spread and in order.
+    """Return at most ``max_items`` (at least 1) of the items, evenly spread and in order.
 
     If two or more items are returned, the first and the last item are among them; a single item is the middle item.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 def pass_rate(c: int, k: int) -> float:
-    """Returns the share of right attempts, in [0, 1].
+    """Return the share of right attempts, in [0, 1].
 
     Args:
         c: right attempts, 0 <= c <= k.
@@ -24,7 +24,7 @@ def pass_rate(c: int, k: int) -> float:
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Returns the unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
+    """Return the unbiased estimate 1 - C(n-c, k) / C(n, k) of succeeding at least once in k attempts, in [0, 1].
 
     The quotient of binomials is evaluated as a product of ``1 - k/i``, which neither overflows for large n
     nor cancels (Chen et al. 2021, arXiv:2107.03374, section 2.1).

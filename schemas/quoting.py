@@ -4,12 +4,12 @@ A response under judgement was written by the model that gains from a high score
 may hold what looks like an instruction. It is therefore
 
 - quoted: it is put between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
-  text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
-  keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction;
-- made visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
-  (:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message;
-- cut: beyond a limit its middle is replaced by a line ``CUT mark``. Length then buys nothing, and neither the beginning
-  nor the conclusion can be pushed out of sight.
+text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
+keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction; - made
+visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
+(:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message; - cut:
+beyond a limit its middle is replaced by a line ``CUT mark``. A longer text then gains nothing, and it can hide neither
+its beginning nor its conclusion.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Quoted:
 
 
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
-    """Returns the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
+    """Return the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
     Raises ValueError for a limit below 2. A longer text is cut to its first and its last ``limit // 2`` characters.
     """
@@ -66,7 +66,7 @@ def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
 
 
 def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
-    """Returns hexadecimal digits that occur in none of the texts, in upper or lower case.
+    """Return hexadecimal digits that occur in none of the texts, in upper or lower case.
 
     The same texts give the same digits.
     """
@@ -77,7 +77,7 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
+    """Return the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
 
     Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52, so that a right step would look
     wrong. Never raises.
@@ -105,7 +105,7 @@ def _has_meaning(char: str) -> bool:
 
 
 def _ends(text: str, limit: int) -> tuple[str, ...]:
-    """Returns the visible text, or its beginning and its end if it is longer than ``limit``.
+    """Return the visible text, or its beginning and its end if it is longer than ``limit``.
 
     The length is also checked after folding, which may lengthen the text.
     """

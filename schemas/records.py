@@ -85,7 +85,7 @@ class MediaRef:
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
-        """Returns the sampled frame with this number; None if there is no such frame."""
+        """Return the sampled frame with this number; None if there is no such frame."""
         return self.frames[number - 1] if 1 <= number <= len(self.frames) else None
 
 
@@ -151,7 +151,7 @@ class Attempt:
 
 
 def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
-    """Returns the share of the scored attempts that are right; None if no attempt was scored."""
+    """Return the share of the scored attempts that are right; None if no attempt was scored."""
     k = sum(attempt.correct is not None for attempt in attempts)
     return pass_rate(sum(attempt.correct is True for attempt in attempts), k) if k else None
 

@@ -92,7 +92,7 @@ class Registry(Generic[T]):
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
-        """Returns the part of that name.
+        """Return the part of that name.
 
         Raises RegistryError if there is no such part, if two parts have the name, or if the part cannot be used.
         """
@@ -111,7 +111,7 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Returns the part of that name, or the part at ``module:NAME``. Raises RegistryError if there is no such part,
+        """Return the part of that name, or the part at ``module:NAME``. Raises RegistryError if there is no such part,
         or if it cannot be used.
         """
         self.check(name)
@@ -124,11 +124,11 @@ class Registry(Generic[T]):
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """Returns all parts, in the order of their names. Raises RegistryError if a part cannot be used."""
+        """Return all parts, in the order of their names. Raises RegistryError if a part cannot be used."""
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
-        """Returns where the part of that name is. Raises RegistryError if two parts have the name."""
+        """Return where the part of that name is. Raises RegistryError if two parts have the name."""
         plugins = [*self._installed_as(name)]
         plugins += [_configured[self.kind][name]] if name in _configured.get(self.kind, ()) else []
         paths = dict.fromkeys(plugin.path for plugin in plugins)
@@ -154,7 +154,7 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Returns the imported value, which must be a part of this kind. Raises RegistryError if it is not."""
+        """Return the imported value, which must be a part of this kind. Raises RegistryError if it is not."""
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
@@ -164,7 +164,7 @@ class Registry(Generic[T]):
         return cast("T", found)
 
     def wrong(self, path: str, found: Any, wanted: str) -> str:
-        """Returns the error message for an imported value that is not a part of this kind."""
+        """Return the error message for an imported value that is not a part of this kind."""
         is_class = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
         return f"names the {self.what} {path}, which must be {wanted.replace(':', '.')}, but is {is_class}"
 
@@ -178,7 +178,7 @@ class Registry(Generic[T]):
 
 
 def near(word: str, known: Collection[str]) -> str:
-    """Returns a hint that names the most similar known word, or "" if no known word is similar."""
+    """Return a hint that names the most similar known word, or "" if no known word is similar."""
     found = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f": did you mean {found[0]}?" if found else ""
 
@@ -190,7 +190,7 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """Returns the value at ``module:NAME``. Raises RegistryError if it cannot be imported.
+    """Return the value at ``module:NAME``. Raises RegistryError if it cannot be imported.
 
     The module is searched on Python's import path, and then in the folder in which the command was started.
     """
@@ -211,7 +211,7 @@ def load(path: str) -> Any:
 
 
 def _line_of(error: BaseException, module: str) -> str:
-    """Returns the line of the module's file in which the error arose; "" if that is not known."""
+    """Return the line of the module's file in which the error arose; "" if that is not known."""
     file = f"{module.rpartition('.')[2]}.py"
     lines = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).name == file]
     return f", line {lines[-1].lineno}" if lines else ""
@@ -263,13 +263,13 @@ def _check_parts(given: Mapping[str, Mapping[str, str]], where: str) -> None:
 
 
 def configured_plugins() -> dict[str, dict[str, str]]:
-    """Returns the parts that configs of this process name, in the form of the argument of :func:`use_plugins`."""
+    """Return the parts that configs of this process name, in the form of the argument of :func:`use_plugins`."""
     return {kind: {name: each.path for name, each in parts.items()} for kind, parts in _configured.items()}
 
 
 @functools.cache
 def _entries() -> tuple[tuple[str, Plugin], ...]:
-    """Returns the names and plug-ins of installed packages."""
+    """Return the names and plug-ins of installed packages."""
     found = importlib.metadata.entry_points(group=GROUP)
     return tuple(
         (each.name, Plugin(each.value, f"the package {each.dist.name if each.dist else '?'}")) for each in found
@@ -278,7 +278,7 @@ def _entries() -> tuple[tuple[str, Plugin], ...]:
 
 @functools.cache
 def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
-    """Returns the plug-ins of installed packages, by kind and name."""
+    """Return the plug-ins of installed packages, by kind and name."""
     found: dict[str, dict[str, tuple[Plugin, ...]]] = {}
     for key, plugin in _entries():
         kind, _, name = key.partition(".")
@@ -289,5 +289,5 @@ def _installed() -> Mapping[str, Mapping[str, tuple[Plugin, ...]]]:
 
 
 def _of_no_kind() -> dict[str, Plugin]:
-    """Returns the plug-ins of installed packages whose names do not begin with a kind."""
+    """Return the plug-ins of installed packages whose names do not begin with a kind."""
     return {key: plugin for key, plugin in _entries() if key.partition(".")[0] not in KINDS or "." not in key}

@@ -13,7 +13,7 @@ PACKAGES = ("schemas", "prompts", "stages", "pipelines", "groundtrace")
 
 @functools.cache
 def code_revision() -> str:
-    """Returns the commit of the code; if files are changed, ``+`` and a digest of the difference follow.
+    """Return the commit of the code; if files are changed, ``+`` and a digest of the difference follow.
 
     The result is cached in a process, since later changes to the files are not in the code that the process has loaded.
     If the code is not a git checkout of its own, such as a copy installed inside another project, the result is the

@@ -6,15 +6,29 @@ The checks find files that are truncated, exchanged or left from another run bef
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-
-from groundtrace.schemas.run_summary import FileEntry
 
 SHARDS = "*.parquet"
 
 
+@dataclass(frozen=True)
+class FileEntry:
+    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
+
+    size_bytes: int
+    sha256: str
+    rows: int | None = None
+    ids_sha256: str | None = None
+
+    @classmethod
+    def of(cls, data: bytes) -> "FileEntry":
+        """Return the entry of a file with that content."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Returns, in a few words, what is wrong with the shards of these sets; "" if they match ``files``.
+    """Return, in a few words, what is wrong with the shards of these sets; "" if they match ``files``.
 
     Names and sizes are compared. With ``digests``, each file is read and its SHA-256 is compared, too.
     """
@@ -41,7 +55,7 @@ def _file_problem(path: Path, name: str, entry: FileEntry, digests: bool) -> str
 
 
 def files_of(run: Path) -> dict[str, FileEntry] | None:
-    """Returns the file entries of the ``run.json`` in a folder; None if there is no ``run.json``, or if earlier code
+    """Return the file entries of the ``run.json`` in a folder; None if there is no ``run.json``, or if earlier code
     wrote a ``run.json`` without file entries.
 
     Raises ValueError, TypeError, KeyError or AttributeError for a damaged ``run.json``.

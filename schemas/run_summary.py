@@ -1,6 +1,5 @@
 """The content of ``run.json``: the one type for writing and for reading it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -8,11 +7,11 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from groundtrace.schemas.blind_figures import BlindFigures
+from groundtrace.schemas.run_files import FileEntry
 from groundtrace.schemas.usage import NOTHING, Usage
 
 TRAINING_SETS = ("sft", "rl")
-MAX_BLIND_SHARE = 1 / 3
-"""A warning is given if a policy that never looks earns more than this share of the reward that looking can earn."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Counts:
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
-        """Returns the number of rows of a training set."""
+        """Return the number of rows of a training set."""
         return {"sft": self.sft, "rl": self.rl}[name]
 
 
@@ -141,48 +140,6 @@ class PaidFigures:
 
 
 @dataclass(frozen=True)
-class BlindType:
-    """The best constant ``answer`` to questions of one ``kind``, and what it ``earned`` per row.
-
-    ``kind`` is ``bool``, ``mcq``, ``count`` or another answer type; ``earned`` is a share of what looking can earn.
-    """
-
-    kind: str
-    rows: int
-    answer: str
-    earned: float
-
-
-@dataclass(frozen=True)
-class BlindFigures:
-    """The rewards of the best policy that never looks, on the RL rows (:mod:`groundtrace.rewards.blindness`).
-
-    Attributes:
-        reward: the reward recipe that the rows are made for.
-        rows: the number of rows in the set.
-        counted: the number of rows that rules can grade; the others are left out.
-        share: the earnings as a share of what looking can earn on the counted rows; None without counted rows.
-        types: by kind of question.
-    """
-
-    reward: str
-    rows: int
-    counted: int
-    share: float | None
-    types: Mapping[str, BlindType] = field(default_factory=dict)
-
-    @property
-    def is_high(self) -> bool:
-        """Whether a policy that never looks earns so much that a reward curve does not show whether a policy looks."""
-        return self.share is not None and self.share > MAX_BLIND_SHARE
-
-    @classmethod
-    def of_fields(cls, fields: Mapping[str, Any]) -> "BlindFigures":
-        """Returns the figures that ``run.json`` holds."""
-        return cls(**{**fields, "types": {name: BlindType(**each) for name, each in fields["types"].items()}})
-
-
-@dataclass(frozen=True)
 class AnsweredFigures:
     """The model that was requested from an endpoint, and the other models that its server named, with the number of
     replies of each model.
@@ -192,21 +149,6 @@ class AnsweredFigures:
 
     asked: str
     answered: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class FileEntry:
-    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
-
-    size_bytes: int
-    sha256: str
-    rows: int | None = None
-    ids_sha256: str | None = None
-
-    @classmethod
-    def of(cls, data: bytes) -> "FileEntry":
-        """Returns the entry of a file with that content."""
-        return cls(len(data), hashlib.sha256(data).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -269,7 +211,7 @@ class RunSummary:
     warnings: tuple[str, ...] = ()
 
     def detail_of(self, reason: str) -> str:
-        """Returns the most frequent detail of the rejections for a reason, in the stage with the most of these
+        """Return the most frequent detail of the rejections for a reason, in the stage with the most of these
         rejections; "" if there is no detail.
         """
         stages = {stage: reasons.get(reason, 0) for stage, reasons in self.counts.rejected.items()}
@@ -287,7 +229,7 @@ class RunSummary:
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
-        """Returns the content of ``run.json`` without fields that are None."""
+        """Return the content of ``run.json`` without fields that are None."""
         fields = asdict(self)
         fields["ledger"] = {
             role: asdict(ledger.usage) | {"stages": {name: asdict(usage) for name, usage in ledger.stages.items()}}
@@ -303,13 +245,13 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """Returns the summary in a ``run.json``, also of earlier code.
+        """Return the summary in a ``run.json``, also of earlier code.
 
         Raises ValueError, TypeError, KeyError or AttributeError for anything else.
         """
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["counts"] = Counts(**fields["counts"])
-        known["counts"].by_reason  # noqa: B018 (raises where the counts are none)
+        known["counts"].by_reason  # noqa: B018 (raises if the counts are not numbers)
         known["stages"] = {name: _stage_figures(figures) for name, figures in fields["stages"].items()}
         known["ledger"] = {
             role: RoleLedger({name: Usage.of(usage) for name, usage in entry["stages"].items()})

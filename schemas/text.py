@@ -1,33 +1,36 @@
-"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, and values in messages."""
+"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, names, times, and values in messages."""
 
+import datetime
 import math
 import re
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:")
+"""The scheme of an address; the letter of a drive is shorter."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Returns ``1 record`` or ``2 records``; ``things`` is the plural; by default it is ``thing`` with an s."""
+    """Return ``1 record`` or ``2 records``; ``things`` is the plural; by default it is ``thing`` with an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
 def alternatives(names: Sequence[str]) -> str:
-    """Returns the names as ``a``, ``a or b``, ``a, b or c``; ``names`` must not be empty."""
+    """Return the names as ``a``, ``a or b``, ``a, b or c``; ``names`` must not be empty."""
     return " or ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def dollars(usd: float) -> str:
-    """Returns the amount in US dollars and cents (``$1,234.50``); less than a cent with two digits (``$0.0031``)."""
+    """Return the amount in US dollars and cents (``$1,234.50``); less than a cent with two digits (``$0.0031``)."""
     if usd == 0 or abs(usd) >= 0.01:
         return f"${usd:,.2f}"
     return f"${usd:.{1 - math.floor(math.log10(abs(usd)))}f}"
 
 
 def storable(text: str) -> str:
-    """Returns the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
+    """Return the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -41,28 +44,40 @@ def say(*lines: str, file: TextIO | None = None) -> None:
 
 
 def printable(text: str) -> str:
-    """Returns the text with escapes in place of the characters that a terminal would execute. It is used for text of
+    """Return the text with escapes in place of the characters that a terminal would execute. It is used for text of
     models and files.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def folded(text: str) -> str:
-    """Returns the text in lower case with single blanks, for comparisons that ignore case and blanks."""
+    """Return the text in lower case with single blanks, for comparisons that ignore case and blanks."""
     return " ".join(text.casefold().split())
 
 
 def excerpt(value: object) -> str:
-    """Returns the form of the value in a message: its ``repr``, cut to 80 characters."""
+    """Return the form of the value in a message: its ``repr``, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def words_in(text: str) -> list[str]:
-    """Returns the words and numbers of a text in order. Each Chinese, Japanese or Korean character counts as a word."""
+    """Return the words and numbers of a text in order. Each Chinese, Japanese or Korean character counts as a word."""
     return _WORD.findall(text)
 
 
 def without_password(text: str) -> str:
-    """Returns the text with three dots in place of each user and password, which precede the @ of a URL."""
+    """Return the text with three dots in place of each user and password, which precede the @ of a URL."""
     return re.sub(r"//[^/\s]*@", "//...@", text)
+
+
+def last_part(path: str) -> str:
+    """Return the last part of a path or an address, without the query of an address, which may be a key to the file."""
+    is_address = "://" in path or _ADDRESS.match(path)
+    whole = re.split(r"[?#]", path, maxsplit=1)[0] if is_address else path
+    return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def utc_now() -> str:
+    """Return the current time in UTC as ISO 8601, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -40,12 +40,12 @@ class Usage:
         return Usage(*map(operator.add, _values(self), _values(other)))
 
     def beyond(self, part: "Usage") -> "Usage":
-        """Returns this usage minus a part of it; no value is below 0."""
+        """Return this usage minus a part of it; no value is below 0."""
         return Usage(*(max(0, mine - other) for mine, other in zip(_values(self), _values(part), strict=True)))
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> "Usage":
-        """Returns the usage in a mapping such as a role's entry in the ledger.
+        """Return the usage in a mapping such as a role's entry in the ledger.
 
         A field that the mapping lacks is 0, and unknown names in it are ignored.
         """

@@ -20,7 +20,7 @@ OURS = re.compile(r"groundtrace==\S+\s+depends\s+on\s+([\w-]+(?:\[[\w,-]+\])?[<>
 
 
 def main(trainers: list[str]) -> int:
-    """Prints the table; returns 2 if uv is not installed."""
+    """Print the table; returns 2 if uv is not installed."""
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
     if uv is None:
         print("resolve_trainers: there is no uv: pip install uv", file=sys.stderr)
@@ -33,7 +33,7 @@ def main(trainers: list[str]) -> int:
 
 
 def resolved(uv: str, trainer: str) -> tuple[bool, str]:
-    """Returns whether both have versions that fit, and the output of uv."""
+    """Return whether both have versions that fit, and the output of uv."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "wanted.in"
         wanted.write_text(f"groundtrace @ {ROOT.as_uri()}\n{trainer}\n", "utf-8")
@@ -44,7 +44,7 @@ def resolved(uv: str, trainer: str) -> tuple[bool, str]:
 
 
 def line_of(trainer: str, found: tuple[bool, str]) -> str:
-    """Returns a line of the table. Raises RuntimeError for an error of uv other than a conflict of versions."""
+    """Return a line of the table. Raises RuntimeError for an error of uv other than a conflict of versions."""
     fits, output = found
     if fits:
         versions = dict(line.split("==", 1) for line in output.splitlines() if "==" in line)

@@ -1,5 +1,5 @@
-"""Limits (ours) the RL questions that a policy can answer without looking: those with the same answer, and those on
-absent things.
+"""Limits the RL questions that a policy can answer without looking: those with the same answer, and those on absent
+things. These limits are ours.
 
 In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota). Of the kept questions,
 

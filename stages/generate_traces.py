@@ -4,7 +4,7 @@ In: drafts with points and overlays. Out: drafts with up to ``n`` traces in cano
 failed or all traces were truncated: a trace without an end must not be learnt from. The teacher sees the original first
 and then the overlay as a reference; of a clip it sees only the frames, each as its overlay if it has one (§4.2).
 Coordinates are pixels of the original: the prompt lists the marks with these coordinates and asks the teacher to copy
-them, so that nobody has to guess which coordinate frame the teacher uses.
+them, so that the teacher's own coordinate frame need not be known.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
-    """Returns the draft with the teacher's traces (:func:`with_traces`).
+    """Return the draft with the teacher's traces (:func:`with_traces`).
 
     Raises :class:`Reject` also if there is nothing to point at, since a trace could not be grounded.
     """

@@ -142,8 +142,8 @@ async def _detected(targets: Sequence[str], media: Sequence[MediaRef], session: 
 
 
 async def _boxes_at(target: str, medium: MediaRef, index: int, session: Session) -> tuple[Box, ...]:
-    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or cannot be
-    asked for it.
+    """Return the detector's boxes of a target in one image; empty if the detector does not know the target or cannot
+    search for it.
 
     A box over nearly the whole image is left out, because the boxes of every response would be inside it.
     """

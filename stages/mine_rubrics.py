@@ -81,7 +81,7 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Asks the teacher for candidates, and shows it the images of its examples; returns one judging task for each
+    """Ask the teacher for candidates, and show it the images of its examples; returns one judging task for each
     draft.
 
     A teacher whose requests can hold only one image is shown one example. If there is no teacher, or the settings
@@ -111,7 +111,7 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Returns each draft's media, kind of task, question, answer and first attempt, and the mark around quoted text.
+    """Return each draft's media, kind of task, question, answer and first attempt, and the mark around quoted text.
 
     The texts are quoted. The kind of task (§3.2: task category) is the source's name and the answer type.
     """

@@ -78,7 +78,9 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence that so many traces were only searched for certain leaks; "" if a judge read all of them."""
+    """Return a sentence with the number of traces that were only searched for certain leaks; "" if a judge read all
+    traces.
+    """
     if models.judges_text and _is_asked(settings):
         return ""
     why = "leak.ask is none" if models.judges_text else "no judge reads prose (roles.judge names none that does)"

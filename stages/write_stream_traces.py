@@ -46,7 +46,7 @@ def speech_of(family: Family) -> Speech:
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Return a sentence that tells a model with this coordinate frame in which unit to write boxes."""
+    """Return a sentence for a model with this coordinate frame: the unit in which it has to write boxes."""
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:

@@ -69,7 +69,7 @@ class Trainings:
         return self._train("grpo", self.output / "run", model, start, *settings)
 
     def examine(self, model: Model, trained: Path) -> None:
-        """Writes the answers to the held-out questions, sampled and greedy."""
+        """Write the answers to the held-out questions, sampled and greedy."""
         for how, more in EXAMS.items():
             folder = self.output / model.folder / how
             if not (folder / "eval.json").is_file():

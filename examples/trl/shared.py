@@ -10,7 +10,7 @@ MODEL = "Qwen/Qwen3-VL-2B-Instruct"
 
 
 def words(what: str) -> argparse.ArgumentParser:
-    """Returns the parser of a script."""
+    """Return the parser of a script."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--data", required=True, help="a Parquet file that `beam export` wrote")
     parser.add_argument("--output", required=True, help="a folder for the trained model")
@@ -21,7 +21,7 @@ def words(what: str) -> argparse.ArgumentParser:
 
 
 def options(given: argparse.Namespace) -> dict[str, Any]:
-    """Returns what the config of each trainer is told; a row's images must not be cut, so there is no max_length."""
+    """Return what the config of each trainer is told; a row's images must not be cut, so there is no max_length."""
     return {
         "output_dir": given.output,
         "max_steps": given.steps,
@@ -34,11 +34,11 @@ def options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def rows(given: argparse.Namespace) -> Dataset:
-    """Returns the rows of the file."""
+    """Return the rows of the file."""
     return load_dataset("parquet", data_files=given.data, split="train")
 
 
 def model(given: argparse.Namespace) -> tuple[Any, Any]:
-    """Returns the model and its processor."""
+    """Return the model and its processor."""
     auto: Any = AutoModelForImageTextToText
     return auto.from_pretrained(given.model, dtype="auto"), AutoProcessor.from_pretrained(given.model)

@@ -1,1 +1,1 @@
-"""Settings: how a TOML config is read, checked and documented."""
+"""Reads, checks and documents the settings of a TOML config."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from groundtrace.config.settings import default_of, section_class
+from groundtrace.config.fields import default_of, section_class
 
 LINE_CHARS = 120
 PLAIN = ("integer", "number", "text", "true or false", "list (text)")
@@ -46,7 +46,7 @@ class ConfigSection:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Returns Markdown with a heading of this level and a table of the keys for each section of a config class.
+    """Return Markdown with a heading of this level and a table of the keys for each section of a config class.
 
     ``without`` names a section that is left out, because it is documented elsewhere.
     """
@@ -66,7 +66,7 @@ def config_reference(cls: type, level: int = 2, without: str = "") -> str:
 
 
 def commented_defaults(cls: type) -> str:
-    """Returns TOML with every key and its default, and a comment with the key's meaning and type.
+    """Return TOML with every key and its default, and a comment with the key's meaning and type.
 
     Keys without a default are commented out.
     """
@@ -75,7 +75,7 @@ def commented_defaults(cls: type) -> str:
 
 
 def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSection]:
-    """Yields the sections of a config class; each section comes before the sections inside it.
+    """Yield the sections of a config class; each section comes before the sections inside it.
 
     ``holder`` is the section's default instance; it is given if its values may differ from the defaults of its class.
     """
@@ -105,7 +105,7 @@ def sections(cls: type, path: str = "", holder: Any = None) -> Iterator[ConfigSe
 def _named(
     section: type | None, place: str, meaning: str, takes: Mapping[str, Any], default: Mapping[str, Any]
 ) -> Iterator[ConfigSection]:
-    """Yields the section of a mapping whose values are settings or single values."""
+    """Yield the section of a mapping whose values are settings or single values."""
     text = f"{meaning[:1].upper()}{meaning[1:]}." if meaning else ""
     if section is None:
         known = takes.get("propertyNames", {}).get("enum", ())
@@ -120,7 +120,7 @@ def _named(
 
 
 def _entry(path: str, settings: Any) -> ConfigSection:
-    """Returns a default entry, with only the values that differ from the class's own defaults."""
+    """Return a default entry, with only the values that differ from the class's own defaults."""
     values = {field.name: (getattr(settings, field.name), field.default) for field in dataclasses.fields(settings)}
     keys = (
         ConfigKey(name, "", json.dumps(value, ensure_ascii=False), "")

@@ -17,7 +17,7 @@ ONE_IMAGE = "The first image is"
 
 
 def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view, with a box around each object that the answer is based on."""
+    """Return an answer from a jittered view, with a box around each object that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)
@@ -26,7 +26,7 @@ def attempt_with_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Gene
 
 
 def answer_with_crops(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view of the whole image, without boxes."""
+    """Return an answer from a jittered view of the whole image, without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _response("I cannot read this question or this picture.", CANNOT_READ)

@@ -19,7 +19,7 @@ from groundtrace.schemas.geometry import Box
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the classes of objects in the image that the question is about; no classes if there are too many."""
+    """Return the classes of objects in the image that the question is about; no classes if there are too many."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # a list of MAX_LABELS may be cut
@@ -27,7 +27,7 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns reasoning with boxes around the objects that the answer is based on.
+    """Return reasoning with boxes around the objects that the answer is based on.
 
     If the answer is based on no object ("no, there is none that…"), each object that the engine searched gets a box.
     """
@@ -43,7 +43,7 @@ def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, 
 
 
 def trace_textual(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns reasoning without boxes."""
+    """Return reasoning without boxes."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _cannot_read()

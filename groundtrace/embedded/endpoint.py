@@ -67,7 +67,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Returns the ids of the prompts that the algorithm of these settings answers."""
+    """Return the ids of the prompts that the algorithm of these settings answers."""
     return frozenset(HANDLERS.get(settings.model, ()))
 
 
@@ -92,7 +92,7 @@ class ClassicalEndpoint:
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices. Raises CallError for a prompt that the
+        """Return a reply with one sample for each of the request's indices. Raises CallError for a prompt that the
         engine does not answer.
         """
         name = request.prompt.name.split(".")[0]
@@ -112,7 +112,7 @@ class ClassicalEndpoint:
         return Reply(await loop.run_in_executor(self._threads, work))
 
     def _scene(self, prompt: RenderedPrompt) -> Scene:
-        """The scene of the prompt's first image; the scenes of recent images are cached."""
+        """Return the scene of the prompt's first image; the scenes of recent images are cached."""
         if not prompt.media:
             return Scene(None)
         images = {part.sha256 for part in prompt.media}
@@ -124,7 +124,7 @@ class ClassicalEndpoint:
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 
     def _generator(self, request: Request, index: int) -> np.random.Generator:
-        """Returns the random generator for the jitter; its seed depends on the prompt, the images and the sample's
+        """Return the random generator for the jitter; its seed depends on the prompt, the images and the sample's
         number."""
         seed = hashlib.sha256(
             repr((request.prompt.variables, [part.sha256 for part in request.prompt.media], index)).encode()
@@ -132,7 +132,7 @@ class ClassicalEndpoint:
         return np.random.default_rng(int.from_bytes(seed[:8], "big"))
 
     async def check(self) -> str:
-        """Returns one line that describes the engine, which is always ready."""
+        """Return one line that describes the engine, which is always ready."""
         return f"embedded, {self.settings.model}, strength {self.settings.strength:g}"
 
     async def close(self) -> None:

@@ -92,7 +92,7 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns the next turn of the reply: code with the kind of operation that the prompt asks for, or the answer."""
+    """Return the next turn of the reply: code with the kind of operation that the prompt asks for, or the answer."""
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
     query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -112,7 +112,7 @@ def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength
 
 
 def _program(query: Query | None) -> str | None:
-    """Returns the code that selects and counts the objects of a question; None for a question of another kind."""
+    """Return the code that selects and counts the objects of a question; None for a question of another kind."""
     if not isinstance(query, CountQuery | ObjectStatement) or query.touch is not None:
         return None
     code = _SELECT.format(condition=_condition(query.noun))
@@ -128,7 +128,7 @@ def _condition(noun: Noun) -> str:
 
 
 def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
-    """Returns a turn that shows the objects of the answer, or the answer after they were shown."""
+    """Return a turn that shows the objects of the answer, or the answer after they were shown."""
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
     if is_shown:
@@ -182,7 +182,7 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the answer equals the last line that the code printed. If the code returned only images, judges
+    """Judge whether the answer equals the last line that the code printed. If the code returned only images, judges
     whether the answer equals the engine's own answer.
     """
     trajectory = prompt.variable("trajectory")

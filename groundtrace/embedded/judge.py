@@ -16,7 +16,7 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges a candidate that abstains as wrong. Raises CallError for any other candidate, since the engine cannot
+    """Judge a candidate that abstains as wrong. Raises CallError for any other candidate, since the engine cannot
     compare meanings.
     """
     if prompt.variable("predicted") != CANNOT_READ:
@@ -25,7 +25,7 @@ def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generato
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """Returns the question with the response's answer in place of the gold answer. The words of this answer determine
+    """Return the question with the response's answer in place of the gold answer. The words of this answer determine
     the answer type."""
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
@@ -34,7 +34,7 @@ def with_answer(question: str, predicted: str) -> Question:
 
 
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
+    """Judge whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
     It does not compare the number of points with the answer, for two reasons: another check already compares them, and
     a policy would learn not to point if a correct point could lower the reasoning's reward.
@@ -47,7 +47,7 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether one object can have both names that the prompt gives. The verdict is no if the label names several
+    """Judge whether one object can have both names that the prompt gives. The verdict is no if the label names several
     colours. Raises CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")

@@ -33,7 +33,7 @@ from groundtrace.inference.errors import CallError, Failure
 from groundtrace.prompts.loader import RenderedPrompt
 
 MIN_COMPLEX_STEPS = 2
-"""A question that needs at least so many steps is complex. A search for one kind of object is simple."""
+"""A question that needs at least this number of steps is complex. A search for one kind of object is simple."""
 _SEEN = "Seen anywhere in the picture: "
 _CLAIMS = re.compile(rf"{_SEEN}([^.]+)\.")
 _CLAIM = re.compile(r"(\d+) ((?:[a-z]+ )?[a-z]+)")
@@ -51,7 +51,7 @@ _NEEDED = re.compile(
 
 
 def steps_of(query: Query) -> tuple[str, ...]:
-    """Returns the steps in which the engine would answer the question."""
+    """Return the steps in which the engine would answer the question."""
     match query:
         case CountQuery():
             steps = [f"count the {_named(query.noun.phrase)}"]
@@ -82,7 +82,7 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges the question as simple or complex by the number of steps. Replies cannot_judge if it cannot read the
+    """Judge the question as simple or complex by the number of steps. Replies cannot_judge if it cannot read the
     question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
@@ -99,7 +99,7 @@ def _counted(steps: int) -> str:
 
 
 def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the judgement that the question can be answered by looking, without reasoning.
+    """Return the judgement that the question can be answered by looking, without reasoning.
 
     Raises CallError for a question that the engine cannot read.
     """
@@ -110,7 +110,7 @@ def direct_judgement(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gene
 
 
 def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns a judgement, reasoning and an answer, all based on what the engine sees. The answer in the prompt, which
+    """Return a judgement, reasoning and an answer, all based on what the engine sees. The answer in the prompt, which
     is a hint for other teachers, is ignored.
     """
     query = question_of(prompt)
@@ -123,7 +123,7 @@ def judged_trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator,
 
 
 def _thought_sentences(query: Query, reading: SightAnswer, scene: Scene) -> Iterator[str]:
-    """Yields sentences with the steps, with the number of objects of each class that the question is about, and with
+    """Yield sentences with the steps, with the number of objects of each class that the question is about, and with
     the places of the evidence and their sums."""
     yield " ".join(f"{number}. {step[0].upper()}{step[1:]}." for number, step in enumerate(steps_of(query), 1))
     shapes = scene.shapes or []
@@ -148,7 +148,7 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges from the words of a response's judge section whether it decides to reason or to answer directly. Raises
+    """Judge from the words of a response's judge section whether it decides to reason or to answer directly. Raises
     CallError if the words state neither decision, or both.
     """
     text = prompt.variable("decision")
@@ -159,7 +159,7 @@ def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Genera
 
 
 def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
+    """Judge whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
         raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning without a sum")
@@ -173,7 +173,7 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the image contains the numbers of objects that the text states. Raises CallError if no number is
+    """Judge whether the image contains the numbers of objects that the text states. Raises CallError if no number is
     stated.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
@@ -194,7 +194,7 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the answer is the conclusion that the reasoning states. Raises CallError if it states none."""
+    """Judge whether the answer is the conclusion that the reasoning states. Raises CallError if it states none."""
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
@@ -203,7 +203,7 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judges whether the gold answer equals the engine's own answer. Replies cannot_judge if the engine cannot read the
+    """Judge whether the gold answer equals the engine's own answer. Replies cannot_judge if the engine cannot read the
     question or the image."""
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
@@ -217,7 +217,7 @@ def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def _parted(text: str) -> tuple[str, tuple[str, ...]]:
-    """Returns the question without its choices, and the choices, if they are below it as lines ``A. text``."""
+    """Return the question without its choices, and the choices, if they are below it as lines ``A. text``."""
     lines = text.split("\n")
     start = next((at for at, line in enumerate(lines) if at and line.startswith("A. ")), len(lines))
     choices = lines[start:]

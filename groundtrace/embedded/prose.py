@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groundtrace.embedded.pointed_numbers import contradicted_number
 from groundtrace.embedded.sentences import (
     CLAUSE,
     HYPOTHETICAL,
@@ -31,7 +32,6 @@ from groundtrace.grading.answers.numerals import read_numerals
 from groundtrace.grading.answers.polarity import polarity
 from groundtrace.grading.responses.conclusions import conclusions, contradiction
 from groundtrace.grading.responses.response import parse_boxes, parse_points
-from groundtrace.grading.responses.stated_counts import stated_counts
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.labels import counted_phrase, plain_label, words_of
 from groundtrace.schemas.records import Question
@@ -51,17 +51,8 @@ _PERCEIVES = words("perceives")
 _IMAGE = words("images")
 _BETWEEN = words("between_negation_and_thing")
 
-_MORE = re.compile(r"\b(?P<much>more|fewer|less) (?P<a>(?:[a-z]+ ){0,3}?[a-z]+) than (?P<b>(?:the )?(?:[a-z]+ ?){1,4})")
-_OUTNUMBER = re.compile(
-    r"(?P<a>(?:[a-z]+ ){1,3})(?:(?:do|does|did|are|is) not )?(?:outnumber|outnumbers|exceed|beat)\b(?P<b> [a-z ]+)"
-)
-_EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
 MIN_REPEATED_CHARS = 12
-"""If a reasoning repeats a line of the question with more than so many characters, the line is removed from it."""
-_PART = re.compile(
-    r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
-    r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"
-)
+"""A repeated line of the question is removed from the reasoning if the line has more than this number of characters."""
 _NO_DOUBT = re.compile(
     r"\bof no (?:interest|importance|relevance|concern|consequence)\b|"
     r"\b(?:no|without(?: any| a)?|not any) (?:objections?|doubts?|exceptions?|problems?|mistakes?|errors?|question)\b"
@@ -102,7 +93,7 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judges whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
+    """Judge whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
     raises.
     """
     for line in question.question.splitlines():
@@ -164,7 +155,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Returns the first contradiction between the text and the evidence or the answer; None if there is none."""
+        """Return the first contradiction between the text and the evidence or the answer; None if there is none."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):
@@ -173,7 +164,7 @@ class _ReasoningReader:
             if HYPOTHETICAL.search(sentence):
                 plain = sentence.rpartition(" but ")[2] if " but " in sentence else ""
             self._sentence = plain
-            fault = self._claims(plain) or self._recoloured(plain)
+            fault = contradicted_number(plain, self.labels, self._number) or self._recoloured(plain)
             for clause in clauses(plain):
                 fault = fault or self._clause(clause)
             if fault is not None and fault.startswith(_TAKEN_BACK):
@@ -216,7 +207,7 @@ class _ReasoningReader:
         return self._negation(clause, words) if denies and not {*words} <= _NOTHING else None
 
     def _negation(self, clause: str, words: list[str]) -> str | None:
-        """Returns a message if the clause denies the answer, or an object that is pointed at; else None."""
+        """Return a message if the clause denies the answer, or an object that is pointed at; else None."""
         for label in [*self.labels, *self._asked_things()]:
             if (
                 self._denies(label, clause)
@@ -262,7 +253,7 @@ class _ReasoningReader:
         )
 
     def _recoloured(self, sentence: str) -> str | None:
-        """Returns a message if the sentence states another colour than the answer; else None."""
+        """Return a message if the sentence states another colour than the answer; else None."""
         colour = colour_word(self._question.answer.strip().casefold())
         if colour is None or NEGATIONS & {*re.findall(r"[^\W\d_]+", sentence)}:
             return None
@@ -275,7 +266,7 @@ class _ReasoningReader:
         return any(named & {*label.split()} for label in [*self.labels, *self._asked_things()])
 
     def _asked_things(self) -> list[str]:
-        """Returns the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
+        """Return the objects that the question names after "a", "any", "many" and the like, if they can be parsed."""
         asked = self._question.question
         found = re.findall(r"\b(?:an?|any|some|more|no) ((?:[a-z]+ ?){1,2})", asked.casefold())
         return [" ".join(counted_phrase(asked) or ()), *(" ".join(words_of(each)) for each in found)]
@@ -297,51 +288,3 @@ class _ReasoningReader:
                 if words[max(0, index - 2) : index] == ["other", "than"]:
                     return True
         return False
-
-    def _claims(self, sentence: str) -> str | None:
-        """Returns a message if the points contradict a comparison or a count in the sentence; else None."""
-        if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not self.labels:
-            return None
-        negated = re.search(r"\b(?:not|no|never)\b", sentence) is not None
-        for pattern in (_MORE, _OUTNUMBER):
-            for match in pattern.finditer(sentence):
-                first, second = self._number_of(match["a"]), self._number_of(match["b"])
-                if first is None or second is None:
-                    continue
-                less = match.groupdict().get("much") in ("fewer", "less")
-                holds = first < second if less else first > second
-                if holds == negated:
-                    return f"{first} against {second} are pointed at, where it says: {sentence.strip()}"
-        counts = list(self.labels.values())
-        if _EQUAL.search(sentence) and len(counts) == 2 and (counts[0] == counts[1]) == negated:
-            return f"{counts[0]} and {counts[1]} are pointed at, where it says: {sentence.strip()}"
-        return self._miscounted(sentence)
-
-    def _miscounted(self, sentence: str) -> str | None:
-        if self._number is not None:
-            parts = [
-                int(part) if part.isdigit() else read_numerals(part).numerals[0].value
-                for part in _PART.findall(sentence)
-            ]
-            alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)
-            return (
-                f"its parts are not {self._number}: {sentence.strip()}"
-                if alone and sum(parts) != self._number
-                else None
-            )
-        for label, number in self.labels.items():
-            words = frozenset(label.split())
-            stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
-            if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
-                return f"{number} are pointed at, where it says: {stated[-1].text}"
-        return None
-
-    def _number_of(self, text: str) -> int | None:
-        """Returns at how many objects the reasoning points that have the label at the beginning or end of a phrase;
-        None if there are none."""
-        words = words_of(text)
-        for label, number in self.labels.items():
-            parts = tuple(label.split())
-            if parts and (words[: len(parts)] == parts or words[-len(parts) :] == parts):
-                return number
-        return None

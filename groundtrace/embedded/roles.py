@@ -5,7 +5,7 @@ from groundtrace.inference.settings import EndpointSettings
 
 
 def embedded_endpoints() -> dict[str, EndpointSettings]:
-    """Returns three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and
+    """Return three endpoints of the embedded engine: ``coarse`` uses a jittered, downscaled image; ``colour`` and
     ``edges`` use two different algorithms, which can disagree."""
     return {
         "coarse": EndpointSettings(kind="classical", model="colour", strength=DEFAULT_POLICY_STRENGTH),
@@ -15,7 +15,7 @@ def embedded_endpoints() -> dict[str, EndpointSettings]:
 
 
 def embedded_roles() -> dict[str, str]:
-    """Returns the name of the endpoint of each role."""
+    """Return the name of the endpoint of each role."""
     return {
         "policy": "coarse",
         "teacher": "colour",

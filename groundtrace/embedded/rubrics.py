@@ -128,14 +128,14 @@ class _AttemptEvidence:
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the engine's own rubrics."""
+    """Return the engine's own rubrics."""
     limit = int(prompt.variable("max_rubrics"))
     rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
     return json.dumps({"rubrics": rows})
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns for each rubric in the prompt whether it applies, and its score. Rubrics that the engine does not know do
+    """Return for each rubric in the prompt whether it applies, and its score. Rubrics that the engine does not know do
     not apply.
     """
     attempt = prompt.variable("attempt")

@@ -84,7 +84,7 @@ class Scene:
             return self._detections
 
     def seen_as(self, rng: np.random.Generator, strength: float) -> list[FoundShape] | None:
-        """Returns the shapes that colour clustering finds in a jittered view, in pixels of the original; None if the
+        """Return the shapes that colour clustering finds in a jittered view, in pixels of the original; None if the
         view does not consist of flat shapes. At strength 0 the image itself is used.
         """
         pixels = self.pixels if strength else None
@@ -96,7 +96,7 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
-    """Returns the engine's answer to the prompt's question; None if it cannot read the question or the image."""
+    """Return the engine's answer to the prompt's question; None if it cannot read the question or the image."""
     query = question_of(prompt)
     if query is None or shapes is None:
         return None
@@ -104,27 +104,27 @@ def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | 
 
 
 def question_of(prompt: RenderedPrompt) -> Query | None:
-    """Returns the parsed question of the prompt; None if the engine cannot read it."""
+    """Return the parsed question of the prompt; None if the engine cannot read it."""
     variables = dict(prompt.variables)
     choices = _LETTER.sub("", variables.get("choices", "")).split("\n")
     return read_question(variables["question"], [choice for choice in choices if choice] or None)
 
 
 def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns an answer from a jittered view, with a point on each object that the answer is based on."""
+    """Return an answer from a jittered view, with a point on each object that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     return _response(reading, [] if reading is None else [(shape.label, shape.point_px) for shape in reading.evidence])
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the classes of objects in the image that the question is about."""
+    """Return the classes of objects in the image that the question is about."""
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     return json.dumps({"entities": list(labels)})
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns a point on every object of the requested class."""
+    """Return a point on every object of the requested class."""
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -135,7 +135,7 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns reasoning that points at the objects that the answer is based on. If an object has a mark, the point is
+    """Return reasoning that points at the objects that the answer is based on. If an object has a mark, the point is
     the mark.
 
     If the answer is based on no object ("no, there is none that…"), the reasoning points at the marks of all objects,
@@ -159,7 +159,7 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
+    """Return the boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
     name = read_name(prompt.variable("label"))
     if name is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
@@ -171,13 +171,13 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the mask of the object in each box, cropped to the box."""
+    """Return the mask of the object in each box, cropped to the box."""
     pixels = _one_image(scene)
     return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the mask of the smallest outline around each point; an empty mask for a point without an outline around
+    """Return the mask of the smallest outline around each point; an empty mask for a point without an outline around
     it.
     """
     pixels = _one_image(scene)
@@ -197,7 +197,7 @@ def _one_image(scene: Scene) -> np.ndarray:
 
 
 def _cropped_mask(pixels: np.ndarray, box: Box) -> dict[str, object]:
-    """Returns the mask of the object in a box, in the form of a segmenter's reply."""
+    """Return the mask of the object in a box, in the form of a segmenter's reply."""
     height, width = pixels.shape[:2]
     x1, y1, x2, y2 = box
     left, top = max(0, int(x1)), max(0, int(y1))

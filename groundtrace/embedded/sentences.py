@@ -61,7 +61,7 @@ _APOSTROPHE = re.compile(r"(?<=\w)n['’]t\b")
 _ABBREVIATED = re.compile(r"\b(?:i\. ?e\.|e\. ?g\.|z\. ?b\.|d\. ?h\.|u\. ?a\.|p\. ?ex\.|c\.-à-d\.)", re.IGNORECASE)
 _I_HAVE = re.compile(r"\bj['’]ai\b", re.IGNORECASE)
 MAX_REPEATS = 4
-"""A reasoning that has the same words so many times in a row is unreadable."""
+"""A reasoning that has the same words this number of times in a row is unreadable."""
 _MAX_PERIOD = 14
 _MAX_PARTICLES = 6
 _MAX_MARKS = 4
@@ -81,7 +81,7 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Returns why a reasoning is unreadable; None if it is readable."""
+    """Return why a reasoning is unreadable; None if it is readable."""
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
@@ -106,7 +106,7 @@ def unreadable(reasoning: str, question: Question) -> str | None:
 
 
 def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
-    """Returns why a sentence is unreadable; None if it is readable. It is unreadable if it has words of invention or
+    """Return why a sentence is unreadable; None if it is readable. It is unreadable if it has words of invention or
     doubt, too many unknown words, or an unknown word that is counted or is the predicate ("is a …").
     """
     unknown, known = list[int](), 0
@@ -142,7 +142,7 @@ def _beyond(tokens: Sequence[str], own: set[str], is_open: bool) -> str | None:
 
 
 def _flips(text: str) -> str | None:
-    """Returns a message if the text replaces its number too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
+    """Return a message if the text replaces its number too often ("wait, 5. No, wait, 6. No, wait, 5."); else None."""
     values: list[Fraction] = []
     for sentence in SENTENCE.findall(text):
         numbers = read_numerals(sentence).numerals
@@ -157,7 +157,7 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """Returns a message if the same words are repeated too often in a row; else None. Two points (§) never count as the
+    """Return a message if the same words are repeated too often in a row; else None. Two points (§) never count as the
     same word."""
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
@@ -169,7 +169,7 @@ def _repeats(tokens: Sequence[str]) -> str | None:
 
 
 def _salad(tokens: Sequence[str]) -> str | None:
-    """Returns a message if particles or punctuation marks follow each other as they never do in a real sentence; else
+    """Return a message if particles or punctuation marks follow each other as they never do in a real sentence; else
     None."""
     if _BAD_PAIR.search(" ".join(tokens)):
         return "it is no sentence"
@@ -183,7 +183,7 @@ def _salad(tokens: Sequence[str]) -> str | None:
 
 
 def _asks_last(text: str, answer: Fraction) -> str | None:
-    """Returns a message if the last question names a number other than the answer ("5?"), and no text after it states
+    """Return a message if the last question names a number other than the answer ("5?"), and no text after it states
     the answer; else None."""
     before, mark, after = text.rpartition("?")
     asked = SENTENCE.findall(before)[-1:] if mark else []
@@ -196,7 +196,7 @@ def _asks_last(text: str, answer: Fraction) -> str | None:
 
 
 def ends_on_another(text: str, question: Question) -> str | None:
-    """Returns a message if the last sentence ends with a number other than the answer and does not contain the answer,
+    """Return a message if the last sentence ends with a number other than the answer and does not contain the answer,
     or if the text does not answer its last question; else None.
     """
     answer = read_numerals(question.answer).single
@@ -221,7 +221,7 @@ def ends_on_another(text: str, question: Question) -> str | None:
 
 
 def spelled(text: str) -> str:
-    """Returns the text in lower case, with "not" for "n't", and abbreviations such as "i.e." without full stops."""
+    """Return the text in lower case, with "not" for "n't", and abbreviations such as "i.e." without full stops."""
     text = _ABBREVIATED.sub(lambda found: found.group().replace(".", "").lower(), text)
     text = _I_HAVE.sub("je", text)
     text = _APOSTROPHE.sub(" not", _CANNOT.sub("can not", _WILL_NOT.sub("will not", text))).casefold()
@@ -229,7 +229,7 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Yields the parts of the reasoning, with each tag replaced by its label or, if given, by the mark."""
+    """Yield the parts of the reasoning, with each tag replaced by its label or, if given, by the mark."""
     done = 0
     for tag in scan_tags(reasoning):
         yield reasoning[done : tag.start]
@@ -240,5 +240,5 @@ def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
 
 
 def clauses(sentence: str) -> list[str]:
-    """Returns the parts of a sentence that each make one claim."""
+    """Return the parts of a sentence that each make one claim."""
     return [clause for clause in CLAUSE.split(sentence.rstrip(" .;!\n")) if clause and clause.strip()]

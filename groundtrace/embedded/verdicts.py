@@ -51,7 +51,7 @@ class BothSidesError(ValueError):
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Returns whether a clause affirms the statement or the yes-no question; None if the clause has no verdict on it.
+    """Return whether a clause affirms the statement or the yes-no question; None if the clause has no verdict on it.
 
     Verdict words count only if the clause is about the statement, "it" or "this", or ends with the verdict words, or
     has no other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
@@ -84,7 +84,7 @@ def side_of_statement(clause: str) -> bool | None:
 
 
 def takes_back(clause: str, answer: Fraction) -> bool:
-    """Returns whether a clause rejects the answer, a number: "that is incorrect", "3 is the wrong answer"."""
+    """Return whether a clause rejects the answer, a number: "that is incorrect", "3 is the wrong answer"."""
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
         return False
@@ -95,7 +95,7 @@ def takes_back(clause: str, answer: Fraction) -> bool:
 
 
 def _verdicts(words: list[str], of_statement: bool) -> dict[int, bool]:
-    """Returns for the position of each verdict word whether the word affirms. Raises BothSidesError if "and" or "or"
+    """Return for the position of each verdict word whether the word affirms. Raises BothSidesError if "and" or "or"
     joins a word that affirms with one that rejects."""
     loose = frozenset[str]() if of_statement else _LOOSE
     agrees = _AGREES | _SAMENESS if of_statement else _AGREES

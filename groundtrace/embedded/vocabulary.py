@@ -15,7 +15,7 @@ _LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("words.yaml").r
 
 
 def words(name: str) -> frozenset[str]:
-    """Returns the list of this name in ``words.yaml``."""
+    """Return the list of this name in ``words.yaml``."""
     return frozenset(_LISTS[name].split())
 
 
@@ -52,17 +52,17 @@ _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}|^[^aeiouyäöüáéíóúà
 
 
 def is_worthless(word: str) -> bool:
-    """Returns whether a word in lower case is about invention, refusal or blindness."""
+    """Return whether a word in lower case is about invention, refusal or blindness."""
     return _WORTHLESS.match(word) is not None
 
 
 def is_wordlike(word: str) -> bool:
-    """Returns whether an unknown word could be a real one: it is short, has vowels, and no long row of consonants."""
+    """Return whether an unknown word could be a real one: it is short, has vowels, and no long row of consonants."""
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 
 def is_known(word: str) -> bool:
-    """Returns whether the judge knows a word in lower case; it knows all numbers."""
+    """Return whether the judge knows a word in lower case; it knows all numbers."""
     if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
         return True
     if colour_word(word) is not None or kind_word(word) is not None:
@@ -73,7 +73,7 @@ def is_known(word: str) -> bool:
 
 
 def _stems(word: str) -> list[tuple[str, bool]]:
-    """Returns the possible stems of a word. For each stem, it also returns whether the ending fits words that are not
+    """Return the possible stems of a word. For each stem, it also returns whether the ending fits words that are not
     verbs (plural, "-er")."""
     stems = []
     for ending in ("s", "es", "ies", "ed", "d", "ing", "ied"):

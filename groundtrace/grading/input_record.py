@@ -23,7 +23,7 @@ from groundtrace.schemas.control_text import DAMAGE
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.reasons import Reason
 from groundtrace.schemas.records import NO_ORIGIN, Origin, RawRecord
-from groundtrace.schemas.text import excerpt, folded, storable
+from groundtrace.schemas.text import excerpt, folded, last_part, storable
 
 _BROKEN_LATEX = re.compile(r"\t(?=heta|imes|riangle|ext|an\b|au\b)|\r(?=ight|angle|ho\b)")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:")
@@ -71,7 +71,7 @@ class InputRecord:
 
 
 def parse_record(raw: RawRecord) -> InputRecord:
-    """Returns the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault."""
+    """Return the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault."""
     origin = raw.origin
     try:
         fields = _json_object(raw.text)
@@ -84,13 +84,13 @@ def parse_record(raw: RawRecord) -> InputRecord:
 
 
 def _names(media: object) -> tuple[str, ...]:
-    """Returns the names of the media in a media field."""
+    """Return the names of the media in a media field."""
     paths = media if isinstance(media, list) else [media]
     return tuple(medium_name(path) for path in paths if path is not None)
 
 
 def medium_name(path: object) -> str:
-    """Returns the name of a medium by its path in the input; "" for data and for an entry that is not a path.
+    """Return the name of a medium by its path in the input; "" for data and for an entry that is not a path.
 
     A relative path stays whole. Of an absolute path, an address and a path that leaves the input's folder, only the
     last part is kept, without the query. The other parts would reveal the machine that made the input, and a signed
@@ -99,11 +99,9 @@ def medium_name(path: object) -> str:
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
     slashed = path.replace("\\", "/")
-    if _SCHEME.match(slashed):
-        slashed = re.split(r"[?#]", slashed, maxsplit=1)[0]
-    elif not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
+    if not _SCHEME.match(slashed) and not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
         return storable(path)
-    return storable(slashed.rstrip("/").rpartition("/")[2])
+    return storable(last_part(path))
 
 
 def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:
@@ -231,7 +229,7 @@ def _answer_type(named: object, answer: str, choices: tuple[str, ...] | None) ->
 def _checked_answer(
     kind: AnswerType, answer: str, choices: tuple[str, ...] | None, boxes: tuple[Box, ...] | None
 ) -> str:
-    """Returns the answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
+    """Return the answer in its type's normal form: a choice's own text, a number without separators, yes or no."""
     chosen = None if choices is None else _choice(answer, choices)
     try:
         return kind.check_gold(Gold(answer, chosen, boxes))
@@ -240,7 +238,7 @@ def _checked_answer(
 
 
 def _choice(answer: str, choices: tuple[str, ...]) -> str:
-    """Returns the one choice that matches the answer by its words, else by number, by yes or no, or by quantity."""
+    """Return the one choice that matches the answer by its words, else by number, by yes or no, or by quantity."""
     for meaning in (folded, value_of, yes_or_no, _quantity):
         meant = meaning(answer)
         matching = [choice for choice in choices if meant is not None and meaning(choice) == meant]
@@ -252,7 +250,7 @@ def _choice(answer: str, choices: tuple[str, ...]) -> str:
 
 
 def _quantity(text: str) -> decimal.Decimal | None:
-    """Returns the number that a text begins with, as in "5 cm"."""
+    """Return the number that a text begins with, as in "5 cm"."""
     return value_of(text.split()[0]) if text.strip() else None
 
 

@@ -31,14 +31,14 @@ Part = TextPart | MediaPart
 
 
 def media_part(ref: MediaRef | Overlay | FrameRef) -> MediaPart:
-    """Returns the part that shows an original image, a frame or a drawn image."""
+    """Return the part that shows an original image, a frame or a drawn image."""
     if isinstance(ref, Overlay | FrameRef):
         return MediaPart(ref.uri, ref.sha256)
     return MediaPart(ref.uri, ref.sha256, ref.kind, upright=ref.orientation <= 1)
 
 
 def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Overlay] | None = None) -> list[Part]:
-    """Returns the media as a model sees them: an image as it is; a video as its frames, each after its number and time.
+    """Return the media as a model sees them: an image as it is; a video as its frames, each after its number and time.
 
     ``drawn`` gives the overlay that replaces an image (media index, None) or a frame (media index, number).
     """
@@ -56,7 +56,7 @@ def shown(media: Sequence[MediaRef], drawn: Mapping[tuple[int, int | None], Over
 
 
 def clip_line(medium: MediaRef, index: int, count: int) -> str:
-    """Returns the line before a clip's frames, with the clip's number if there are several media."""
+    """Return the line before a clip's frames, with the clip's number if there are several media."""
     which = f"Medium {index + 1}: a" if count > 1 else "A"
     last = medium.frames[len(medium.frames) - 1]
     frames = f"{last.number} frames" if last.number > 1 else "its one frame"

@@ -50,23 +50,23 @@ CLIP_INSTRUCTION = (
 
 
 def answer_format(question: Question) -> str:
-    """Returns the sentence that asks for the form of the final answer."""
+    """Return the sentence that asks for the form of the final answer."""
     return answer_type_named(question.answer_type).form
 
 
 def lettered_choices(question: Question) -> str:
-    """Returns the choices as lines ``A. text``; an empty string if there are none."""
+    """Return the choices as lines ``A. text``; an empty string if there are none."""
     return "\n".join(f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ()))
 
 
 def image_hints(question: Question) -> list[str]:
-    """Returns the instruction to name the image that is meant if there are several still images; else an empty list."""
+    """Return the instruction to name the image that is meant if there are several still images; else an empty list."""
     several = len(question.media) > 1 and not any(medium.frames for medium in question.media)
     return [INSTRUCTION] if several else []
 
 
 def instruction(question: Question, form: str = POINTS) -> str:
-    """Returns the instruction for that form: how to reason and answer, and how to name the image or frame meant.
+    """Return the instruction for that form: how to reason and answer, and how to name the image or frame meant.
 
     How to name the image or frame is included only if coordinates are asked for and the image or frame is ambiguous.
     Raises KeyError for an unknown form.
@@ -80,7 +80,7 @@ def instruction(question: Question, form: str = POINTS) -> str:
 
 
 def user_text(question: Question, form: str = POINTS) -> str:
-    """Returns the user's turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
+    """Return the user's turn: one ``<image>`` per image or frame, the question, its choices and the instructions.
 
     Each frame of a clip follows its number and time, as the teacher saw it.
     """
@@ -90,7 +90,7 @@ def user_text(question: Question, form: str = POINTS) -> str:
 
 
 def _marks(media: tuple[MediaRef, ...]) -> str:
-    """Returns one ``<image>`` for each image; for a clip, one line with ``<image>`` for each of its frames."""
+    """Return one ``<image>`` for each image; for a clip, one line with ``<image>`` for each of its frames."""
     marks = ""
     for index, medium in enumerate(media):
         lines = [f"{format_moment(frame.number, frame.t_s).capitalize()}: <image>\n" for frame in medium.frames]

@@ -32,7 +32,7 @@ class CallInProgress:
     replies: list[Reply] = field(default_factory=list)
 
     def wanted(self) -> dict[int, list[int]]:
-        """Returns the indices of the samples to request, by token budget. These are the missing samples, and the
+        """Return the indices of the samples to request, by token budget. These are the missing samples, and the
         truncated samples whose budget may be doubled."""
         limit = self.endpoint.settings.max_tokens_limit
         wanted: dict[int, list[int]] = defaultdict(list)
@@ -45,7 +45,7 @@ class CallInProgress:
         return dict(wanted)
 
     def call(self, repairs: int) -> Call:
-        """The record of the call, with its samples and usage so far."""
+        """Return the record of the call, with its samples and usage so far."""
         settings, taken = self.endpoint.settings, joined(self.replies).usage
         keys = tuple(key for key in self.keys if key in self.have)
         worth_usd = tuple(settings.cost_usd(self.have[key].tokens_in, self.have[key].tokens_out) for key in keys)
@@ -78,6 +78,6 @@ class CallInProgress:
 
 
 def cost_of(settings: EndpointSettings, usage: Usage) -> Cost:
-    """Returns the cost of a usage at the endpoint's prices, in dollars and in tokens."""
+    """Return the cost of a usage at the endpoint's prices, in dollars and in tokens."""
     usd = settings.cost_usd(usage.tokens_in, usage.tokens_out, usage.tokens_cached)
     return Cost(usd, usage.tokens_in + usage.tokens_out)

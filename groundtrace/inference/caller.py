@@ -36,23 +36,23 @@ class Caller(Protocol):
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Returns ``sampling.n`` samples of the role's model for the prompt
+        """Return ``sampling.n`` samples of the role's model for the prompt
         (:meth:`groundtrace.inference.models.Models.generate`).
         """
         ...
 
     def repair_attempts(self, role: str) -> int:
-        """Returns how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         ...
 
     def max_tokens_limit(self, role: str) -> int:
-        """Returns the limit for repeating a truncated reply
+        """Return the limit for repeating a truncated reply
         (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
         """
         ...
 
     def family(self, role: str) -> Family:
-        """Returns the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
+        """Return the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
         ...
 
     def gives_logprobs(self, role: str) -> bool:

@@ -28,7 +28,7 @@ class Endpoint(Protocol):
         ...
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices. Only a truncated sample may have an empty
+        """Return a reply with one sample for each of the request's indices. Only a truncated sample may have an empty
         text.
 
         Raises :class:`groundtrace.inference.errors.CallError` if the call failed after all retries.
@@ -36,7 +36,7 @@ class Endpoint(Protocol):
         ...
 
     async def check(self) -> str:
-        """Returns one line that describes the endpoint's health. Raises :class:`groundtrace.inference.errors.CallError`
+        """Return one line that describes the endpoint's health. Raises :class:`groundtrace.inference.errors.CallError`
         if the endpoint cannot answer requests.
         """
         ...
@@ -80,7 +80,7 @@ class Kinds(Registry[Kind]):
     """
 
     def made(self, path: str, found: Any) -> Kind:
-        """Returns the imported value, which must be a :class:`Kind` or the class of an endpoint; the class becomes a
+        """Return the imported value, which must be a :class:`Kind` or the class of an endpoint; the class becomes a
         kind. Raises RegistryError for any other value.
         """
         if isinstance(found, Kind):
@@ -122,7 +122,7 @@ class EndpointError(UserError, ValueError):
 
 
 def kind_of(name: str) -> Kind:
-    """Returns the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if there is
+    """Return the kind of that name, or a user's own kind at ``module:NAME``. Raises :class:`EndpointError` if there is
     none."""
     try:
         return KINDS.named(name)
@@ -144,7 +144,7 @@ def is_real(settings: EndpointSettings) -> bool:
 
 
 def check_access(endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str]) -> None:
-    """Raises ValueError for endpoints and roles that cannot work together; the message begins with the config key to
+    """Raise ValueError for endpoints and roles that cannot work together; the message begins with the config key to
     change.
 
     It raises for an endpoint of an unknown kind or family, for a role whose endpoint is not defined or has no URL, and
@@ -180,7 +180,7 @@ prompt. If the teacher of a recipe locates objects itself, the recipe checks the
 
 
 def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
-    """Raises ValueError if the endpoint does not declare how its model writes coordinates, or cannot play the role.
+    """Raise ValueError if the endpoint does not declare how its model writes coordinates, or cannot play the role.
 
     The message begins with the config key to change.
     """
@@ -201,7 +201,7 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
-    """Raises :class:`groundtrace.config.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
+    """Raise :class:`groundtrace.config.extras.MissingExtra` if packages of an endpoint's kind are not installed."""
     for endpoint in endpoints:
         kind = kind_of(endpoint.kind)
         if kind.extra:
@@ -209,7 +209,7 @@ def check_extras(endpoints: Iterable[EndpointSettings]) -> None:
 
 
 def extras_of(endpoints: Iterable[EndpointSettings]) -> set[str]:
-    """Returns the optional dependencies that the endpoints' kinds need."""
+    """Return the optional dependencies that the endpoints' kinds need."""
     return {kind.extra for kind in (kind_of(endpoint.kind) for endpoint in endpoints) if kind.extra}
 
 

@@ -141,7 +141,7 @@ _WHERE = re.compile(r" \[while running '.*'\]$")
 
 
 def stop_in(text: str) -> RunStopped | None:
-    """The :class:`RunStopped` in the text of an exception; None if there is none."""
+    """Return the :class:`RunStopped` in the text of an exception; None if there is none."""
     _, found, rest = text.partition(_STOPPED)
     while found:
         try:

@@ -77,7 +77,7 @@ def points_in_px(
     media_index: int,
     rule: Resize = QWEN25_IMAGE,
 ) -> tuple[Point, ...]:
-    """Converts the points of a reply to pixels of the original, with the requested label.
+    """Convert the points of a reply to pixels of the original, with the requested label.
 
     Raises :class:`BadReply` for a point outside the frame, and for numbers from 0 to 1 in a frame of larger numbers.
     """
@@ -90,21 +90,21 @@ def points_in_px(
 
 
 def raw_box(row: object, label: str = "") -> RawBox:
-    """Returns the box that a list of four numbers describes, without converting it. Raises :class:`BadReply` for any
+    """Return the box that a list of four numbers describes, without converting it. Raises :class:`BadReply` for any
     other value."""
     x1, y1, x2, y2 = numbers_of(row, 4, "box")
     return RawBox((x1, y1, x2, y2), label)
 
 
 def raw_point(row: object, label: str = "") -> RawPoint:
-    """Returns the point that a list of two numbers describes, without converting it. Raises :class:`BadReply` for any
+    """Return the point that a list of two numbers describes, without converting it. Raises :class:`BadReply` for any
     other value."""
     x, y = numbers_of(row, 2, "point")
     return RawPoint(label, x, y)
 
 
 def numbers_of(row: object, count: int, what: str) -> list[float]:
-    """Returns the numbers of a list of ``count`` numbers. Raises :class:`BadReply` for any other value."""
+    """Return the numbers of a list of ``count`` numbers. Raises :class:`BadReply` for any other value."""
     if not isinstance(row, list | tuple) or len(row) != count:
         raise BadReply(f"{what} {row!r:.80}: not a list of {count} numbers")
     if any(isinstance(value, bool) for value in row):
@@ -124,7 +124,7 @@ def boxes_in_px(
     rule: Resize = QWEN25_IMAGE,
     any_corners: bool = True,
 ) -> tuple[Box, ...]:
-    """Converts the boxes of a reply to pixels, like :func:`points_in_px`.
+    """Convert the boxes of a reply to pixels, like :func:`points_in_px`.
 
     ``any_corners``: a box may be written from any of its corners to the opposite one; otherwise :class:`BadReply` is
     also raised for a box whose second corner is left of its first, or above it.
@@ -135,7 +135,7 @@ def boxes_in_px(
 
 
 def _check_scale(frame: CoordinateFrame, written: Sequence[float]) -> None:
-    """Raises :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers: all would be in one corner.
+    """Raise :class:`BadReply` if all numbers are from 0 to 1 in a frame of larger numbers: all would be in one corner.
 
     Molmo 1 is an exception: its numbers from 0 to 100 have a decimal.
     """
@@ -157,7 +157,7 @@ def _corners(
 
 
 def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
-    """Returns the masks of a segmenter's reply, one for each of the ``count`` requested places.
+    """Return the masks of a segmenter's reply, one for each of the ``count`` requested places.
 
     Raises :class:`BadReply` if a mask does not fit the image.
     """
@@ -168,7 +168,7 @@ def masks_of_reply(text: str, count: int, medium: MediaRef) -> tuple[Mask, ...]:
 
 
 def encode_mask(x: int, y: int, pixels: np.ndarray) -> dict[str, object]:
-    """Returns a mask as JSON fields of a ``segment`` reply: its run lengths, row by row, beginning with background."""
+    """Return a mask as JSON fields of a ``segment`` reply: its run lengths, row by row, beginning with background."""
     flat = pixels.astype(bool).ravel()
     changes = np.flatnonzero(np.diff(flat.astype(np.int8))) + 1
     edges = np.concatenate([[0], changes, [flat.size]])
@@ -197,7 +197,7 @@ def _is_size(value: object) -> TypeGuard[int]:
 
 
 def json_object(text: str) -> dict[str, object]:
-    """Returns the JSON object of a reply; it may be inside a code fence. Raises :class:`BadReply` if there is none."""
+    """Return the JSON object of a reply; it may be inside a code fence. Raises :class:`BadReply` if there is none."""
     start, end = text.find("{"), text.rfind("}")
     try:
         fields = json.loads(text[start : end + 1], strict=False)
@@ -209,7 +209,7 @@ def json_object(text: str) -> dict[str, object]:
 
 
 def _without_surrogates(value: Any) -> Any:
-    """Returns the value without lone surrogates, which JSON escapes can hold, but which cannot be stored."""
+    """Return the value without lone surrogates, which JSON escapes can hold, but which cannot be stored."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, list):

@@ -3,40 +3,28 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from groundtrace.inference.cache.neighbours import Neighbours
 from groundtrace.inference.cache.replies import MEMORY, CachedReply, CacheEntry
 from groundtrace.inference.cache.shared import open_cache
-from groundtrace.inference.call_progress import CallInProgress, cost_of
+from groundtrace.inference.call_progress import CallInProgress
 from groundtrace.inference.caller import CallResult
 from groundtrace.inference.endpoint import Endpoint, kind_of, open_endpoint
-from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure, RunStopped
+from groundtrace.inference.errors import BudgetUsedUp, CallError, RunStopped
 from groundtrace.inference.families.base import Family
-from groundtrace.inference.flow.allowance import Allowance, allowed_by
 from groundtrace.inference.flow.breaker import Breaker
 from groundtrace.inference.flow.claims import RequestClaims
-from groundtrace.inference.flow.guard import CallWatcher, guarded_by
-from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.quota import Quotas
 from groundtrace.inference.flow.sliced_budget import budget_of
 from groundtrace.inference.flow.watch import Watch
-from groundtrace.inference.request import (
-    Continuation,
-    Reply,
-    Request,
-    Sampling,
-    cache_key,
-    estimated_tokens,
-    fresh_key,
-    joined,
-)
+from groundtrace.inference.flow.watcher import CallWatcher
+from groundtrace.inference.request import Continuation, Sampling, cache_key, fresh_key
+from groundtrace.inference.sample_requests import SampleRequests
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt
-from groundtrace.schemas.usage import Usage
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
@@ -69,10 +57,12 @@ class Models:
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
+        notes = None if self._watch is None else self._watch.notes
+        self._samples = SampleRequests(self._cache, self.budget, notes, self._watcher)
         self._requesting: set[asyncio.Task[Any]] = set()
 
     def endpoint(self, role: str) -> Endpoint:
-        """The endpoint of ``role``, opened at the first use."""
+        """Return the endpoint of ``role``, opened at the first use."""
         name = self.settings.endpoint_name(role)
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
@@ -86,7 +76,9 @@ class Models:
         return self._endpoints[name]
 
     def breaker(self, role: str) -> Breaker | None:
-        """The circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this process."""
+        """Return the circuit breaker of the role's endpoint; None without ``fails_fast``, and for a model in this
+        process.
+        """
         if not self.settings.fails_fast or kind_of(self.settings.endpoint(role).kind).in_process:
             return None
         name = self.settings.endpoint_name(role)
@@ -98,20 +90,20 @@ class Models:
         return self.breaker(role) if self._watch is None else await self._watch.guard(role)
 
     def repair_attempts(self, role: str) -> int:
-        """How often a reply of the wrong form may be repaired; 0 for a model in this process, since it would give the
-        same reply again.
+        """Return how often a reply of the wrong form may be repaired; 0 for a model in this process, since it would
+        give the same reply again.
         """
         settings = self.settings.endpoint(role)
         return 0 if kind_of(settings.kind).in_process else settings.repair_attempts
 
     def max_tokens_limit(self, role: str) -> int:
-        """The largest token budget with which a truncated reply is requested again; 0 if truncated replies are not
-        requested again.
+        """Return the largest token budget with which a truncated reply is requested again; 0 if truncated replies are
+        not requested again.
         """
         return self.settings.endpoint(role).max_tokens_limit
 
     def family(self, role: str) -> Family:
-        """The family of the role's model: its prompts for pointing and boxing, and its parsers."""
+        """Return the family of the role's model: its prompts for pointing and boxing, and its parsers."""
         return self.settings.endpoint(role).model_family
 
     def gives_logprobs(self, role: str) -> bool:
@@ -127,7 +119,7 @@ class Models:
         continuation: Continuation | None = None,
         repair: bool = False,
     ) -> CallResult:
-        """Returns ``sampling.n`` samples for the prompt, from the cache if it holds them.
+        """Return ``sampling.n`` samples for the prompt, from the cache if it holds them.
 
         With a ``continuation`` the samples hold its log-probabilities. ``repair`` marks the call in the ledger. Raises
         :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the budget
@@ -148,7 +140,7 @@ class Models:
         return CallResult(completions, asked.call(int(repair)))
 
     def _cached(self, role: str, model: str, prompt: str, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Returns the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
+        """Return the cached replies, by key. ``keys`` maps each key to the key that :func:`fresh_key` made it from.
 
         Replies that only a neighbour holds are copied into this cache, since a user may delete the neighbour.
         """
@@ -182,7 +174,7 @@ class Models:
                         asked.have[key] = await _joined(flight.future)
 
     def _flight(self, key: str, max_tokens: int) -> _Flight | None:
-        """The request in flight for this sample with at least this budget, or None."""
+        """Return the request in flight for this sample with at least this budget, or None."""
         flight = self._in_flight.get(key)
         return flight if flight is not None and flight.max_tokens >= max_tokens else None
 
@@ -203,13 +195,13 @@ class Models:
         keys = [asked.keys[index] for index in indices]
         try:
             if kind_of(asked.endpoint.settings.kind).in_process:
-                kept = await self._request(asked, indices, max_tokens)
+                kept = await self._samples.request(asked, indices, max_tokens)
             else:
                 async with self._claiming.holding(keys, max_tokens) as kept:
                     rest = tuple(index for index in indices if asked.keys[index] not in kept)
                     if rest:
                         with self._under_way():
-                            kept |= await self._request(asked, rest, max_tokens)
+                            kept |= await self._samples.request(asked, rest, max_tokens)
         except BaseException as error:
             for flight in flights.values():
                 flight.future.set_exception(error)
@@ -234,144 +226,6 @@ class Models:
             yield
         finally:
             self._requesting.discard(task)
-
-    async def _request(
-        self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int
-    ) -> dict[str, CachedReply]:
-        """Request the samples of these indices, and cache them as they arrive."""
-        wanted = [asked.keys[index] for index in indices]
-        stored: dict[str, CachedReply] = {}
-        noted: list[Reply] = []
-
-        def arrived(first: int, part: Reply) -> None:
-            self._note(asked.role, asked.endpoint, part)
-            noted.append(part)
-            stored.update(self._store(asked, wanted[first:], part, max_tokens))
-
-        sampling = replace(asked.sampling, max_tokens=max_tokens)
-        request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
-        try:
-            return await self._kept(asked, wanted, request, stored, noted)
-        except (CallError, BudgetUsedUp) as error:
-            self._keep(asked, wanted, error.partial, max_tokens, stored)
-            if isinstance(error, CallError):
-                error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
-            raise
-
-    async def _kept(
-        self,
-        asked: CallInProgress,
-        wanted: Sequence[str],
-        request: Request,
-        stored: dict[str, CachedReply],
-        noted: list[Reply],
-    ) -> dict[str, CachedReply]:
-        """Request the samples from the server, cache them, and return them.
-
-        If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
-        more tokens. Then its truncated samples are cached for this budget too, and not requested again.
-        """
-        try:
-            reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
-        except CallError as error:
-            short = [asked.have[key] for key in wanted if key in asked.have]
-            if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
-                raise
-            asked.replies.append(error.partial)
-            model, name, limit = asked.endpoint.settings.model, asked.prompt.name, request.sampling.max_tokens
-            return self._cache.put(
-                CacheEntry(key, asked.role, name, model, limit, kept.completion, kept.tokens_in, kept.tokens_out)
-                for key, kept in zip(wanted, short, strict=True)
-            )
-        return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
-
-    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
-        """Send the request when the budget allows it, and note the usage of its reply (without the parts ``noted``)."""
-        settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
-        if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
-            taken = NOT_SENT
-            try:
-                with one_in_flight():
-                    taken = await endpoint.generate(request)
-            except CallError as error:
-                taken = error.partial
-                raise
-            finally:
-                self._note(role, endpoint, taken)
-            return taken
-        guard = None
-        one = min(n, settings.samples_per_request)
-        tokens_out = self.budget.expected_tokens_out(prompt.name, one, request.sampling.max_tokens)
-        expected = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
-        allowance = Allowance(self.budget, expected, partial(cost_of, settings))
-        await allowance.begin()
-        taken = NOT_SENT
-        try:
-            guard = await self._watcher(role)
-            with guarded_by(guard), allowed_by(allowance):
-                taken = await endpoint.generate(request)
-        except (CallError, BudgetUsedUp) as error:
-            taken = error.partial
-            if guard is not None and isinstance(error, CallError):
-                guard.ended(error)
-            raise
-        finally:
-            allowance.end(taken.usage, prompt.name, len(taken.completions))
-            self._note(role, endpoint, taken, noted)
-        if guard is not None:
-            guard.ended(None)
-        return taken
-
-    def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
-        """Note the usage of a reply, except for that of its parts ``before``, which is noted already.
-
-        A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
-        again, and both payments are noted.
-        """
-        if self._watch is None:
-            return
-        known = joined(before)
-        taken = reply.usage.beyond(known.usage)
-        paid = replace(taken, cost_usd=cost_of(endpoint.settings, taken).usd)
-        replies = max(0, len(reply.completions) - len(known.completions))
-        self._watch.notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
-
-    def _keep(
-        self,
-        asked: CallInProgress,
-        wanted: Sequence[str],
-        reply: Reply,
-        max_tokens: int,
-        stored: dict[str, CachedReply],
-    ) -> dict[str, CachedReply]:
-        """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
-        ``arrived``. A truncated sample that they replace counts as wasted.
-
-        Returns the cached replies, by key; if another process was faster, they are its replies.
-        """
-        came = list(wanted[: len(reply.completions)])
-        wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
-        asked.replies.append(replace(reply, usage=reply.usage + wasted))
-        self._note(asked.role, asked.endpoint, Reply((), wasted))
-        asked.sent.update(came)
-        if not stored.keys() >= set(came):
-            stored.update(self._store(asked, wanted, reply, max_tokens))
-        return {key: stored[key] for key in came}
-
-    def _store(
-        self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
-    ) -> dict[str, CachedReply]:
-        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
-
-        This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.
-        """
-        count = max(len(reply.completions), 1)
-        tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
-        model, name = asked.endpoint.settings.model, asked.prompt.name
-        return self._cache.put(
-            CacheEntry(key, asked.role, name, model, max_tokens, completion, of_in, of_out)
-            for key, completion, of_in, of_out in zip(keys, reply.completions, tokens_in, tokens_out, strict=False)
-        )
 
     def flush_notes(self) -> None:
         """Wait until the run's other processes can see the notes of all requests so far.
@@ -409,11 +263,6 @@ class Models:
         self._neighbours.close()
         if self._watch is not None:
             self._watch.notes.close()
-
-
-def _shares(total: int, count: int) -> list[int]:
-    """Divides the total into ``count`` parts that differ by at most one."""
-    return [(total + count - 1 - index) // count for index in range(count)]
 
 
 async def _joined(future: "asyncio.Future[CachedReply]") -> CachedReply:

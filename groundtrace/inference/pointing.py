@@ -12,7 +12,7 @@ from groundtrace.schemas.records import MediaRef
 async def points_of(
     caller: Caller, role: str, entity: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Point]:
-    """Returns the points of an entity in an image (or a video frame) of the medium, in pixels of the original.
+    """Return the points of an entity in an image (or a video frame) of the medium, in pixels of the original.
 
     Raises CallError if the call fails, and BadReply for an entity that cannot be named in a prompt or a reply that
     cannot be parsed.
@@ -28,7 +28,7 @@ async def points_of(
 async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
-    """Returns the boxes of a label, in pixels of the original. Raises the errors of :func:`points_of`."""
+    """Return the boxes of a label, in pixels of the original. Raises the errors of :func:`points_of`."""
     family = caller.family(role)
     prompt = family.ask_boxes(image, label)
     read = untruncated(lambda reply: family.boxes(reply.text, label, medium, media_index))

@@ -56,7 +56,7 @@ class Health:
 
 
 async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> None:
-    """Raises NotServed if an endpoint of the roles in ``asks`` does not serve. ``where`` is the prefix of config keys.
+    """Raise NotServed if an endpoint of the roles in ``asks`` does not serve. ``where`` is the prefix of config keys.
 
     An endpoint of a user's own kind has only to pass its own check. Runs on the event loop of
     :mod:`groundtrace.inference.runtime`.
@@ -81,7 +81,7 @@ async def check_roles(models: Models, asks: Sequence[Asks], where: str = "") -> 
 
 
 def unfit_for(settings: ModelsSettings, asks: Iterable[Asks], where: str = "") -> list[str]:
-    """Returns a one-line message for each role whose endpoint answers no prompt that is sent to the role."""
+    """Return a one-line message for each role whose endpoint answers no prompt that is sent to the role."""
     sent: dict[str, list[str]] = {}
     for ask in asks:
         if settings.has_role(ask.role):
@@ -124,7 +124,7 @@ async def healths(
 
 
 def _played(settings: ModelsSettings, asks: Iterable[Asks]) -> dict[str, tuple[str, ...]]:
-    """Returns the roles in ``asks`` that each endpoint plays, by the endpoint's name."""
+    """Return the roles in ``asks`` that each endpoint plays, by the endpoint's name."""
     played: dict[str, tuple[str, ...]] = {}
     for role in dict.fromkeys(ask.role for ask in asks if settings.has_role(ask.role)):
         name = settings.endpoint_name(role)

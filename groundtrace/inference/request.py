@@ -97,7 +97,7 @@ class Reply:
 
 
 def joined(replies: Sequence[Reply]) -> Reply:
-    """Returns one reply with the samples and the total usage of the replies to the parts of a request."""
+    """Return one reply with the samples and the total usage of the replies to the parts of a request."""
     return Reply(
         tuple(completion for reply in replies for completion in reply.completions),
         sum((reply.usage for reply in replies), NOTHING),
@@ -112,7 +112,7 @@ def cache_key(
     index: int,
     continuation: Continuation | None = None,
 ) -> str:
-    """Returns the cache key of a sample: the SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
+    """Return the cache key of a sample: the SHA-256 of everything that can change the reply, as 64 hexadecimal digits.
 
     The hash covers the model and its declared revision, the messages with media digests, the reply schema, the sampling
     parameters with the sample's number, and the continuation to score, if any. It does not cover ``n`` and
@@ -136,7 +136,7 @@ def cache_key(
 
 
 def fresh_key(key: str, since: str) -> str:
-    """Returns the cache key of a sample if only replies requested after the ISO time ``since`` are valid. If ``since``
+    """Return the cache key of a sample if only replies requested after the ISO time ``since`` are valid. If ``since``
     is "", all replies are valid, and the key stays unchanged.
     """
     return hashlib.sha256(f"{since} {key}".encode()).hexdigest() if since else key
@@ -153,7 +153,7 @@ TOKENS_PER_MEDIUM = 1000
 
 
 def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
-    """Returns the reply with an estimate in place of each token count that is 0, since the server did not report it.
+    """Return the reply with an estimate in place of each token count that is 0, since the server did not report it.
     Without the estimate, limits and budgets would count the reply as free.
     """
     usage = reply.usage
@@ -164,6 +164,6 @@ def with_tokens(reply: Reply, prompt: RenderedPrompt) -> Reply:
 
 
 def estimated_tokens(prompt: RenderedPrompt) -> int:
-    """An estimate of the prompt's tokens, for rate limits and budgets if the exact number is not known."""
+    """Return an estimate of the prompt's tokens, for rate limits and budgets if the exact number is not known."""
     texts = sum(len(part.text) for part in prompt.user if not isinstance(part, MediaPart)) + len(prompt.system)
     return texts // CHARACTERS_PER_TOKEN + TOKENS_PER_MEDIUM * len(prompt.media)

@@ -46,7 +46,7 @@ class Asks:
     when: Callable[[Any], bool] | None = None
 
     def to(self, models: ModelsSettings) -> "Asks":
-        """Returns a copy with the prompts for pointing and boxing of the role's model family.
+        """Return a copy with the prompts for pointing and boxing of the role's model family.
 
         The original declaration names the prompts of our own form (:data:`groundtrace.inference.families.plain.PLAIN`).
         """
@@ -105,7 +105,7 @@ def _is_cut_short(answered: CallResult) -> bool:
 
 
 def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
-    """Returns a function like ``read`` that raises BadReply for a truncated reply. Otherwise the missing items of a
+    """Return a function like ``read`` that raises BadReply for a truncated reply. Otherwise the missing items of a
     truncated list would count as absent, and a truncated sentence would be accepted.
     """
 
@@ -118,7 +118,7 @@ def untruncated(read: Callable[[CallResult], T]) -> Callable[[CallResult], T]:
 
 
 def repair_prompt(prompt: RenderedPrompt, reply: str, problem: str, form: str = "") -> RenderedPrompt:
-    """Returns the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
+    """Return the prompt with its bad reply, the problem and, if given, the requested ``form`` appended.
 
     Its name and digest combine those of both prompts.
     """

@@ -39,7 +39,7 @@ class Runtime:
         self._thread.start()
 
     def models(self, settings: ModelsSettings) -> Models:
-        """The process's models for these settings, opened at the first use."""
+        """Return the process's models for these settings, opened at the first use."""
         with self._lock:
             if settings not in self._models:
                 self._models[settings] = Models(settings)
@@ -114,7 +114,7 @@ def end_process(limit_s: float) -> None:
 
 
 def runtime() -> Runtime:
-    """This process's runtime; a forked or remote worker gets its own."""
+    """Return this process's runtime; a forked or remote worker gets its own."""
     global _runtime
     with _lock:
         if _runtime is None:

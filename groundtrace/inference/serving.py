@@ -14,7 +14,7 @@ from groundtrace.schemas.registry import load
 
 
 def kinds_to_serve(models: ModelsSettings) -> tuple[str, ...]:
-    """Returns the kinds of endpoints for which a run has to start servers, sorted; only endpoints with a role count."""
+    """Return the kinds of endpoints for which a run has to start servers, sorted; only endpoints with a role count."""
     kinds = {models.endpoint(role).kind for role, _ in models.roles}
     return tuple(sorted(kind for kind in kinds if kind_of(kind).server))
 

@@ -45,17 +45,17 @@ class Session:
         return answered
 
     def repair_attempts(self, role: str) -> int:
-        """Returns how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
+        """Return how often a bad reply is repaired (:meth:`groundtrace.inference.models.Models.repair_attempts`)."""
         return self.models.repair_attempts(role)
 
     def max_tokens_limit(self, role: str) -> int:
-        """Returns the limit for repeating a truncated reply
+        """Return the limit for repeating a truncated reply
         (:meth:`groundtrace.inference.models.Models.max_tokens_limit`).
         """
         return self.models.max_tokens_limit(role)
 
     def family(self, role: str) -> Family:
-        """Returns the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
+        """Return the family of the role's model (:meth:`groundtrace.inference.models.Models.family`)."""
         return self.models.family(role)
 
     def gives_logprobs(self, role: str) -> bool:

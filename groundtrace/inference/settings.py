@@ -26,7 +26,7 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def _variable(name: str) -> str:
-    """Returns the text if it is the name of an environment variable, or "". Otherwise raises ValueError; the message
+    """Return the text if it is the name of an environment variable, or "". Otherwise raises ValueError; the message
     does not show the text, which may be a key."""
     if name and not _VARIABLE.fullmatch(name):
         raise ValueError("must be the name of an environment variable such as MY_API_KEY, which holds the key")
@@ -34,7 +34,7 @@ def _variable(name: str) -> str:
 
 
 def _checked_url(url: str) -> str:
-    """Returns the URL or "". Raises ValueError if no request can be sent to the URL, or if it contains a secret."""
+    """Return the URL or "". Raises ValueError if no request can be sent to the URL, or if it contains a secret."""
     if not url:
         return url
     try:
@@ -148,7 +148,7 @@ class EndpointSettings:
         return replace(family, frame=self.frame) if self.frame else family
 
     def cost_usd(self, tokens_in: int, tokens_out: int, tokens_cached: int = 0) -> float:
-        """Returns the price of the tokens in dollars. ``tokens_cached`` is the number of tokens in ``tokens_in`` that
+        """Return the price of the tokens in dollars. ``tokens_cached`` is the number of tokens in ``tokens_in`` that
         the server had cached."""
         in_usd, out_usd = self.usd_per_million_tokens_in or 0.0, self.usd_per_million_tokens_out or 0.0
         cached_usd = self.usd_per_million_tokens_cached
@@ -202,14 +202,14 @@ class ModelsSettings:
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:
-        """Returns the name of the endpoint that ``role`` uses. Raises ValueError if the config defines none."""
+        """Return the name of the endpoint that ``role`` uses. Raises ValueError if the config defines none."""
         for name, endpoint in self.roles:
             if name == role:
                 return endpoint
         raise ValueError(f"no endpoint is set for the role {role!r}: add roles.{role} to the config")
 
     def endpoint(self, role: str) -> EndpointSettings:
-        """The settings of the endpoint that ``role`` uses."""
+        """Return the settings of the endpoint that ``role`` uses."""
         name = self.endpoint_name(role)
         for key, endpoint in self.endpoints:
             if key == name:

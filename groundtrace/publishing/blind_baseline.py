@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS
+from groundtrace.publishing.reading import BATCH_ROWS
 from groundtrace.rewards.blindness import COLUMNS, RewardedQuestion, blind_figures, rewarded_question
 from groundtrace.rewards.recipes.registry import RECIPES
-from groundtrace.schemas.run_summary import BlindFigures
+from groundtrace.schemas.blind_figures import BlindFigures
 
 
 def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
-    """Returns the blind policy's figures on RL shards, for the named reward; None without rows or a reward."""
+    """Return the blind policy's figures on RL shards, for the named reward; None without rows or a reward."""
     if not reward:
         return None
     figures = blind_figures(rewarded_questions(shards), RECIPES.named(reward))
@@ -24,7 +24,7 @@ def blind_baseline(shards: Iterable[Path], reward: str) -> BlindFigures | None:
 
 
 def rewarded_questions(shards: Iterable[Path]) -> Iterator[RewardedQuestion]:
-    """Yields the questions of RL shards, without their images."""
+    """Yield the questions of RL shards, without their images."""
     for path in sorted(shards):
         with pq.ParquetFile(path) as file:
             columns = [name for name in COLUMNS if name in file.schema_arrow.names]

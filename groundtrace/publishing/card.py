@@ -20,24 +20,15 @@ import pyarrow.parquet as pq
 from groundtrace.prompts.loader import purpose_of
 from groundtrace.publishing.columns import columns_in_use
 from groundtrace.publishing.diversity import Balance, balances
-from groundtrace.publishing.figures import (
-    BATCH_ROWS,
-    columns_of,
-    open_tables,
-    pass_rates,
-    read_config,
-    read_rubrics,
-    rejections,
-    role_costs,
-    shown_flows,
-    used_columns,
-)
+from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows
 from groundtrace.publishing.front_matter import filled_sets, front_matter
 from groundtrace.publishing.judge_agreement import judge_rows
 from groundtrace.publishing.publication import Publication
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of, open_tables, read_config, read_rubrics, used_columns
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import last_part
 from groundtrace.stages.plumbing.malloc import release_memory
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]|#~$])")
@@ -92,7 +83,7 @@ def write_card(
     of the published rows. ``spread`` are the shards' :func:`~groundtrace.publishing.diversity.balances` if they are
     known; otherwise they are counted here.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     release_memory()
     sets = summary.sets
@@ -138,7 +129,7 @@ def write_card(
 
 @functools.cache
 def _template() -> jinja2.Template:
-    """The card's template, cached because compiling it takes longer than rendering it."""
+    """Return the card's template, cached because compiling it takes longer than rendering it."""
     environment = jinja2.Environment(
         autoescape=False,
         undefined=jinja2.StrictUndefined,
@@ -165,7 +156,7 @@ def _sources(tables: duckdb.DuckDBPyConnection) -> list[SourceRows]:
 
 
 def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
-    """Returns the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
+    """Return the prompts that contributed to rows. Of the large lineage column, only the prompt ids are read."""
     rows = Counter[str]()
     for file in sorted(staging.glob("sft/*.parquet")) + sorted(staging.glob("rl/*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -186,13 +177,13 @@ def _prompts(staging: Path, summary: RunSummary) -> list[PromptUse]:
 
 
 def _run_calls(summary: RunSummary, stage: str) -> int:
-    """Returns the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
+    """Return the number of the stage's calls with its own prompt, without repair calls, which use another prompt."""
     figures = [role.stages[stage] for role in summary.ledger.values() if stage in role.stages]
     return sum(each.calls - each.repairs for each in figures)
 
 
 def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str, int]:
-    """Returns the number of SFT rows without a score, by the score's name; further scorers come last.
+    """Return the number of SFT rows without a score, by the score's name; further scorers come last.
 
     Rows of older versions hold the further scores in ``extra_scores``.
     """
@@ -207,7 +198,7 @@ def _unscored(tables: duckdb.DuckDBPyConnection, columns: pa.Schema) -> dict[str
 
 
 def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) -> list[RolePlayer]:
-    """Returns the models with at least one call."""
+    """Return the models with at least one call."""
     names, endpoints = config.get("roles", {}), config.get("endpoints", {})
     players = []
     for cost in role_costs(summary):
@@ -221,16 +212,13 @@ def _players(summary: RunSummary, config: Mapping[str, Mapping[str, object]]) ->
 
 
 def public_name(name: str) -> str:
-    """Returns the name in a form that can be published: only the last part of a path or URL, which may be private."""
-    if "://" in name:  # a query may hold a token
-        name = name.split("?", 1)[0].split("#", 1)[0]
-    elif not name.startswith(("/", ".", "~")) and "\\" not in name and name.count("/") < 2:
-        return name
-    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    """Return the name in a form that can be published: only the last part of a path or URL, which may be private."""
+    is_path = name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1
+    return last_part(name) if is_path or "://" in name else name
 
 
 def _cell(value: object) -> object:
-    """Escapes a value for Markdown, on one line; the template's own text is not escaped."""
+    """Escape a value for Markdown, on one line; the template's own text is not escaped."""
     if isinstance(value, Markdown) or not isinstance(value, str):
         return "–" if value is None else value
     text = " ".join(value.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -242,7 +230,7 @@ def _share(value: float | None) -> str | None:
 
 
 def _measured(row: Mapping[str, object], name: str) -> str | None:
-    """Returns a rate of a rubric as text, with its interval if the file has one."""
+    """Return a rate of a rubric as text, with its interval if the file has one."""
     value, interval = row.get(name), row.get(f"{name}_interval")
     if not isinstance(value, int | float):
         return None
@@ -251,5 +239,5 @@ def _measured(row: Mapping[str, object], name: str) -> str | None:
 
 
 def _code(text: str) -> Markdown:
-    """Returns a value as a Markdown code span that is valid in a table cell."""
+    """Return a value as a Markdown code span that is valid in a table cell."""
     return Markdown("`" + " ".join(text.split()).replace("`", "'").replace("|", "\\|") + "`")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.publishing.figures import columns_of
+from groundtrace.publishing.reading import columns_of
 from groundtrace.schemas.arrow import CORE, added_columns
 from groundtrace.schemas.text import alternatives
 
@@ -23,12 +23,12 @@ class ColumnRow:
 
 
 def columns_in_use(staging: Path, used: Mapping[str, frozenset[str]]) -> list[ColumnRow]:
-    """Returns the columns in use, in the order of the shards; ``used`` holds their names for each set."""
+    """Return the columns in use, in the order of the shards; ``used`` holds their names for each set."""
     return _rows(staging, tuple(used), lambda side, name: name in used[side])
 
 
 def columns_added(run: Path, sets: tuple[str, ...]) -> list[ColumnRow]:
-    """Returns the columns that the recipe's stages added or that come from the input, in the order of the shards."""
+    """Return the columns that the recipe's stages added or that come from the input, in the order of the shards."""
     return _rows(run, sets, lambda _, name: name not in CORE)
 
 
@@ -48,7 +48,7 @@ def _rows(run: Path, sets: tuple[str, ...], is_shown: Callable[[str, str], bool]
 
 
 def _kind(kind: pa.DataType) -> str:
-    """Returns an Arrow type in a few words."""
+    """Return an Arrow type in a few words."""
     if pa.types.is_list(kind):
         return f"list of {_kind(kind.value_type)}"
     if pa.types.is_struct(kind):

@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS, columns_of
+from groundtrace.publishing.reading import BATCH_ROWS, columns_of
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.columns import Column
 
@@ -72,7 +72,7 @@ class Property:
 
 
 def _binned(value: str, bounds: Sequence[int]) -> tuple[str, str]:
-    """Returns the SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
+    """Return the SQL for the bin of a whole number: its label, such as "6–10", and its place. The last bin is open."""
     names, lows = [], [1, *(bound + 1 for bound in bounds)]
     for low, high in zip(lows, bounds, strict=False):
         names.append(f"WHEN {value} <= {high} THEN '{low if low == high else f'{low}–{high}'}'")
@@ -86,7 +86,7 @@ def _words(text: str) -> str:
 
 
 def template_sql(text: str) -> str:
-    """Returns the SQL for a question's template: the question in lower case, with # for a number and @ for a run of
+    """Return the SQL for a question's template: the question in lower case, with # for a number and @ for a run of
     capitalised words in a sentence.
     """
     names = f"regexp_replace({text}, '([a-z0-9,;:] )[A-Z][\\w''’-]*(?: [A-Z][\\w''’-]*)*', '\\1@', 'g')"
@@ -112,7 +112,7 @@ MEDIA = "rows with the same image"
 
 
 def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[str]) -> list[Balance]:
-    """Returns the properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
+    """Return the properties that some row of the ``sets`` has, with their classes; empty if there are no rows.
 
     The added columns that hold classes come after the answer type.
     """
@@ -124,7 +124,7 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
 
 
 def _property(column: Column[Any]) -> Property:
-    """Returns the property of an added column that holds classes."""
+    """Return the property of an added column that holds classes."""
     name = f'"{column.name}"'
     label = f"nullif(array_to_string({name}, ' and '), '')" if pa.types.is_list(column.type) else name
     return Property(column.name.replace("_", " "), column.name, label)
@@ -133,7 +133,7 @@ def _property(column: Column[Any]) -> Property:
 def _balance(
     tables: duckdb.DuckDBPyConnection, described: Property, columns: Mapping[str, frozenset[str]]
 ) -> Balance | None:
-    """Returns the classes of one property; None if no row has the property.
+    """Return the classes of one property; None if no row has the property.
 
     A set without the column (RL rows have no trace), or with only nulls in it, is left out.
     """
@@ -165,7 +165,7 @@ def _balance(
 
 
 def _media_balance(staging: Path, sets: Sequence[str]) -> Balance | None:
-    """Counts rows by how many rows of their set show the same image (compared by path).
+    """Count rows by how many rows of their set show the same image (compared by path).
 
     For a row with several images, the image that most rows share counts.
     """
@@ -187,7 +187,7 @@ def _reuse(rows: int) -> str:
 
 
 def _most_shared(staging: Path, side: str) -> Iterable[int]:
-    """Yields for each row with images the number of rows that show its most frequent image. Reads only the paths."""
+    """Yield for each row with images the number of rows that show its most frequent image. Reads only the paths."""
     shown: list[frozenset[str]] = []
     for file in sorted((staging / side).glob("*.parquet")):
         with pq.ParquetFile(file) as shard:
@@ -201,7 +201,7 @@ def _most_shared(staging: Path, side: str) -> Iterable[int]:
 def _made(
     name: str, classes: Sequence[ClassRows], distinct: int, totals: Mapping[str, int], logs: Mapping[str, float]
 ) -> Balance:
-    """Builds the balance from its classes, and from the rows and the sum of n ln n of each set."""
+    """Build the balance from its classes, and from the rows and the sum of n ln n of each set."""
     rest = {side: total - sum(getattr(each, side) for each in classes) for side, total in totals.items()}
     others = ClassRows(f"{distinct - len(classes)} more", rest["sft"], rest["rl"]) if distinct > len(classes) else None
     even = {side: _evenness(total, logs[side], distinct) for side, total in totals.items()}
@@ -209,7 +209,7 @@ def _made(
 
 
 def _evenness(total: int, log_sum: float, distinct: int) -> float | None:
-    """Returns H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
+    """Return H / ln K, computed from the number of rows and the sum of n ln n over the classes."""
     if distinct < 2 or not total:
         return None
     return max(0.0, (math.log(total) - log_sum / total) / math.log(distinct))

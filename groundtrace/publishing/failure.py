@@ -4,21 +4,16 @@ A failed run replaces no file, so its page is not called ``report.html``. It beg
 content of the folder and the cost; if the run had already counted its records, the whole report follows.
 """
 
-import datetime
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from groundtrace.publishing.figures import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.pages import render
+from groundtrace.publishing.reading import FAILED_PAGE, InspectError, read_summary
 from groundtrace.publishing.report import report_page
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
-from groundtrace.schemas.text import printable
+from groundtrace.schemas.text import printable, utc_now
 from groundtrace.storage.files import write_atomically
 from groundtrace.vision.media import MediaStore
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class RunFailure:
     spent: PaidFigures | None
     paid: PaidFigures
     reached: tuple[StageCounts, ...] = ()
-    ended: str = field(default_factory=_now)
+    ended: str = field(default_factory=utc_now)
 
 
 def write_failure(
@@ -62,7 +57,7 @@ def write_failure(
     """Write ``failed.html`` into the run folder ``root`` and leave its other files unchanged.
 
     ``summary`` holds the counts of the shards in ``staging``; None if the run failed before it counted them. Raises
-    OSError, and :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    OSError, and :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     about = {"failure": failure, "why": [printable(line) for line in failure.line.splitlines()]}
     about |= {"standing": _standing(root), "previous": (root / "previous").is_dir()}
@@ -74,7 +69,7 @@ def write_failure(
 
 
 def _standing(root: Path) -> RunSummary | None:
-    """Returns the summary of the finished run in the folder; None if there is no finished run."""
+    """Return the summary of the finished run in the folder; None if there is no finished run."""
     try:
         return read_summary(root, checked=False)
     except InspectError:

@@ -21,14 +21,14 @@ _SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M
 
 
 def filled_sets(summary: RunSummary) -> list[str]:
-    """Returns the training sets that have rows."""
+    """Return the training sets that have rows."""
     return [name for name in summary.sets if summary.counts.rows(name)]
 
 
 def front_matter(
     name: str, summary: RunSummary, licences: set[str | None], further: Mapping[str, str] | None = None
 ) -> str:
-    """Returns the YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
+    """Return the YAML. A set without rows gets no config, since ``datasets`` refuses an empty set.
 
     ``further`` are configs besides the training sets, by name, each with its file pattern.
     """
@@ -47,7 +47,7 @@ def front_matter(
 
 
 def tags_of(summary: RunSummary) -> list[str]:
-    """Returns the Hub tags that describe the recipe's sets."""
+    """Return the Hub tags that describe the recipe's sets."""
     traces = "sft" in summary.sets
     grounded = traces and any(role in summary.roles for role in GROUNDING_ROLES)
     tags = ["groundtrace", *(("visual-grounding", "grounded-reasoning") if grounded else ())]
@@ -55,7 +55,7 @@ def tags_of(summary: RunSummary) -> list[str]:
 
 
 def licence_fields(recorded: set[str | None]) -> dict[str, object]:
-    """Returns the Hub's licence fields for the licences of the rows; empty if there are no rows."""
+    """Return the Hub's licence fields for the licences of the rows; empty if there are no rows."""
     ids = sorted({hub_id(licence) for licence in recorded})
     if not ids:
         return {}
@@ -65,5 +65,5 @@ def licence_fields(recorded: set[str | None]) -> dict[str, object]:
 
 
 def size_category(rows: int) -> str:
-    """Returns the Hub's size category for a number of rows."""
+    """Return the Hub's size category for a number of rows."""
     return _SIZES[min(max(len(str(rows)) - 3, 0), len(_SIZES) - 1)]

@@ -105,7 +105,7 @@ class ImageRoom:
     bytes_left: int = field(default=IMAGE_BYTES)
 
     def embed(self, pixels: Pixels) -> str | None:
-        """Returns the image as a data URI, in the largest size within its share of the budget; None if no size fits."""
+        """Return the image as a data URI, in the largest size within its share of the budget; None if no size fits."""
         share = self.bytes_left // max(self.images, 1)
         self.images -= 1
         for kind, data in _encodings(pixels):
@@ -116,7 +116,7 @@ class ImageRoom:
 
 
 def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
-    """Splits the beginning of a response into prose, structural tags, points and boxes."""
+    """Split the beginning of a response into prose, structural tags, points and boxes."""
     shown, spans = text[:max_chars], list[ResponsePart]()
     at = points = boxes = 0
     for tag in scan_tags(shown):
@@ -135,7 +135,7 @@ def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
 
 
 def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
-    """Returns the part for a tag; None if the tag has no coordinates. ``points`` and ``boxes`` are their numbers before
+    """Return the part for a tag; None if the tag has no coordinates. ``points`` and ``boxes`` are their numbers before
     it.
     """
     written = text[tag.start : tag.end]
@@ -156,7 +156,7 @@ def _prose(text: str) -> Iterator[ResponsePart]:
 
 
 def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
-    """Returns the row as the gallery shows it; ``room`` limits the size of its images."""
+    """Return the row as the gallery shows it; ``room`` limits the size of its images."""
     originals, overlays = row["images"] or [], row["overlays"] or []
     images = [_original(row, index, room) for index in shown_images(row)]
     for number, overlay in enumerate(overlays[:MAX_IMAGES], start=1):
@@ -178,7 +178,7 @@ def entry_of(row: ShardRow, room: ImageRoom) -> ShownRow:
 
 
 def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRow:
-    """Returns a rejected record with its first image and, if it has traces, its best trace."""
+    """Return a rejected record with its first image and, if it has traces, its best trace."""
     traces = row["traces"] or []
     best = max(traces, key=lambda trace: trace["score"] or 0.0, default=None)
     text = "" if best is None else best["text"]
@@ -195,7 +195,7 @@ def rejected_entry(row: ShardRow, room: ImageRoom, store: MediaStore) -> ShownRo
 
 
 def _opened(uri: str, store: MediaStore) -> bytes:
-    """Returns the file's bytes; empty if it cannot be read, so that the image is shown as missing."""
+    """Return the file's bytes; empty if it cannot be read, so that the image is shown as missing."""
     try:
         return store.open_bytes(uri, store.limits.max_bytes)
     except (MediaMissing, MediaNotAllowed, UndecodableMedia):
@@ -203,7 +203,7 @@ def _opened(uri: str, store: MediaStore) -> bytes:
 
 
 def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
-    """Returns the facts of a :class:`ShownRow`."""
+    """Return the facts of a :class:`ShownRow`."""
     named = [("media", row.get("media_names"))] + [(name, row[name]) for name in row if name not in CORE]
     lists = [(name, value if isinstance(value, list) else [value]) for name, value in named if value is not None]
     plain = str | int | float | bool
@@ -215,7 +215,7 @@ def _facts(row: ShardRow) -> tuple[tuple[str, str], ...]:
 
 
 def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
-    """Returns the row's scores, the final score last; empty if all scores are None."""
+    """Return the row's scores, the final score last; empty if all scores are None."""
     scores = dict(row.get("scores") or {})
     final = [("final", scores.pop("final"))] if "final" in scores else []
     given = row.get("verdicts") or row.get("extra_scores") or []  # older runs have extra_scores
@@ -225,7 +225,7 @@ def _scores(row: ShardRow) -> tuple[tuple[str, float | None], ...]:
 
 
 def shown_images(row: ShardRow) -> list[int]:
-    """Returns the indices of the row's images to show, in order; frames of a clip that have points are preferred."""
+    """Return the indices of the row's images to show, in order; frames of a clip that have points are preferred."""
     places = _places(row)
     pointed = {(point["media_index"], point["frame"]) for point in row["points"] or []}
     first = sorted(range(len(places)), key=lambda index: (places[index] not in pointed, index))
@@ -233,7 +233,7 @@ def shown_images(row: ShardRow) -> list[int]:
 
 
 def _places(row: ShardRow) -> list[tuple[int, int | None]]:
-    """Returns for each of the row's images the index of its medium and its frame number (None for a still image)."""
+    """Return for each of the row's images the index of its medium and its frame number (None for a still image)."""
     frames = row.get("frames")
     if not frames:
         return [(index, None) for index in range(len(row["images"] or []))]
@@ -274,7 +274,7 @@ def _image(
 
 
 def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> ImageMark | None:
-    """Returns a point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on an image; None if a value is not finite."""
+    """Return a point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on an image; None if a value is not finite."""
     if not all(map(math.isfinite, place)):
         return None
     sides = (width_px, height_px) * 2
@@ -286,7 +286,7 @@ def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, heig
 
 
 def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
-    """Yields the image in decreasing sizes: as PNG if it has at most 1.5 times the JPEG's bytes (as for drawings), else
+    """Yield the image in decreasing sizes: as PNG if it has at most 1.5 times the JPEG's bytes (as for drawings), else
     as JPEG.
     """
     bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)

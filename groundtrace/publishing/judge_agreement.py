@@ -16,7 +16,7 @@ class JudgeRow:
 
 
 def judge_rows(staging: Path) -> list[JudgeRow]:
-    """Returns the judges of the run; empty if the run measured no judge."""
+    """Return the judges of the run; empty if the run measured no judge."""
     file = staging / "judges.json"
     if not file.is_file():
         return []
@@ -28,7 +28,7 @@ def judge_rows(staging: Path) -> list[JudgeRow]:
 
 
 def _shown(figures: dict[str, object]) -> str:
-    """Returns a share as ``9 of 10 (0.60 to 0.98)``."""
+    """Return a share as ``9 of 10 (0.60 to 0.98)``."""
     match figures:
         case {"judged": int(judged), "agree": int(agree), "interval": [float(low), float(high)]}:
             return f"{agree} of {judged} ({low:.2f} to {high:.2f})"

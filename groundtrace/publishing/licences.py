@@ -83,7 +83,7 @@ _OTHER_NAMES = {
 
 
 def hub_id(licence: str | None) -> str:
-    """Returns the Hub's id of a licence with a known name or URL; any other name is returned in lower case.
+    """Return the Hub's id of a licence with a known name or URL; any other name is returned in lower case.
 
     Only the full name matches: a name with an additional word, or without its version number, is another licence.
     """
@@ -101,5 +101,5 @@ def hub_id(licence: str | None) -> str:
 
 
 def terms_of(licence: str | None) -> Terms:
-    """Returns the terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
+    """Return the terms of a licence as a row names it; :attr:`Terms.UNSTATED` for an unknown licence or None."""
     return TERMS.get(hub_id(licence), Terms.UNSTATED)

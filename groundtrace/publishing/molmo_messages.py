@@ -26,7 +26,7 @@ Part = dict[str, Any]
 
 
 def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Returns the messages of an SFT row, or the prompt of an RL row, with images and clips in place of their marks.
+    """Return the messages of an SFT row, or the prompt of an RL row, with images and clips in place of their marks.
 
     Coordinates in texts stay pixels of the original. Raises UserError for a row with more or fewer marks than media,
     which no run writes.
@@ -42,7 +42,7 @@ def molmo_messages(row: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _media(row: Mapping[str, Any]) -> list[Part]:
-    """Returns the elements for the row's media, in order."""
+    """Return the elements for the row's media, in order."""
     images = [_opened(image) for image in row["images"]]
     frames = row.get("frames")
     if not frames:
@@ -66,18 +66,18 @@ def _media(row: Mapping[str, Any]) -> list[Part]:
 
 
 def _opened(image: Any) -> Image.Image:
-    """Returns the image of a cell, which is a struct of a shard (bytes and path) or already an image (``datasets``)."""
+    """Return the image of a cell, which is a struct of a shard (bytes and path) or already an image (``datasets``)."""
     return image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"])).convert("RGB")
 
 
 def _content(turn: Mapping[str, Any], media: list[Part]) -> list[Part]:
-    """Returns the parts of a turn; only a user's turn shows media."""
+    """Return the parts of a turn; only a user's turn shows media."""
     is_user = turn["role"] == "user"
     return list(_parts(turn["content"], media)) if is_user else [{"type": "text", "text": turn["content"]}]
 
 
 def _parts(text: str, media: list[Part]) -> Iterator[Part]:
-    """Splits the text at its marks, and yields the next medium in place of each mark; removes this medium from the
+    """Split the text at its marks, and yield the next medium in place of each mark; removes this medium from the
     list.
     """
     for piece in _pieces(text):
@@ -90,7 +90,7 @@ def _parts(text: str, media: list[Part]) -> Iterator[Part]:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    """Splits the text; the frame lines of a clip become one clip mark."""
+    """Split the text; the frame lines of a clip become one clip mark."""
     cut: list[str] = []
     at = 0
     for found in _FRAME_LINE.finditer(text):

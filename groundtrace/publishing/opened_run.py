@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import SHARDS, InspectError, check_files, one_line, read_summary
+from groundtrace.publishing.reading import SHARDS, InspectError, check_files, one_line, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.storage.mirror import local_copy
 
@@ -38,9 +38,9 @@ class OpenedRun:
         return self.table("rejected")
 
     def table(self, name: str) -> pa.Table:
-        """Returns the set with this name as an Arrow table.
+        """Return the set with this name as an Arrow table.
 
-        Raises :class:`groundtrace.publishing.figures.InspectError` for a shard that cannot be read, or that differs
+        Raises :class:`groundtrace.publishing.reading.InspectError` for a shard that cannot be read, or that differs
         from its entry in ``run.json``.
         """
         check_files(self.folder, self.summary, digests=True, sets=[name])
@@ -52,7 +52,7 @@ class OpenedRun:
         return pa.concat_tables(tables) if tables else SHARDS[name].empty_table()
 
     def dataset(self, name: str) -> "datasets.Dataset":
-        """Returns the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
+        """Return the set as a ``datasets`` data set, which decodes images on access. Raises InspectError for an empty
         set.
         """
         import datasets
@@ -65,9 +65,9 @@ class OpenedRun:
 
 
 def open_run(folder: str | Path) -> OpenedRun:
-    """Opens the run in a folder, or at a URL of an object store, from which it is copied.
+    """Open the run in a folder, or at a URL of an object store, from which it is copied.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` if there is no finished run.
+    Raises :class:`groundtrace.publishing.reading.InspectError` if there is no finished run.
     """
     path = local_copy(str(folder))
     return OpenedRun(path, read_summary(path))

@@ -17,13 +17,13 @@ _COMMIT = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{28}\b")
 
 
 def render(template: str, **values: Any) -> str:
-    """Renders a template, a file of this package. If ``failure`` is given, the page shows it at the top."""
+    """Render a template, a file of this package. If ``failure`` is given, the page shows it at the top."""
     return _environment().get_template(template).render({"failure": None} | values)
 
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    """The template environment, which compiles each template once."""
+    """Return the template environment, which compiles each template once."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(
             lambda name: resources.files("groundtrace.publishing").joinpath(name).read_text("utf-8")
@@ -49,7 +49,7 @@ def _environment() -> jinja2.Environment:
 
 
 def duration(seconds: float) -> str:
-    """Returns ``6.0 s``, ``4 min 5 s`` or ``3 h 10 min``."""
+    """Return ``6.0 s``, ``4 min 5 s`` or ``3 h 10 min``."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest_s = divmod(round(seconds), 60)

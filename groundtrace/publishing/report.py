@@ -12,17 +12,10 @@ import duckdb
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.diversity import Balance, balances
-from groundtrace.publishing.figures import (
-    open_tables,
-    pass_rates,
-    read_rubrics,
-    rejections,
-    role_costs,
-    shown_flows,
-    truncations,
-)
+from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows, truncations
 from groundtrace.publishing.gallery import MAX_IMAGES, ImageRoom, ShardRow, ShownRow, entry_of, rejected_entry
 from groundtrace.publishing.pages import render
+from groundtrace.publishing.reading import open_tables, read_rubrics
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -56,7 +49,7 @@ def write_report(
     The rows of rejected records hold only references to images, so these are read from ``store``. ``spread`` are the
     shards' :func:`~groundtrace.publishing.diversity.balances` if they are known; otherwise they are counted here.
 
-    Raises :class:`groundtrace.publishing.figures.InspectError` for shards that cannot be read.
+    Raises :class:`groundtrace.publishing.reading.InspectError` for shards that cannot be read.
     """
     page = report_page(staging, run_root, summary, store, spread)
     (staging / "report.html").write_text(page, "utf-8", errors="backslashreplace")

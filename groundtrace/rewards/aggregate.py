@@ -50,7 +50,7 @@ _EQUAL = {"outcome": 1.0, "spatial": 1.0, "reasoning": 1.0}
 
 
 def gated(verdicts: tuple[Verdict, ...], settings: GateSettings, gates: Collection[str] = ("format",)) -> float | None:
-    """Returns the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
+    """Return the score of Argos Eq. 9: the outcome if it is below τ, else the weighted mean of all terms.
 
     The terms are outcome, grounding and reasoning; grounding is ``spatial`` for images and ``temporal`` for clips. The
     score is None if the outcome is unscored. If the outcome reaches τ, the score is 0 if one of the ``gates`` is 0;
@@ -80,7 +80,7 @@ class CascadeSettings:
 
 
 def cascading(verdicts: tuple[Verdict, ...], settings: CascadeSettings) -> float | None:
-    """Returns SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
+    """Return SAIL-RL Eq. 1: α · judging · thinking · outcome + (1 - α) · format, in [0, 1].
 
     A right answer given directly to a simple question has no thinking to judge;
     :mod:`groundtrace.rewards.scorers.thinking` then returns 1 for the thinking, so that such a response can reach 1.
@@ -112,7 +112,7 @@ class AdditiveSettings:
 
 
 def additive(verdicts: tuple[Verdict, ...], settings: AdditiveSettings) -> float | None:
-    """Returns the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
+    """Return the weighted mean of judging, thinking, outcome and format (SAIL-RL §4.5, Table 6), in [0, 1].
 
     None if the outcome is unscored or a term with a weight has failed.
     """
@@ -136,7 +136,7 @@ class StreamSettings:
 
 
 def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """Returns iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
+    """Return iVGR Eq. 1 with the box reward of Eq. 2: format + outcome + boxes, in [0, 3] with the paper's weights.
 
     None if the outcome is unscored or a term with a weight has failed. Deviation: the result is the weighted mean of
     the scored terms times the sum of all weights. So the boxes of a question without gold boxes, which are not
@@ -146,7 +146,7 @@ def grounded_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> 
 
 
 def textual_stream(verdicts: tuple[Verdict, ...], settings: StreamSettings) -> float | None:
-    """Returns iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
+    """Return iVGR Eq. 3: format + outcome + consistency, in [0, 3] with the paper's weights.
 
     Unscored terms are treated as in :func:`grounded_stream`. A question without gold boxes has no reference to compare
     with (App. B), so its total is 3/2 of the paper's total; the normalisation in the group cancels this factor.
@@ -161,7 +161,7 @@ def _stream(verdicts: tuple[Verdict, ...], settings: StreamSettings, name: str, 
 
 
 def _weighed(verdicts: tuple[Verdict, ...], weights: Mapping[str, float]) -> float | None:
-    """The weighted mean of the scored terms; None if the outcome is unscored or a term with a weight has failed."""
+    """Return the weighted mean of the scored terms; None if the outcome is unscored or a weighted term has failed."""
     values = _values(verdicts)
     if values.get("outcome") is None or _failed(verdicts, *(name for name, weight in weights.items() if weight)):
         return None
@@ -177,7 +177,7 @@ def _values(verdicts: tuple[Verdict, ...]) -> dict[str, float | None]:
 
 
 def _mean(terms: Sequence[tuple[float, float | None]]) -> float | None:
-    """The weighted mean of the scored terms; None if their total weight is 0."""
+    """Return the weighted mean of the scored terms; None if their total weight is 0."""
     scored = [(weight, value) for weight, value in terms if value is not None]
     total = sum(weight for weight, _ in scored)
     return sum(weight * value for weight, value in scored) / total if total else None

@@ -24,7 +24,7 @@ class Agreement:
 
 
 def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
-    """Returns the agreement of two judges; labels at the same index belong to the same item, and None means unscored.
+    """Return the agreement of two judges; labels at the same index belong to the same item, and None means unscored.
 
     κ = (p_o - p_e) / (1 - p_e) with p_e from each judge's own frequencies. Two labels are equal or different; there are
     no degrees of difference. Raises ValueError if the lengths differ.

@@ -19,9 +19,9 @@ from groundtrace.grading.answers.registry import answer_type_named
 from groundtrace.grading.answers.yes_no import yes_or_no
 from groundtrace.rewards.recipes.base import Recipe
 from groundtrace.rewards.targets import gold_count
+from groundtrace.schemas.blind_figures import BlindFigures, BlindType
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.run_summary import BlindFigures, BlindType
 from groundtrace.schemas.text import folded
 
 COLUMNS = ("question", "answer", "answer_type", "choices", "gold_boxes", "entities", "pointable", "streams")
@@ -53,7 +53,7 @@ class RewardedQuestion:
 
 
 def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
-    """Returns the question of an RL row. Of the :data:`COLUMNS`, the row must have question, answer and answer_type."""
+    """Return the question of an RL row. Of the :data:`COLUMNS`, the row must have question, answer and answer_type."""
     choices, boxes, entities = (row.get(name) for name in ("choices", "gold_boxes", "entities"))
     gold = tuple(Box(**box) for box in boxes or ())
     texts = row["question"], row["answer"], row["answer_type"]
@@ -63,7 +63,7 @@ def rewarded_question(row: Mapping[str, Any]) -> RewardedQuestion:
 
 
 def closed_answer(question: Question) -> tuple[str, str] | None:
-    """Returns the kind of a closed question and its normalised gold answer; None for other questions.
+    """Return the kind of a closed question and its normalised gold answer; None for other questions.
 
     The kinds are ``bool`` (answer yes or no), ``mcq`` (the letter of the choice) and ``count`` (the number).
     """
@@ -76,7 +76,7 @@ def closed_answer(question: Question) -> tuple[str, str] | None:
 
 
 def constant_answer(question: Question) -> tuple[str, str] | None:
-    """Returns the kind of a question and an answer that is right by rule; None if only a judge can grade it."""
+    """Return the kind of a question and an answer that is right by rule; None if only a judge can grade it."""
     closed, kind = closed_answer(question), answer_type_named(question.answer_type)
     if closed is not None:
         return closed
@@ -87,7 +87,7 @@ def constant_answer(question: Question) -> tuple[str, str] | None:
 
 
 def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settings: Any = None) -> BlindFigures:
-    """Returns the reward of the best blind policy on these rows, as a share of the reward possible with looking.
+    """Return the reward of the best blind policy on these rows, as a share of the reward possible with looking.
 
     ``settings`` are the settings of the reward; None means its defaults. Only rows that rules can grade are included.
     """
@@ -109,12 +109,12 @@ def blind_figures(rows: Iterable[RewardedQuestion], reward: type[Recipe], settin
 
 
 def _bare(question: Question) -> Question:
-    """The question with only the fields that grading needs, so that equal questions are graded once."""
+    """Return the question with only the fields that grading needs, so that equal questions are graded once."""
     return Question("", "", "", (), "", question.answer, question.answer_type, question.choices)
 
 
 def _best(kind: str, answers: Counter[str], golds: Mapping[tuple[Question, float], int]) -> BlindType:
-    """The constant answer with the highest reward, and its reward per row.
+    """Return the constant answer with the highest reward, and its reward per row.
 
     If several answers have the highest reward, it is the first in sorted order.
     """

@@ -100,5 +100,5 @@ class Case:
 def case_of(
     trace: Trace, masks: ObjectMasks, entities: tuple[str, ...] | None = (), pointable: tuple[str, ...] = ()
 ) -> Case:
-    """Returns the case of a trace that answers the question of ``masks``."""
+    """Return the case of a trace that answers the question of ``masks``."""
     return Case(masks.question, trace.text, trace.answer, trace.points, trace.boxes, masks, entities, pointable)

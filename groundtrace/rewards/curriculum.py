@@ -28,7 +28,7 @@ def _linear(done: float) -> float:
 
 
 def _sigmoid(done: float) -> float:
-    """Returns a logistic curve centred at 0.5, scaled so that its value is 0 at 0 and 1 at 1."""
+    """Return a logistic curve centred at 0.5, scaled so that its value is 0 at 0 and 1 at 1."""
     return (math.tanh(_STEEPNESS * (done - 0.5) / 2) / math.tanh(_STEEPNESS / 4) + 1) / 2
 
 
@@ -83,7 +83,7 @@ class TierScores:
 
 
 def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> TierScores:
-    """Returns the means of one response over all easy and all hard rubrics (Eq. 5).
+    """Return the means of one response over all easy and all hard rubrics (Eq. 5).
 
     As in the paper, a rubric that is not applicable counts as 0, so a response does not gain by omitting what a rubric
     checks. Scores are matched by rubric id; scores of unknown rubrics are ignored.
@@ -105,7 +105,7 @@ def tier_scores(rubrics: Sequence[Rubric], scores: Sequence[RubricScore]) -> Tie
 
 
 def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
-    """Returns λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then a value that grows in T_ramp steps to
+    """Return λ_t of the step after ``state`` (Eq. 8): 0 up to T_start, then a value that grows in T_ramp steps to
     λ_max.
     """
     if state.started_at is None:
@@ -115,7 +115,7 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 
 
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
-    """Returns the state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
+    """Return the state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
 
     The hard rubrics count from the first step at which the window is full and all its values are at least τ; they then
     count in all later steps. A step with ``batch_easy`` None (all responses unscored) is counted, but the window is
@@ -133,7 +133,7 @@ def advance(state: CurriculumState, batch_easy: float | None, settings: Curricul
 def rubric_reward(
     outcome: float | None, tiers: TierScores | None, weight: float, settings: CurriculumSettings
 ) -> float | None:
-    """Returns Eq. 9 with the rubric reward of Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
+    """Return Eq. 9 with the rubric reward of Eq. 6: α · right + (1 - α) · ((1 - λ) · easy + λ · hard), in [0, 1].
 
     ``weight`` is λ (:func:`hard_weight`). ``right`` is 1 if the outcome is 1, else 0 (Eq. 4). Returns None if the
     outcome is unscored, or if ``tiers`` is None because the judge failed.

@@ -63,7 +63,7 @@ class Statements:
 
 
 async def extract_statements(response: str, caller: Caller) -> Statements:
-    """Lets the judge extract the statements of a response.
+    """Let the judge extract the statements of a response.
 
     Makes no call if the response has neither a time nor a point. Raises CallError, BadReply and BudgetUsedUp.
     """
@@ -77,7 +77,7 @@ async def extract_statements(response: str, caller: Caller) -> Statements:
 
 
 def _checked(reply: CallResult, response: str, quoted: Quoted) -> Statements:
-    """Returns the items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
+    """Return the items of the reply that pass the check. Raises BadReply if the reply has the wrong form."""
     fields = json_object(reply.text)
     check = _Check(quoted.texts[0], quoted.mark, [])
     frames: list[FrameStatement] = []
@@ -120,7 +120,7 @@ class _Check:
         return not problem
 
     def problem(self, anchor: str, frames: _Numbers, times: _Numbers) -> str:
-        """The fault of an anchor for these frame numbers and seconds; "" if it has no fault."""
+        """Return the fault of an anchor for these frame numbers and seconds; "" if it has no fault."""
         if all(number is None for number in (*frames, *times)):
             return "no frame or time"
         if not anchor.strip() or not self._has(anchor):
@@ -131,7 +131,7 @@ class _Check:
         return f"its anchor does not say {absent[0]}" if absent else ""
 
     def drop(self, what: str, problem: str) -> None:
-        """Records a dropped item and the reason."""
+        """Record a dropped item and the reason."""
         self.dropped.append(f"{what}: {problem}")
 
     def _has(self, piece: str) -> bool:
@@ -139,7 +139,7 @@ class _Check:
 
 
 def _written(anchor: str) -> tuple[set[float], set[float]]:
-    """An anchor's frame numbers, and its seconds to two decimals.
+    """Return an anchor's frame numbers, and its seconds to two decimals.
 
     If the anchor cannot be parsed, all its numbers are in both sets.
     """
@@ -158,7 +158,7 @@ def _written(anchor: str) -> tuple[set[float], set[float]]:
 
 
 def _points(rows: list[dict[str, Any]], response: str, check: _Check) -> list[Point]:
-    """Returns the parser's points in order, with the model's moments if these pass the check, else with the text's
+    """Return the parser's points in order, with the model's moments if these pass the check, else with the text's
     moments.
     """
     parsed = anchor_points(response)
@@ -212,7 +212,7 @@ def _whole(row: dict[str, Any], name: str) -> int | None:
 
 
 def _seconds(row: dict[str, Any], name: str) -> float | None:
-    """The field as a number; None if it is missing or null. Raises BadReply if it is not a finite number.
+    """Return the field as a number; None if it is missing or null. Raises BadReply if it is not a finite number.
 
     Texts are accepted, too, since the coordinates in the paper's prompt are texts.
     """

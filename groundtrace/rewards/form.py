@@ -88,7 +88,7 @@ _OF_AXES = re.compile(r"\b(?:[xy]|charts?|plots?|diagrams?|histograms?)\b", re.I
 
 
 def form_fault(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns the first fault in the form of a response; None if there is no fault.
+    """Return the first fault in the form of a response; None if there is no fault.
 
     ``text`` is in canonical tags, ``response`` is the parsed text. The reasoning is compared with
     ``question.answer``: callers set it to the gold answer if the response is right, and to the response's own answer if
@@ -99,7 +99,7 @@ def form_fault(text: str, response: Response, question: Question, form: Form) ->
 
 
 def _length(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if the response is too long."""
+    """Return a fault if the response is too long."""
     if len(text) <= MAX_RESPONSE_CHARS:
         return None
     return f"the response has {len(text):,} characters, and at most {MAX_RESPONSE_CHARS:,} are read"
@@ -127,7 +127,7 @@ def _answers_already(judge: str, question: Question) -> bool:
 
 
 def _tags(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if a tag cannot be parsed, is not allowed, or is outside the reasoning."""
+    """Return a fault if a tag cannot be parsed, is not allowed, or is outside the reasoning."""
     read = {tag.start: tag for tag in scan_tags(text)}
     for opened in _OPENED.finditer(text):
         tag = read.get(opened.start())
@@ -154,7 +154,7 @@ def _tags(text: str, response: Response, question: Question, form: Form) -> str 
 
 
 def _places(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if a position is outside a tag, unless the question is about coordinates."""
+    """Return a fault if a position is outside a tag, unless the question is about coordinates."""
     if _is_of_coordinates(question):
         return None
     found = place_in_prose(prose_of(text))
@@ -167,7 +167,7 @@ def _is_of_coordinates(question: Question) -> bool:
 
 
 def _answers(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if a stated answer differs from the answer, or if text is added to the answer.
+    """Return a fault if a stated answer differs from the answer, or if text is added to the answer.
 
     Too many boxed answers, and reasoning that concludes otherwise, are faults too.
     """
@@ -194,19 +194,19 @@ def _answers(text: str, response: Response, question: Question, form: Form) -> s
 
 
 def _behind_the_thought(text: str) -> str:
-    """The text after the think section, where a judged response has its boxed answer."""
+    """Return the text after the think section, where a judged response has its boxed answer."""
     return text[max((end.end() for end in _THOUGHT_ENDS.finditer(text)), default=0) :]
 
 
 def _beside_boxes(section: str, boxed: Sequence[str]) -> str:
-    """The text of an answer section without its boxed answers and phrases such as "The answer is"."""
+    """Return the text of an answer section without its boxed answers and phrases such as "The answer is"."""
     for content in boxed:
         section = section.replace(content, " ")
     return without_answer_phrase(_BOX_MARKS.sub(" ", section)).strip(" .:")
 
 
 def _written_out(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if coordinates are written in words.
+    """Return a fault if coordinates are written in words.
 
     Questions about coordinates are not checked.
     """
@@ -218,7 +218,7 @@ def _written_out(text: str, response: Response, question: Question, form: Form) 
 
 
 def _control(text: str, response: Response, question: Question, form: Form) -> str | None:
-    """Returns a fault if the response has special tokens or control characters.
+    """Return a fault if the response has special tokens or control characters.
 
     GLM's box marks are allowed outside the think section.
     """
@@ -236,12 +236,14 @@ def _without_tags(text: str) -> str:
 
 
 def prose_of(text: str) -> str:
-    """Returns the text with each tag that can be parsed replaced by its label."""
+    """Return the text with each tag that can be parsed replaced by its label."""
     return "".join(_prose(text))
 
 
 def _prose(text: str, plain: bool = False) -> Iterator[str]:
-    """The text in parts. ``plain`` removes a number before a label ("one cup"), so that it is not read as a count."""
+    """Return the text in parts. ``plain`` removes a number before a label ("one cup"), so that it is not read as a
+    count.
+    """
     done = 0
     for tag in scan_tags(text):
         yield text[done : tag.start]

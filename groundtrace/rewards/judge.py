@@ -58,7 +58,7 @@ class JudgeTask(Generic[T]):
 
 
 async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
-    """Calls the judge and returns the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
+    """Call the judge and return the parsed reply. Raises CallError, BadReply and BudgetUsedUp."""
     quoted = quote(*task.texts.values(), limit=task.max_chars)
     texts = dict(zip(task.texts, quoted.texts, strict=True))
     prompt = load_prompt(task.prompt).render(task.media, **task.fields, **texts, mark=quoted.mark)
@@ -67,7 +67,7 @@ async def ask_judge(task: JudgeTask[T], caller: Caller, role: str = ROLE) -> T:
 
 
 async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str = ROLE, prefix: str = "") -> Verdict:
-    """Asks the judge and returns a verdict called ``name``; ``prefix`` is put before its reason.
+    """Ask the judge and return a verdict called ``name``; ``prefix`` is put before its reason.
 
     The verdict has failed if the call failed, the reply could not be parsed, or the judge cannot decide.
 
@@ -81,7 +81,7 @@ async def judge(name: str, task: JudgeTask[Reading], caller: Caller, role: str =
 
 
 def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading]:
-    """Returns a parser of a JSON reply whose ``field`` is true (1) or false (0).
+    """Return a parser of a JSON reply whose ``field`` is true (1) or false (0).
 
     The error message for any other value begins with ``where``.
     """
@@ -97,7 +97,7 @@ def true_or_false(field: str, where: str = "") -> Callable[[CallResult], Reading
 
 
 def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
-    """Returns a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
+    """Return a parser of a JSON reply whose ``field`` is yes (1), no (0) or cannot_judge (None)."""
 
     def read(reply: CallResult) -> Reading:
         fields = json_object(reply.text)
@@ -110,5 +110,5 @@ def yes_or_no(field: str) -> Callable[[CallResult], Reading]:
 
 
 def reason_of(fields: Mapping[str, object]) -> str:
-    """Returns the reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
+    """Return the reason in a judge's reply, cut to :data:`MAX_REASON_CHARS`."""
     return str(fields.get("reason", ""))[:MAX_REASON_CHARS]

@@ -4,13 +4,13 @@ from groundtrace.schemas.records import Question, Verdict
 
 
 def question_text(question: Question) -> str:
-    """Returns the question, followed by its choices (if any) as lines ``A. text``."""
+    """Return the question, followed by its choices (if any) as lines ``A. text``."""
     choices = [f"{chr(65 + index)}. {choice}" for index, choice in enumerate(question.choices or ())]
     return "\n".join([question.question, *choices])
 
 
 def agreed(straight: Verdict, swapped: Verdict, max_apart: float = 0.0) -> Verdict:
-    """Returns the mean of two verdicts on the same two texts, which the judge saw in both orders.
+    """Return the mean of two verdicts on the same two texts, which the judge saw in both orders.
 
     The result has failed if one of the verdicts is unscored, or if their values differ by more than ``max_apart``: a
     value that depends on the order describes the judge and not the texts.

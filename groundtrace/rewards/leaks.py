@@ -51,13 +51,13 @@ class Phrase:
 
 @functools.cache
 def phrases() -> tuple[Phrase, ...]:
-    """The phrases of ``leak_phrases.yaml``."""
+    """Return the phrases of ``leak_phrases.yaml``."""
     text = resources.files("groundtrace.rewards").joinpath("leak_phrases.yaml").read_text("utf-8")
     return tuple(Phrase(**entry) for entry in yaml.safe_load(text))
 
 
 def find_leak(text: str, question: Question) -> str | None:
-    """Returns the first match of a phrase of the list in a text; None if there is no match. Never raises.
+    """Return the first match of a phrase of the list in a text; None if there is no match. Never raises.
 
     A phrase does not count if the question or its choices mention the same thing, such as "the given coordinates" for a
     question about coordinates.

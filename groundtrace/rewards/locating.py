@@ -60,7 +60,7 @@ class ServedRoles:
     synthetic_sources: frozenset[str] = frozenset()
 
     def locators(self, source: str) -> tuple[str, ...]:
-        """The roles that can find a label in an image of this source, in the order in which they are tried.
+        """Return the roles that can find a label in an image of this source, in the order in which they are tried.
 
         By default the roles are the detector and, if it fails, the pointer. For synthetic images, the only role is the
         pointer (Argos §3.1). Without a segmenter, the only role is the detector, whose boxes then replace masks. The
@@ -80,7 +80,7 @@ class ServedRoles:
 def served_by(
     models: ModelsSettings, synthetic_sources: Sequence[str] = (), makers: Sequence[str] = ("pointer", "teacher")
 ) -> ServedRoles:
-    """Returns the :class:`ServedRoles` of a run's models; ``makers`` are the roles that made the points to verify."""
+    """Return the :class:`ServedRoles` of a run's models; ``makers`` are the roles that made the points to verify."""
     roles = frozenset(role for role, _ in models.roles)
     made_by = {models.endpoint_name(role) for role in makers if role in roles}
     own = "pointer" in roles and models.endpoint_name("pointer") in made_by
@@ -110,7 +110,7 @@ class ObjectMasks:
     _found: dict[tuple[int, int | None, str], Instances] = field(default_factory=dict)
 
     async def of(self, label: str, media_index: int, frame: int | None = None) -> Instances:
-        """Returns every instance of the label in an image, or in a frame of a clip.
+        """Return every instance of the label in an image, or in a frame of a clip.
 
         Raises CallError if a server does not answer, and BadReply if its reply cannot be parsed.
         """
@@ -124,7 +124,7 @@ class ObjectMasks:
         return self._found[key]
 
     def part_of(self, media_index: int, frame: int | None) -> MediaPart | None:
-        """Returns the image that a point refers to; None if the question has no such medium or frame."""
+        """Return the image that a point refers to; None if the question has no such medium or frame."""
         if not 0 <= media_index < len(self.question.media):
             return None
         medium = self.question.media[media_index]
@@ -134,7 +134,7 @@ class ObjectMasks:
         return None if shown is None else media_part(shown)
 
     async def _look_for(self, label: str, media_index: int, frame: int | None) -> Instances:
-        """Finds the instances with the first role that can find the label; the note holds the errors of the roles
+        """Find the instances with the first role that can find the label; the note holds the errors of the roles
         before it.
 
         If the pointer made the points under verification, it is not asked in place of the detector.
@@ -173,7 +173,7 @@ class ObjectMasks:
         return Instances((), "", note)
 
     async def _places(self, role: str, label: str, image: MediaPart, medium: MediaRef) -> ParsedPointing[Box | Point]:
-        """Returns the boxes that the detector finds for the label, or the points that the pointer finds."""
+        """Return the boxes that the detector finds for the label, or the points that the pointer finds."""
         if role == "detector":
             found = await boxes_of(self.caller, role, label, image, medium, 0, _EXACT)
             return ParsedPointing(tuple(box for box in found.found if not _is_whole(box, medium)), found.called)
@@ -198,7 +198,7 @@ class ObjectMasks:
 
 
 def is_of_label(error: CallError | BadReply) -> bool:
-    """Returns whether a call failed because of the label: the model does not know it, refuses it, or replies nothing.
+    """Return whether a call failed because of the label: the model does not know it, refuses it, or replies nothing.
 
     All other failures are due to the server or the config, such as an endpoint that cannot serve the role.
     """
@@ -210,6 +210,6 @@ def _is_whole(box: Box, medium: MediaRef) -> bool:
 
 
 def filled(box: Box) -> Mask:
-    """Returns the box as a mask of all pixels that it touches."""
+    """Return the box as a mask of all pixels that it touches."""
     left, top = math.floor(box.x1), math.floor(box.y1)
     return Mask(left, top, np.ones((math.ceil(box.y2) - top, math.ceil(box.x2) - left), bool))

@@ -14,7 +14,7 @@ SAME_OBJECT_IOU = 0.5
 
 
 def on_pixels(value_px: float, side_px: int) -> float:
-    """Returns a position in pixels; a position on the right or lower edge becomes the last pixel.
+    """Return a position in pixels; a position on the right or lower edge becomes the last pixel.
 
     A model's largest coordinate is on that edge, outside the last pixel.
     """
@@ -47,7 +47,7 @@ class Pairing:
 
 
 def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pairing:
-    """Pairs as many positions as possible with masks that contain them, one to one: a maximum matching.
+    """Pair as many positions as possible with masks that contain them, one to one: a maximum matching.
 
     The result does not depend on the order of the positions.
     """
@@ -60,7 +60,7 @@ def pair(places_px: Sequence[tuple[float, float]], masks: Sequence[Mask]) -> Pai
 
 
 def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Returns a maximum matching, found by augmenting paths: the mask of each matched position, each mask at most once.
+    """Return a maximum matching, found by augmenting paths: the mask of each matched position, each mask at most once.
 
     ``options`` holds the indices of the masks that contain each position. If all masks of a position are taken, the
     position gets one of them if the positions that have these masks can move, one after another, to a free mask. A
@@ -88,7 +88,7 @@ def matched(options: Sequence[Sequence[int]]) -> dict[int, int]:
 
 
 def distinct(masks: Iterable[Mask]) -> tuple[Mask, ...]:
-    """Returns one mask for each object: the largest mask of the object, independent of the order of the masks."""
+    """Return one mask for each object: the largest mask of the object, independent of the order of the masks."""
     kept: list[Mask] = []
     for mask in sorted(masks, key=_size_and_place, reverse=True):
         if all(overlap_iou(mask, other) < SAME_OBJECT_IOU for other in kept):
@@ -101,7 +101,7 @@ def _size_and_place(mask: Mask) -> tuple[int, int, int, tuple[int, ...], bytes]:
 
 
 def overlap_iou(a: Mask, b: Mask) -> float:
-    """Returns the intersection over union of two masks; 0 if they do not overlap."""
+    """Return the intersection over union of two masks; 0 if they do not overlap."""
     left, top = max(a.x, b.x), max(a.y, b.y)
     right = min(a.x + a.pixels.shape[1], b.x + b.pixels.shape[1])
     bottom = min(a.y + a.pixels.shape[0], b.y + b.pixels.shape[0])

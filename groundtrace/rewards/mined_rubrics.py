@@ -66,7 +66,7 @@ class RubricFigures:
 
 
 def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
-    """Returns the figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
+    """Return the figures of a rubric that was measured on ``judged`` attempts; ``judged`` is at least 1."""
     applicable = round(rubric.applicability * judged)
     passed = None if rubric.pass_rate is None else round(rubric.pass_rate * applicable)
     return RubricFigures(
@@ -78,7 +78,7 @@ def figures_of(rubric: Rubric, judged: int) -> RubricFigures:
 
 
 def uncertain_about(figures: RubricFigures, is_kept: bool, settings: RubricSettings) -> tuple[str, ...]:
-    """Returns the decisions on a rubric that are uncertain: whether it is kept and, if it is kept, its stratum."""
+    """Return the decisions on a rubric that are uncertain: whether it is kept and, if it is kept, its stratum."""
     found = [FILTER] if _spans(figures.applicability_interval, settings.min_applicability) else []
     if is_kept and figures.pass_rate_interval and _spans(figures.pass_rate_interval, settings.easy_pass_rate):
         found.append(STRATUM)
@@ -92,14 +92,14 @@ def _spans(interval: Interval, threshold: float) -> bool:
 
 
 def curriculum_defaults() -> dict[str, object]:
-    """Returns the numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a
+    """Return the numbers of RuCL's Table 5 by the names of the reward's settings; None for a setting without a
     default.
     """
     return {each.name: None if each.default is MISSING else each.default for each in fields(CurriculumSettings)}
 
 
 def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
-    """Returns the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
+    """Return the content of ``rubrics.json``: every candidate with its figures, the reason if it is not kept, and all
     problems.
 
     The field ``curriculum`` holds the paper's training settings, for information only. A training uses its own config,
@@ -122,7 +122,7 @@ def rubrics_json(mined: MinedRubrics, settings: RubricSettings) -> str:
 
 
 def missing_stratum(rubrics: Mapping[str, Any]) -> str:
-    """Returns one sentence if a stratum has no kept rubric; "" if both strata have rubrics, or neither has.
+    """Return one sentence if a stratum has no kept rubric; "" if both strata have rubrics, or neither has.
 
     ``rubrics`` is the content of ``rubrics.json``.
     """
@@ -134,7 +134,7 @@ def _written(interval: Interval | None) -> Interval | None:
 
 
 def _right_answers(mined: MinedRubrics) -> Mapping[str, object]:
-    """Returns the share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
+    """Return the share of graded attempts with a right answer, which the paper's candidate 20 measures (Table 6)."""
     rate = mined.right / mined.graded if mined.graded else None
     interval = wilson(mined.right, mined.graded) if mined.graded else None
     return {"graded": mined.graded, "pass_rate": rate, "pass_rate_interval": _written(interval)}
@@ -165,7 +165,7 @@ def _measured(mined: MinedRubrics, settings: RubricSettings) -> Sequence[Mapping
 
 
 def _apart(rubric: Rubric) -> Mapping[str, object]:
-    """The row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
+    """Return the row of a candidate that is not measured, since the answer is rewarded separately (Eq. 4)."""
     unknown = dict.fromkeys(each.name for each in fields(RubricFigures))
     decided = {"kept": False, "stratum": None, "reason": ASKS_FOR_ANSWER, "uncertain": False, "uncertain_about": ()}
     return {**_columns_of(rubric), **unknown, **decided}

@@ -81,7 +81,7 @@ _LEFT_ASIDE = re.compile(
 
 
 def asks_for_right_answer(rubric: Rubric) -> bool:
-    """Returns whether the rubric asks if the final answer is right, detected by phrases such as "the correct answer".
+    """Return whether the rubric asks if the final answer is right, detected by phrases such as "the correct answer".
 
     The outcome is rewarded separately (RuCL Eq. 4; Table 6 also separates its candidate 20, the gold-answer check), and
     a rubric that repeats it would reward the answer instead of the reasoning. Rubrics that ask whether the conclusion

@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"[+-]?\d+")
 
 
 def with_wrong_step(thought: str) -> str:
-    """Returns the thought with a wrong calculation: changes its first right sum by one, or inserts a wrong sum."""
+    """Return the thought with a wrong calculation: changes its first right sum by one, or inserts a wrong sum."""
     for found in _EQUATION.finditer(thought):
         total = int(found.group(2))
         if total == sum(map(int, found.group(1).replace(" ", "").replace("-", "+-").split("+"))):
@@ -30,7 +30,7 @@ def with_wrong_step(thought: str) -> str:
 
 
 def with_wrong_claim(thought: str, question: Question) -> str | None:
-    """Returns the thought with its first colour replaced everywhere, else with a side such as "left" replaced.
+    """Return the thought with its first colour replaced everywhere, else with a side such as "left" replaced.
 
     The new colour occurs in neither thought nor question nor answer, so that the new claim is not true of another
     object.
@@ -47,7 +47,7 @@ def with_wrong_claim(thought: str, question: Question) -> str | None:
 
 
 def other_answer(question: Question) -> str | None:
-    """Returns an answer that is not the gold: the opposite of yes or no, another choice, or the number plus one."""
+    """Return an answer that is not the gold: the opposite of yes or no, another choice, or the number plus one."""
     choices = question.choices or ()
     if choices:
         right = gold_options(question.answer, choices)

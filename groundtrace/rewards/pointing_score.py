@@ -48,7 +48,7 @@ class PointCounts:
 
     @classmethod
     def within(cls, right: int, wrong: int, number: int | None) -> "PointCounts":
-        """Returns counts in which targets beyond ``number`` are wrong: if the answer is three, a fourth object is
+        """Return counts in which targets beyond ``number`` are wrong: if the answer is three, a fourth object is
         wrong.
         """
         surplus = 0 if number is None else max(0, right - number)
@@ -56,7 +56,7 @@ class PointCounts:
 
 
 def pointing_score(pointed: PointCounts, settings: PointingSettings = DEFAULT_POINTING) -> float:
-    """Returns r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
+    """Return r / (r + w) · (s + (1 - s) · r / n), or -ε · w / (w + 1) if no target is pointed at.
 
     r is ``right``, w ``wrong``, n ``number``, s ``first_share`` and ε ``wrong_cost``. If n is unknown, the second
     factor is 1. The first factor is Argos Eq. 3. The value is in [-ε, 1], and 0 if there are no points.

@@ -29,5 +29,5 @@ SCORERS: Registry[Scorer] = Registry(
 
 
 def scorers_named(*names: str) -> tuple[Scorer, ...]:
-    """The scorers with these names, in this order. Raises RegistryError for an unknown name."""
+    """Return the scorers with these names, in this order. Raises RegistryError for an unknown name."""
     return tuple(SCORERS[name] for name in names)

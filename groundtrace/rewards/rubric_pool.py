@@ -12,7 +12,7 @@ POOL_FILE = "rubric_pool.yaml"
 
 @functools.cache
 def default_pool() -> tuple[Rubric, ...]:
-    """The unmeasured rubrics of the file ``groundtrace/rewards/rubric_pool.yaml``, in its order.
+    """Return the unmeasured rubrics of the file ``groundtrace/rewards/rubric_pool.yaml``, in its order.
 
     The dimensions are those of RuCL App. D.1. The last rubric asks for the right answer: it is listed, as in the
     paper's Table 6, but like all such rubrics it is not measured

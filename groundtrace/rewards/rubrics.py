@@ -87,7 +87,7 @@ class Candidates:
 
 
 def default_candidates(max_rubrics: int) -> Candidates:
-    """Returns the first ``max_rubrics`` rubrics of the default pool."""
+    """Return the first ``max_rubrics`` rubrics of the default pool."""
     return _sorted_out(default_pool()[:max_rubrics], DEFAULT)
 
 
@@ -97,7 +97,7 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Returns the candidates in the teacher's reply; the rubrics that ask for the right answer are in ``apart``.
+    """Return the candidates in the teacher's reply; the rubrics that ask for the right answer are in ``apart``.
 
     Raises BadReply if the reply has a wrong form or no rubric to measure, or if two rubrics have the same id or
     wording: a repeated rubric would be rewarded twice.
@@ -122,7 +122,7 @@ def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
 
 
 def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore, ...]:
-    """Returns one score for each rubric, in order. Raises BadReply if a score is missing, repeated or invalid."""
+    """Return one score for each rubric, in order. Raises BadReply if a score is missing, repeated or invalid."""
     rows = json_object(text).get("scores")
     if not isinstance(rows, list):
         raise BadReply("no scores")
@@ -143,7 +143,7 @@ def scores_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[RubricScore
 
 
 def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...]]) -> tuple[Rubric, ...]:
-    """Returns the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0."""
+    """Return the rubrics with their applicability η_j and pass rate p_j (RuCL §3.2); p_j is None if η_j = 0."""
     rows = list(judged)
     measured = []
     for rubric in rubrics:
@@ -156,7 +156,7 @@ def measure(rubrics: tuple[Rubric, ...], judged: Iterable[tuple[RubricScore, ...
 
 
 def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rubric, ...]:
-    """Returns the rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
+    """Return the rubrics with sufficient applicability, each with its stratum (RuCL §3.2, Table 1)."""
     return tuple(
         replace(rubric, stratum=EASY if rubric.pass_rate >= settings.easy_pass_rate else HARD)
         for rubric in rubrics
@@ -165,7 +165,7 @@ def stratify(rubrics: tuple[Rubric, ...], settings: RubricSettings) -> tuple[Rub
 
 
 def empty_stratum(strata: Collection[str]) -> str:
-    """Returns one sentence if only one of the two strata is given, as a curriculum needs both; otherwise ""."""
+    """Return one sentence if only one of the two strata is given, as a curriculum needs both; otherwise ""."""
     if len({*strata}) != 1:
         return ""
     if EASY in strata:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.role_calls import Asks
 from groundtrace.rewards.case import Case
 from groundtrace.schemas.records import Verdict
@@ -78,7 +78,7 @@ NO_CLIPS: Need = (lambda case: not case.clips, "the points of a clip are scored 
 
 
 def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable[str], key: str) -> None:
-    """Raises ConfigError if a scorer requires a role without an endpoint, since no response could pass this scorer.
+    """Raise ConfigError if a scorer requires a role without an endpoint, since no response could pass this scorer.
 
     ``skip`` names scorers that are left out, ``key`` is the config's key that lists them.
     """
@@ -98,7 +98,7 @@ def check_served(scorers: Sequence[Scorer], skip: Sequence[str], roles: Iterable
 
 
 def check_names(key: str, names: Iterable[str], scorers: Sequence[Scorer]) -> None:
-    """Raises ConfigError if one of the names, which are under ``key`` in a config, is not the name of a scorer."""
+    """Raise ConfigError if one of the names, which are under ``key`` in a config, is not the name of a scorer."""
     known = list(dict.fromkeys(scorer.name for scorer in scorers))
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.rewards.registry import SCORERS, scorers_named
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import boxes, boxes_counted
@@ -27,7 +28,7 @@ ScorerArguments = Mapping[str, Mapping[str, Any]]
 
 
 def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> tuple[Scorer, ...]:
-    """Returns the scorers with their arguments from ``given``, then the scorers that only the config names.
+    """Return the scorers with their arguments from ``given``, then the scorers that only the config names.
 
     ``given`` holds the values of the config's key ``key``. Raises ConfigError for a scorer that cannot be used, and for
     arguments that a scorer does not take.
@@ -48,7 +49,7 @@ def configured(scorers: Sequence[Scorer], given: ScorerArguments, key: str) -> t
 
 
 def with_arguments(scorer: Scorer, arguments: Mapping[str, Any], where: str) -> Scorer:
-    """Returns the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
+    """Return the scorer with these arguments. Raises ConfigError for an argument that the scorer does not take."""
     if not arguments:
         return scorer
     if scorer.arguments is None:

@@ -16,13 +16,13 @@ YES, NO, UNSCORED = "yes", "no", "unscored"
 
 
 def with_second(verdict: Verdict, second: Verdict) -> Verdict:
-    """Returns the first judge's verdict with the second judge's value and reason as evidence."""
+    """Return the first judge's verdict with the second judge's value and reason as evidence."""
     evidence = json.dumps({ROLE: second.value, "reason": second.reason}, ensure_ascii=False)
     return replace(verdict, evidence=(*verdict.evidence, evidence))
 
 
 def labels_of(verdict: Verdict) -> tuple[str, str] | None:
-    """Returns the verdicts of both judges as labels, yes from a value of 0.5; None if there is no second verdict."""
+    """Return the verdicts of both judges as labels, yes from a value of 0.5; None if there is no second verdict."""
     found = [fields for fields in map(json.loads, verdict.evidence) if ROLE in fields]
     return (_label(verdict.value), _label(found[0][ROLE])) if found else None
 

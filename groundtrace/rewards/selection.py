@@ -37,7 +37,7 @@ class Choice:
 
 
 def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = ()) -> tuple[Choice, ...]:
-    """Returns one choice for each scorer, in order; the scorers named in ``skip`` are not applicable."""
+    """Return one choice for each scorer, in order; the scorers named in ``skip`` are not applicable."""
     return tuple(
         Choice(scorer, False, "left out by the config") if scorer.name in skip else choose(scorer, case)
         for scorer in scorers
@@ -45,7 +45,7 @@ def select_scorers(case: Case, scorers: Sequence[Scorer], skip: Sequence[str] = 
 
 
 def choose(scorer: Scorer, case: Case) -> Choice:
-    """Returns whether the scorer runs: its needs and means must be met, and its required roles must have endpoints."""
+    """Return whether the scorer runs: its needs and means must be met, and its required roles must have endpoints."""
     unmet = next((need for holds, need in scorer.needs if not holds(case)), None)
     if unmet is not None:
         return Choice(scorer, False, unmet)
@@ -56,7 +56,7 @@ def choose(scorer: Scorer, case: Case) -> Choice:
 
 
 async def plan_scorers(choices: tuple[Choice, ...], case: Case, always: str) -> tuple[Choice, ...]:
-    """Returns the choices after the judge has left out the scorers that it finds useless for this response.
+    """Return the choices after the judge has left out the scorers that it finds useless for this response.
 
     The judge cannot add a scorer whose needs are not met. The scorer named ``always``, gates and grounding scorers run
     in any case, since the judge reads the response, which may ask not to be checked. After a failed call or a bad reply
@@ -90,7 +90,7 @@ def _is_optional(scorer: Scorer, always: str) -> bool:
 
 
 def _reader(names: set[str]) -> Callable[[CallResult], dict[str, str]]:
-    """Returns a parser of the planner's reply, which gives the reason of each wanted scorer, by a name in ``names``."""
+    """Return a parser of the planner's reply, which gives the reason of each wanted scorer, by a name in ``names``."""
 
     def read(reply: CallResult) -> dict[str, str]:
         rows = json_object(reply.text).get("scorers")

@@ -37,7 +37,7 @@ class Targets:
 
 
 async def targets_of(case: Case) -> Targets:
-    """Returns the targets of the case's question.
+    """Return the targets of the case's question.
 
     For a count above 0, the number of targets is the gold answer, if the pointer or the detector finds a counted
     object. Otherwise there are targets if the pointer found an entity. Raises CallError and BadReply as
@@ -121,12 +121,12 @@ def _says_target(label: str, case: Case, targets: Targets) -> bool:
 
 
 async def _fitting(label: str, point: Point, case: Case) -> tuple[Mask, ...]:
-    """Returns the instances of a label in the point's image."""
+    """Return the instances of a label in the point's image."""
     return (await case.masks.of(label, point.media_index, point.frame)).masks
 
 
 async def _wanted(point: Point, case: Case, targets: Targets) -> list[Mask]:
-    """Returns the targets in the point's image."""
+    """Return the targets in the point's image."""
     phrases = targets.counted or case.entities or ()
     return [mask for phrase in phrases for mask in await _fitting(phrase, point, case)]
 
@@ -141,7 +141,7 @@ def is_a_count(case: Case) -> bool:
 
 
 def gold_count(question: Question) -> int | None:
-    """Returns the gold answer of a question that asks how many, if it is a whole number from 0; else None."""
+    """Return the gold answer of a question that asks how many, if it is a whole number from 0; else None."""
     if not answer_type_named(question.answer_type).is_number or counted_words(question.question) is None:
         return None
     number = read_numerals(question.answer).single

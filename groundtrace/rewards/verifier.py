@@ -30,7 +30,7 @@ class VerifiedResponse:
 async def verify(
     case: Case, gate: GateSettings, scorers: Sequence[Scorer] = TRACE_SCORERS, planner: str = "rules"
 ) -> VerifiedResponse:
-    """Runs the scorers; returns one verdict for each scorer, in order, and the score.
+    """Run the scorers; returns one verdict for each scorer, in order, and the score.
 
     If the outcome is unscored or below τ, only the outcome is scored. If a gate, such as the form, is 0, only the
     outcome and the gates are scored. The other verdicts could not change the score. ``planner`` is a

@@ -156,7 +156,7 @@ _ON_AXES = re.compile(
 
 
 def plain(text: str) -> str:
-    """Returns the text with ASCII digits and normalised brackets, dashes and separators around numbers."""
+    """Return the text with ASCII digits and normalised brackets, dashes and separators around numbers."""
     text = "".join(_plain_sign(sign) for sign in unicodedata.normalize("NFKC", text))
     return _HEDGES.sub(" ", text).translate(_SIGNS)
 
@@ -176,12 +176,12 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def place_in_prose(prose: str) -> str | None:
-    """Returns the first position in the prose, in brackets or with named axes; None if there is no position."""
+    """Return the first position in the prose, in brackets or with named axes; None if there is no position."""
     return _first(_PLACE, plain(prose))
 
 
 def place_in_words(text: str, is_of_axes: bool = False) -> str | None:
-    """Returns the first coordinates in the text, in any spelling; None if there are no coordinates.
+    """Return the first coordinates in the text, in any spelling; None if there are no coordinates.
 
     ``is_of_axes`` is whether the question is about axes or unknowns called x and y; if so, values of x and y do not
     count.

@@ -19,7 +19,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _ENVIRONMENT = {
     "HOME": FOLDER,
     "LANG": "C.UTF-8",
-    "PYTHONHASHSEED": "0",  # the same code on the same image prints the same
+    "PYTHONHASHSEED": "0",  # so that the same code prints the same for the same image
     "PYTHONDONTWRITEBYTECODE": "1",
     "MPLBACKEND": "module://inside.backend",
     "MPLCONFIGDIR": f"{FOLDER}/.matplotlib",
@@ -34,13 +34,13 @@ _MAIN = f"import sys; sys.path.insert(0, {_PLACE!r}); from inside.main import ma
 
 @cache
 def interpreter() -> str:
-    """Returns the path of the running Python, with the links of a virtual environment resolved."""
+    """Return the path of the running Python, with the links of a virtual environment resolved."""
     return os.path.realpath(sys.executable)
 
 
 @cache
 def library_paths() -> tuple[str, ...]:
-    """Returns the folders of installed packages, in the order in which Python searches them."""
+    """Return the folders of installed packages, in the order in which Python searches them."""
     named = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *sys.path}
     found = [path for path in dict.fromkeys([*sys.path, *named]) if path in named and _holds_packages(path)]
     return tuple(dict.fromkeys(os.path.realpath(path) for path in found))
@@ -51,9 +51,9 @@ def _holds_packages(path: str) -> bool:
 
 
 def binds() -> dict[str, str]:
-    """Returns the paths to mount read-only: the path on this machine, by the path in the sandbox.
+    """Return the paths to mount read-only: the path on this machine, by the path in the sandbox.
 
-    The interpreter keeps its path, since its files find each other by it; but a path in the trajectories' folder is
+    The interpreter keeps its path, since its files find each other by this path. A path in the trajectories' folder is
     replaced.
     """
     same = [path for path in (*_SYSTEM, *_DEVICES) if Path(path).exists()]
@@ -71,19 +71,20 @@ def _moved(path: str) -> str:
 
 
 def packages() -> list[str]:
-    """Returns the paths in the sandbox of the folders of installed packages."""
+    """Return the paths in the sandbox of the folders of installed packages."""
     return [f"{_PLACE}/packages{number}" for number in range(len(library_paths()))]
 
 
 def command(folder_mb: int) -> list[str]:
-    """The command line that starts the supervisor of a trajectory.
+    """Return the command line that starts the supervisor of a trajectory.
 
-    Its folder has room for all files twice: those that a call removes while the state holds them open, and their copy.
+    The trajectory's folder has room for all files twice, since a file that a call removes stays while the state holds
+    it open, and its copy needs room too.
     """
     bwrap = shutil.which("bwrap") or "bwrap"
     is_root = os.geteuid() == 0
     isolated = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-    # As root, a real user of no rights is better than a namespace in which root stays root to the kernel.
+    # Root starts the code as a real user without rights: in a user namespace, root would stay root for the kernel.
     user = (
         ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_CHOWN"]
         if is_root
@@ -91,7 +92,7 @@ def command(folder_mb: int) -> list[str]:
     )
     bound = binds()
     above = dict.fromkeys(str(parent) for path in bound for parent in reversed(Path(path).parents[:-1]))
-    folders = [word for folder in above for word in ("--perms", "0755", "--dir", folder)]  # those of files get 0700
+    folders = [word for folder in above for word in ("--perms", "0755", "--dir", folder)]  # else bwrap gives them 0700
     bind = [word for inside, path in bound.items() for word in _bind(path, inside)]
     python = _moved(sys.base_prefix) + interpreter().removeprefix(os.path.realpath(sys.base_prefix))
     variables = [word for name, value in _ENVIRONMENT.items() for word in ("--setenv", name, value)]
@@ -112,7 +113,7 @@ def _bind(path: str, inside: str) -> Sequence[str]:
 
 
 def version() -> str:
-    """Returns the version of bubblewrap, "" if it is not installed."""
+    """Return the version of bubblewrap, "" if it is not installed."""
     if not shutil.which("bwrap"):
         return ""
     found = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False, timeout=10)

@@ -53,19 +53,23 @@ _NAMESPACES = 0x7E020080
 _THREAD = 0x10000
 _SHARED = 0x1CF00
 """The flags of ``clone`` that only a thread may have: CLONE_VM, CLONE_FS, CLONE_FILES, CLONE_SIGHAND, CLONE_VFORK,
-CLONE_PARENT and CLONE_THREAD. With the holder, a process would share what a failed call must not change."""
+CLONE_PARENT and CLONE_THREAD. A process with these flags could change the holder's state in a call that fails.
+"""
 _EXIT_SIGNAL, _SIGCHLD = 0xFF, 17
 """The end of a process may send its parent no other signal: SIGCONT would wake a holder that is stopped. For the same
-reason no timer with a signal of choice can be made (``timer_create``), nor a process group (``setpgid``, ``setsid``),
-which gets SIGCONT when its last link to the session ends. All processes of a trajectory's code are in the group of its
-first holder."""
+reason the code can neither create a timer that sends a chosen signal (``timer_create``) nor a process group
+(``setpgid``, ``setsid``): a group gets SIGCONT when its last link to the session ends. All processes of a trajectory's
+code are in the group of its first holder.
+"""
 _AF_UNIX = 1
 _MAP_SHARED_ANONYMOUS = 0x21
-"""Memory that forks share: a call that fails would change the state. A file that is mapped is brought back."""
+"""The flags of memory that forks share. Such memory is not allowed, since a failed call could change the state through
+it. A mapped file is allowed, since it is restored after such a call.
+"""
 
 
 def can_filter() -> str:
-    """Returns why no filter can be built on this machine, "" if one can."""
+    """Return why no filter can be built on this machine; "" if a filter can be built."""
     try:
         _seccomp()
     except (ImportError, OSError, RuntimeError) as error:
@@ -81,7 +85,7 @@ def _seccomp() -> Any:
 
 @cache
 def filter_program() -> bytes:
-    """Returns the filter as BPF instructions for this machine's architecture.
+    """Return the filter as BPF instructions for this machine's architecture.
 
     Raises ImportError if pyseccomp is not installed, and RuntimeError if libseccomp is not.
     """
@@ -106,7 +110,7 @@ def filter_program() -> bytes:
     rules.add_rule(seccomp.ALLOW, "socketpair", seccomp.Arg(0, seccomp.EQ, _AF_UNIX))
     for value in (0, 0x01, 0x20):
         rules.add_rule(seccomp.ALLOW, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, _MAP_SHARED_ANONYMOUS, value))
-    # Limits may be read, of the process itself: its new limit is a null pointer.
+    # A process may only read its own limits: the pointer to a new limit must be null.
     rules.add_rule(seccomp.ALLOW, "prlimit64", seccomp.Arg(0, seccomp.EQ, 0), seccomp.Arg(2, seccomp.EQ, 0))
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
         rules.export_bpf(file)

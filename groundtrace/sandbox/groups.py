@@ -31,7 +31,7 @@ class ControlGroup:
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
     def out_of_memory_kills(self) -> int:
-        """Returns how many processes of the group the kernel has killed because memory ran out."""
+        """Return how many processes of the group the kernel has killed because memory ran out."""
         for folder in self.folders:
             for name in ("memory.events", "memory.oom_control"):
                 with contextlib.suppress(OSError):
@@ -53,7 +53,7 @@ class ControlGroup:
 
 
 def parents() -> dict[str, Path]:
-    """Returns, for each controller, the folder in which this process may create groups; a controller without such a
+    """Return, for each controller, the folder in which this process may create groups; a controller without such a
     folder is absent.
     """
     found = {}
@@ -66,7 +66,7 @@ def parents() -> dict[str, Path]:
 
 
 def _own_groups(controller: str) -> list[Path]:
-    """Returns the folders of this process's groups for the controller, in version 1 and version 2."""
+    """Return the folders of this process's groups for the controller, in version 1 and version 2."""
     folders = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():

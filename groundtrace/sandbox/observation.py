@@ -32,17 +32,13 @@ class BadObservation(Exception):
 class Observation:
     """How a call ended, what it printed, and the images that it showed, in order.
 
-    Attributes:
-        status: how the call ended. Unless it is ``ok`` or ``silent``, the trajectory's state is that before the call.
-        stdout: the call's output, up to the limit.
-        stderr: its error output, up to the limit, for example warnings.
-        error: the exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
-        images: the images that the call showed.
-        dropped_chars: the output beyond the limits, in bytes, of stdout and stderr together.
-        images_left_out: the number of images beyond the limit or with a ratio of sides above MAX_ASPECT.
-        ended_threads: the number of threads that still ran after the call, and were ended.
-        ended_processes: the number of processes that still ran after the call, and were ended.
-        duration_s: the time from the request to the answer.
+    Attributes: status: how the call ended. Unless it is ``ok`` or ``silent``, the trajectory's state is that before the
+    call. stdout: the call's output, up to the limit. stderr: the call's error output, up to the limit, for example
+    warnings. error: the exception with its traceback, or the reason why the call was ended; "" if the call succeeded.
+    images: the images that the call showed. dropped_chars: the output beyond the limits, in bytes, of stdout and stderr
+    together. images_left_out: the number of images beyond the limit or with a ratio of sides above MAX_ASPECT.
+    ended_threads: the number of threads that still ran after the call, and were ended. ended_processes: the number of
+    processes that still ran after the call, and were ended. duration_s: the time from the request to the answer.
     """
 
     status: Status
@@ -79,7 +75,7 @@ class Observation:
 def observation_of(
     header: Mapping[str, Any], parts: Sequence[bytes], max_output_chars: int, max_pixels: int
 ) -> Observation:
-    """Returns the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
+    """Return the observation in the sandbox's answer, which is untrusted. Raises BadObservation for a wrong form."""
     status, sizes = header.get("status"), header.get("sizes")
     if status not in STATUSES or not isinstance(sizes, list) or len(parts) != len(sizes) + 2:
         raise BadObservation(f"status {str(status)[:20]!r} with {len(parts)} parts")
@@ -109,27 +105,27 @@ def _text_of(data: bytes, max_chars: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """Returns the text with lone surrogates and NUL replaced, since text columns cannot store them."""
+    """Return the text with lone surrogates and NUL replaced, since text columns cannot store them."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 def _count(value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MAX_COUNT:
-        raise BadObservation(f"{str(value)[:20]!r} is no count")
+        raise BadObservation(f"{str(value)[:20]!r} is not a count")
     return value
 
 
 def _counts(header: Mapping[str, Any], name: str, number: int) -> list[int]:
     values = header.get(name)
     if not isinstance(values, list) or len(values) != number:
-        raise BadObservation(f"{name} is no list of {number} counts")
+        raise BadObservation(f"{name} is not a list of {number} counts")
     return [_count(value) for value in values]
 
 
 def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
-    """Returns the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
+    """Return the image of raw pixels. Model-written code made the data, so it is never given to an image decoder."""
     if not isinstance(size, list) or len(size) != 2:
-        raise BadObservation("the size of an image is no height and width")
+        raise BadObservation("the size of an image is not a height and a width")
     height, width = map(_count, size)
     if not 0 < height * width <= max_pixels or len(data) != 3 * height * width:
         raise BadObservation(f"an image of {height} × {width} pixels in {len(data)} bytes")
@@ -137,7 +133,7 @@ def _image_of(size: object, data: bytes, max_pixels: int) -> Pixels:
 
 
 def _large_enough(image: Pixels) -> Pixels:
-    """Returns the image, enlarged if it is too small for a vision encoder."""
+    """Return the image, enlarged if it is too small for a vision encoder."""
     height, width = image.shape[:2]
     if min(height, width) >= MIN_SIDE_PX:
         return image

@@ -19,8 +19,8 @@ _MIN_VERSION = (0, 8)
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of isolation. ``missing`` is the reason why this machine lacks it, "" if it does not; ``remedy`` says how
-    to get it. Without a layer that ``is_needed`` no code runs.
+    """A layer of isolation. ``missing`` is the reason why this machine lacks it, "" if the machine has it; ``remedy``
+    is the way to get it. No code runs on a machine without a layer that ``is_needed``.
     """
 
     name: str
@@ -43,7 +43,7 @@ def _bubblewrap() -> str:
 
 
 def _namespaces() -> str:
-    """Returns why bubblewrap cannot create its namespaces and mounts here, "" if it can."""
+    """Return why bubblewrap cannot create its namespaces and mounts here; "" if it can create them."""
     if _linux() or _bubblewrap():
         return _linux() or _bubblewrap()
     full = bubblewrap.command(1)
@@ -56,7 +56,7 @@ def _namespaces() -> str:
 
 
 def _process_limits() -> str:
-    """Returns why the limit on processes would have no effect, "" if it has one.
+    """Return why the limit on processes would have no effect; "" if it has an effect.
 
     The kernel does not limit root's processes, and before Linux 5.14 it does not count processes by user namespace.
     """
@@ -124,12 +124,12 @@ _PARTS: tuple[tuple[str, str, Callable[[], str], str, bool], ...] = (
 
 
 def layers() -> list[Layer]:
-    """Returns all layers, each with the reason if this machine lacks it."""
+    """Return all layers, each with the reason if this machine lacks it."""
     return [Layer(name, does, missing(), remedy, needed) for name, does, missing, remedy, needed in _PARTS]
 
 
 def check() -> list[Layer]:
-    """Returns all layers of isolation. Raises SandboxRefused if a required layer is missing."""
+    """Return all layers of isolation. Raises SandboxRefused if a required layer is missing."""
     found = layers()
     for part in found:
         if part.is_needed and part.missing:

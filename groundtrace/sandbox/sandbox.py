@@ -36,7 +36,7 @@ class Sandbox:
         groups.remove_left_over()
         self._places = threading.BoundedSemaphore(self.settings.sessions)
         self._lock = threading.Lock()
-        # bubblewrap ends with the thread that started it, so that threads of the pool start all of them.
+        # bubblewrap ends with the thread that started it, so only threads of the pool start it.
         self._starters = ThreadPoolExecutor(_STARTERS, thread_name_prefix="sandbox")
         self._callers = ThreadPoolExecutor(self.settings.sessions, thread_name_prefix="sandbox-call")
         self._warm: deque[Future[Process]] = deque()
@@ -60,7 +60,9 @@ class Sandbox:
         return self._start(images)
 
     async def open_async(self, images: Sequence[bytes] = (), timeout_s: float | None = None) -> Session:
-        """Like :meth:`open`, but awaitable: it takes no thread while it waits for a trajectory to be closed."""
+        """Open a trajectory as :meth:`open` does, but as a coroutine: no thread is occupied while it waits for a
+        trajectory to be closed.
+        """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._places.acquire(blocking=False):
             if deadline is not None and time.monotonic() > deadline:
@@ -68,7 +70,7 @@ class Sandbox:
             await asyncio.sleep(_POLL_S)
         try:
             starting = self._callers.submit(self._start, images)
-        except RuntimeError:  # closed meanwhile
+        except RuntimeError:  # the sandbox was closed meanwhile
             self._places.release()
             raise SandboxLost("the sandbox is closed") from None
         try:
@@ -81,7 +83,7 @@ class Sandbox:
         return TimeoutError(f"{self.settings.sessions} trajectories are open, and none was closed in {timeout_s} s")
 
     def _drop(self, starting: "Future[Session]") -> None:
-        """Close a session whose opener was cancelled, and release the place of one that did not start."""
+        """Close a session whose opener was cancelled, and release the place of a session that did not start."""
         if starting.cancelled():
             self._places.release()
         elif starting.exception() is None:
@@ -101,13 +103,13 @@ class Sandbox:
         with self._lock:
             self._open = {each for each in self._open if each.is_open} | {session}
             is_closed = self._is_closed
-        if is_closed:  # meanwhile, by another thread
+        if is_closed:  # another thread has closed the sandbox
             session.close()
             raise SandboxLost("the sandbox is closed")
         return session
 
     def _next(self) -> Future[Process]:
-        """Returns a process that has started, or is starting. Raises SandboxLost after ``close``."""
+        """Return a process that has started, or is starting. Raises SandboxLost after ``close``."""
         with self._lock:
             if self._is_closed:
                 raise SandboxLost("the sandbox is closed")

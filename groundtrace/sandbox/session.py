@@ -73,7 +73,7 @@ class Process:
         return process
 
     def send(self, header: dict[str, Any], parts: Sequence[bytes]) -> None:
-        """Send the supervisor a request. Raises SandboxLost if it does not accept it."""
+        """Send the supervisor a request. Raises SandboxLost if the supervisor does not accept it."""
         assert self.popen.stdin
         try:
             data = memoryview(frames.pack(header, parts))
@@ -83,7 +83,7 @@ class Process:
             raise SandboxLost(f"the sandbox takes no request: {error}") from None
 
     def receive(self, max_bytes: int, timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
-        """Returns the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
+        """Return the supervisor's next message. Raises SandboxLost if no valid message arrives in time."""
         assert self.popen.stdout
         fd, deadline = self.popen.stdout.fileno(), time.monotonic() + timeout_s
         poll = select.poll()
@@ -123,7 +123,7 @@ class Process:
         try:
             self.popen.wait(2)
         except subprocess.TimeoutExpired:
-            self.popen.kill()  # and with it, by --die-with-parent, all that is in the sandbox
+            self.popen.kill()  # because of --die-with-parent, all processes in the sandbox end with it
             self.popen.wait()
         if self.popen.stderr:
             os.set_blocking(self.popen.stderr.fileno(), False)
@@ -156,7 +156,7 @@ class Session:
     def run(self, code: str) -> Observation:
         """Run a call's code on the state that the last good call left. Calls from several threads take turns.
 
-        Raises SandboxLost where the trajectory cannot go on, as after ``close``, which ends a call that runs.
+        Raises SandboxLost if the trajectory cannot go on, for example after ``close``, which also ends a running call.
         """
         with self._turn:
             return self._run(code)
@@ -192,7 +192,7 @@ class Session:
         return found
 
     async def run_async(self, code: str) -> Observation:
-        """Like :meth:`run`, but awaitable: it runs in a thread of the sandbox."""
+        """Run a call as :meth:`run` does, but as a coroutine: the call runs in a thread of the sandbox."""
         return await asyncio.get_running_loop().run_in_executor(self._callers, self.run, code)
 
     @property
@@ -209,7 +209,7 @@ class Session:
         """End the trajectory with all its processes, and a call of another thread that runs on it."""
         self._lost = self._lost or "the trajectory was closed"
         if self._turn.locked():
-            self._process.popen.kill()  # with all that is in the sandbox, so that the call ends
+            self._process.popen.kill()  # ends all processes in the sandbox, so that the call ends
         with self._turn:
             if self._closed is not None:
                 self._process.end()

@@ -51,5 +51,5 @@ class SandboxSettings:
 
     @property
     def group_memory_mb(self) -> int:
-        """What the kernel lets all processes of a trajectory have, its supervisor and its files included."""
+        """The memory limit of all processes of a trajectory together, including its supervisor and its files."""
         return self.memory_mb + 4 * self.folder_mb + _OVERHEAD_MB

@@ -10,7 +10,7 @@ from groundtrace.sandbox.settings import SandboxSettings
 
 @functools.cache
 def shared_sandbox(settings: SandboxSettings) -> Sandbox:
-    """Returns the process's sandbox with these settings, opened at the first use, and closed at the process's end.
+    """Return the process's sandbox with these settings, opened at the first use, and closed at the process's end.
 
     Raises :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code.
     """

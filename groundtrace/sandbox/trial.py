@@ -33,7 +33,7 @@ PROGRAMS = {
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The result of one program. ``escaped`` says how it escaped, "" if it was contained."""
+    """The result of one program. ``escaped`` describes how it escaped, "" if it was contained."""
 
     name: str
     status: str

@@ -59,7 +59,7 @@ class BeyondObjectEnd(Exception):
 
 
 def typed(error: Exception, url: str) -> Exception:
-    """Converts an error of the store's library to one of our own errors; any other error is returned unchanged."""
+    """Convert an error of the store's library to one of our own errors; any other error is returned unchanged."""
     scheme, _, rest = url.partition("://")
     bucket, names = rest.partition("/")[0], frozenset(name for each in causes(error) for name in names_of(each))
     status, code = _answer(error)
@@ -99,7 +99,7 @@ def _is_away(error: Exception, names: frozenset[str]) -> bool:
 
 
 def names_of(error: BaseException) -> frozenset[str]:
-    """Returns the names of the error's class and its base classes.
+    """Return the names of the error's class and its base classes.
 
     Names are compared instead of classes, because a library that is not installed cannot be imported.
     """
@@ -107,7 +107,7 @@ def names_of(error: BaseException) -> frozenset[str]:
 
 
 def _answer(error: Exception) -> tuple[int, str]:
-    """Returns the status and the error code of the store's response; 0 and "" if the error does not contain them."""
+    """Return the status and the error code of the store's response; 0 and "" if the error does not contain them."""
     for each in causes(error):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # of botocore

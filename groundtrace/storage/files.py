@@ -27,7 +27,7 @@ def write_atomically(path: Path, data: bytes | str, *, durable: bool = False) ->
 
 @contextlib.contextmanager
 def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yields a temporary path beside ``path``; the file is renamed to ``path`` when the body ends.
+    """Yield a temporary path beside ``path``; the file is renamed to ``path`` when the body ends.
 
     A reader sees the old file or the complete new one. The temporary name is unique: if several processes write, each
     puts a complete file at ``path``, and the last one remains. If the body raises, the temporary file is removed and
@@ -50,7 +50,7 @@ def written_whole(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
 
 def is_unfinished(name: str) -> bool:
-    """Returns whether a file of this name was left behind by an interrupted writer."""
+    """Return whether a file of this name was left behind by an interrupted writer."""
     return _UNFINISHED.fullmatch(name) is not None
 
 

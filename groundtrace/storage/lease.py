@@ -117,7 +117,7 @@ class Lease:
                 _log.warning("the lease on %s could not be renewed: %s", self._folder, error)
 
     def _newest(self) -> int:
-        """Returns the highest number of the leases in the folder; 0 if there is none."""
+        """Return the highest number of the leases in the folder; 0 if there is none."""
         names = (path.name.removesuffix(".json") for path in (self._folder / FOLDER).iterdir())
         return max((int(name) for name in names if name.isdecimal()), default=0)
 

@@ -28,7 +28,7 @@ PIECE_BYTES: Final = 8 * 2**20
 
 
 def local_copy(name: str, storage: StorageSettings = STANDARD) -> Path:
-    """Returns the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
+    """Return the local folder for a name: a local path with ``~`` expanded, or a copy of a folder in a store.
 
     The copy of a run folder does not contain the cache and the drawn images. Raises
     :class:`groundtrace.storage.places.StorageError` if there is nothing at a URL, or if the folder there cannot be
@@ -81,7 +81,7 @@ def _is_brought(folder: RemotePath, target: Path, known: Path) -> bool:
 
 
 def _wanted(folder: RemotePath) -> Mapping[str, Stat]:
-    """Returns the files of the folder by their paths in it; a run's files without those in :data:`_NOT_OF_A_RUN`."""
+    """Return the files of the folder by their paths in it; a run's files without those in :data:`_NOT_OF_A_RUN`."""
     found = {str(path.relative_to(folder)): stat for path, stat in folder.walked().items()}
     if RUN_MARKER not in found:
         return found

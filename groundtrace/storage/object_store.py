@@ -93,7 +93,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def client(scheme: str, settings: StorageSettings) -> Any:
-    """Returns this process's fsspec file system for a scheme.
+    """Return this process's fsspec file system for a scheme.
 
     Raises :class:`groundtrace.config.extras.MissingExtra`, and :class:`StorageError` for variables that cannot be used.
     """
@@ -107,7 +107,7 @@ def client(scheme: str, settings: StorageSettings) -> Any:
 
 
 def endpoint_of(scheme: str, settings: StorageSettings) -> str:
-    """Returns the store's endpoint, from settings and environment variables; "" for the provider's default endpoint."""
+    """Return the store's endpoint, from settings and environment variables; "" for the provider's default endpoint."""
     if scheme == "s3":
         urls = (os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
         return settings.endpoint_url or next(filter(None, urls), "")
@@ -181,7 +181,7 @@ def _secret(variable: str) -> str | None:
 
 
 def writing(scheme: str, data: bytes) -> dict[str, Any]:
-    """Returns extra arguments for the client's call that writes these bytes.
+    """Return extra arguments for the client's call that writes these bytes.
 
     gcsfs sends small data between two boundary lines that are always the same. Data that contains such a line would be
     cut there, so it is sent in the way that gcsfs uses for large data.
@@ -190,7 +190,7 @@ def writing(scheme: str, data: bytes) -> dict[str, Any]:
 
 
 def persistently(url: str, retry_s: float, call: Callable[[], T]) -> T:
-    """Returns the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
+    """Return the result of ``call``, which is retried for up to ``retry_s`` seconds while the store is unreachable.
 
     The call is retried at least once, because a single connection that hangs may take all of that time. ``url`` appears
     only in messages. Raises FileNotFoundError, :class:`ObjectExists`, :class:`StorageError` for an error that the user

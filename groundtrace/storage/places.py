@@ -34,12 +34,12 @@ def is_in_store(name: str) -> bool:
 
 
 def extras_for(names: Iterable[str]) -> set[str]:
-    """Returns the extras of our package that must be installed to use places with these names."""
+    """Return the extras of our package that must be installed to use places with these names."""
     return {SCHEMES[name.partition("://")[0]][0] for name in names if is_in_store(name)}
 
 
 def place(name: str, storage: StorageSettings = STANDARD) -> Place:
-    """Returns the place with this name.
+    """Return the place with this name.
 
     Raises :class:`StorageError` for a URL with an unknown scheme, without a bucket, or that contains ``..`` or a
     password.
@@ -64,22 +64,22 @@ def place(name: str, storage: StorageSettings = STANDARD) -> Place:
 
 
 def joined(name: str, below: str) -> str:
-    """Returns the name of a file in a folder; the folder keeps the form in which the user wrote it."""
+    """Return the name of a file in a folder; the folder keeps the form in which the user wrote it."""
     return f"{name.rstrip('/')}/{below}" if is_in_store(name) else str(Path(name) / below)
 
 
 def storage_of(target: Place) -> StorageSettings:
-    """Returns the settings of a remote place, or the standard settings for a local path."""
+    """Return the settings of a remote place, or the standard settings for a local path."""
     return target.storage if isinstance(target, RemotePath) else STANDARD
 
 
 def arrow_source(target: Place) -> Path | IO[bytes]:
-    """Returns a source from which pyarrow reads a file: a local path, or a stream that can seek."""
+    """Return a source from which pyarrow reads a file: a local path, or a stream that can seek."""
     return target.open("rb") if isinstance(target, RemotePath) else target
 
 
 def endpoint_of(name: str, storage: StorageSettings) -> str:
-    """Returns the endpoint of a URL's store, from settings and environment variables.
+    """Return the endpoint of a URL's store, from settings and environment variables.
 
     "" means the provider's default endpoint, or that the name is a local path.
     """
@@ -96,7 +96,7 @@ def write_whole(target: Place, data: bytes | str) -> None:
 
 @contextlib.contextmanager
 def written_to(target: Place) -> Iterator[Path]:
-    """Yields a local file to write, which replaces ``target`` when the body ends.
+    """Yield a local file to write, which replaces ``target`` when the body ends.
 
     If the body raises, nothing is replaced. If the target is remote, the file is in the folder for temporary files and
     is uploaded when the body ends.

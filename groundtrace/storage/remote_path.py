@@ -96,22 +96,22 @@ class RemotePath:
         return self.parents[-1] if self.parents else self
 
     def relative_to(self, folder: "RemotePath") -> PurePosixPath:
-        """Returns the path relative to a folder that contains it. Raises ValueError for any other folder."""
+        """Return the path relative to a folder that contains it. Raises ValueError for any other folder."""
         return self._pure.relative_to(folder._pure)
 
     def with_name(self, name: str) -> "RemotePath":
-        """Returns the path of this name in the same folder."""
+        """Return the path of this name in the same folder."""
         return self.parent / name
 
     def resolve(self) -> "RemotePath":
-        """Returns the path itself, because a store has no links."""
+        """Return the path itself, because a store has no links."""
         return self
 
     def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing, because a store has no folders."""
 
     def stat(self) -> Stat:
-        """Returns the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
+        """Return the object's metadata. Raises FileNotFoundError if there is no object, or only a folder."""
         info = self._info()
         if info["type"] != "file":
             raise FileNotFoundError(f"{self.url} is a folder, not an object")
@@ -130,18 +130,18 @@ class RemotePath:
         return self._kind() == "directory"
 
     def is_symlink(self) -> bool:
-        """Returns False, because a store has no links."""
+        """Return False, because a store has no links."""
         return False
 
     def read_bytes(self, start: int | None = None, end: int | None = None) -> bytes:
-        """Returns the object's bytes from ``start`` up to ``end``; fewer if the object ends earlier."""
+        """Return the object's bytes from ``start`` up to ``end``; fewer if the object ends earlier."""
         try:
             return self._do(lambda store: store.cat_file(self.url, start=start, end=end))
         except BeyondObjectEnd:
             return b""
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the object's bytes as text."""
+        """Return the object's bytes as text."""
         return self.read_bytes().decode(encoding)
 
     @overload
@@ -155,7 +155,7 @@ class RemotePath:
     def open(
         self, mode: str = "r", encoding: str | None = None, newline: str | None = None
     ) -> io.BufferedReader | io.TextIOWrapper:
-        """Returns a stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
+        """Return a stream to read from, which requests :data:`READ_AHEAD_BYTES` at a time and can seek.
 
         Raises FileNotFoundError at once. Streams are only for reading; to write, use
         :func:`groundtrace.storage.places.written_to`.
@@ -205,11 +205,11 @@ class RemotePath:
             self._do(lambda store: store.rm_file(self.url))
 
     def iterdir(self) -> "Iterator[RemotePath]":
-        """Returns the entries directly in the folder, sorted by name."""
+        """Return the entries directly in the folder, sorted by name."""
         return iter(sorted(self.listed()))
 
     def listed(self) -> "Mapping[RemotePath, Stat | None]":
-        """Returns the entries directly in the folder; the value of a folder is None. The mapping is empty if there is
+        """Return the entries directly in the folder; the value of a folder is None. The mapping is empty if there is
         no such folder.
         """
         entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
@@ -221,7 +221,7 @@ class RemotePath:
         }
 
     def walked(self) -> "Mapping[RemotePath, Stat]":
-        """Returns all objects below this path, at any depth, except objects whose names are not paths.
+        """Return all objects below this path, at any depth, except objects whose names are not paths.
 
         Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
         """
@@ -230,7 +230,7 @@ class RemotePath:
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yields the objects below this path whose own paths match the pattern, segment by segment; ``**`` matches any
+        """Yield the objects below this path whose own paths match the pattern, segment by segment; ``**`` matches any
         number of segments.
         """
         if "/" not in pattern and pattern != "**":
@@ -244,7 +244,7 @@ class RemotePath:
                 yield path
 
     def rglob(self, pattern: str) -> "Iterator[RemotePath]":
-        """Yields the objects that :meth:`glob` yields for ``**/`` followed by the pattern."""
+        """Yield the objects that :meth:`glob` yields for ``**/`` followed by the pattern."""
         return self.glob(f"**/{pattern}")
 
     @property
@@ -276,7 +276,7 @@ class RemotePath:
             raise StorageError(f"{self.url}: there is no bucket {name}: create it, or correct the name") from error
 
     def _do(self, call: Callable[[Any], T]) -> T:
-        """Returns the result of the call with this process's client, with retries."""
+        """Return the result of the call with this process's client, with retries."""
         store = client(self._scheme, self.storage)
         return persistently(self.url, self.storage.retry_s, lambda: call(store))
 
@@ -319,7 +319,7 @@ class _Ranges(io.RawIOBase):
 
 
 def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """Returns the entries of a listing; none if there is nothing to list, for which some libraries raise an error."""
+    """Return the entries of a listing; none if there is nothing to list, for which some libraries raise an error."""
     try:
         return listing()
     except FileNotFoundError:

@@ -39,8 +39,8 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
     found = {
         **_means(scored, shown),
         "unscored": float(sum(each.reward is None for each in scored)),
-        "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
-        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "truncated": mean([float(rollout.is_truncated) for rollout in rollouts]),
+        "response_tokens": mean([float(len(rollout.ids)) for rollout in rollouts]),
         "groups_sampled": float(len(sampled)),
         "groups_kept": float(len(kept)),
     }
@@ -66,10 +66,11 @@ def idle_because(metrics: Mapping[str, float | None]) -> str:
 
 
 def _means(scored: Sequence[Scored], shown: Sequence[str]) -> dict[str, float | None]:
-    names = {name: _mean([each.value(name) for each in scored]) for name in shown}
-    return {"reward": _mean([each.reward for each in scored]), **names}
+    names = {name: mean([each.value(name) for each in scored]) for name in shown}
+    return {"reward": mean([each.reward for each in scored]), **names}
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are not None; None if all values are None."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -4,8 +4,6 @@ A sample of the rollouts is saved for inspection: response, reward, and the poin
 """
 
 import contextlib
-import datetime
-import hashlib
 import json
 import math
 import sys
@@ -20,11 +18,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from groundtrace.config.extras import require_extra
-from groundtrace.config.settings import to_toml
+from groundtrace.config.settings import config_sha256, to_toml
 from groundtrace.grading.responses.response import parse_boxes, parse_points
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.text import utc_now
 from groundtrace.trainer.group import Group
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.decode import decode_image
@@ -45,12 +44,12 @@ class Monitor:
         self._run = {
             "command": command,
             "data": data,
-            "config_sha256": settings_sha256(settings),
+            "config_sha256": config_sha256(settings),
             "revision": code_revision(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
             "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
-            "started": _now(),
+            "started": utc_now(),
         }
         self._write_run()
         columns = (TextColumn(command), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
@@ -76,7 +75,7 @@ class Monitor:
             self._bar.stop()
         if self._board is not None:
             self._board.close()
-        self._run |= {"finished": _now(), "ended": "done" if error is None else f"{type(error).__name__}: {error}"}
+        self._run |= {"finished": utc_now(), "ended": "done" if error is None else f"{type(error).__name__}: {error}"}
         self._run["rows_left_out"] = len(self._left_out)
         self._write_run()
 
@@ -124,11 +123,6 @@ class Monitor:
         (self.output / "run.json").write_text(json.dumps(self._run, indent=1) + "\n", "utf-8")
 
 
-def settings_sha256(settings: TrainerSettings) -> str:
-    """Returns the SHA-256 digest of the resolved config."""
-    return hashlib.sha256(to_toml(settings).encode()).hexdigest()
-
-
 def _lines(path: Path) -> list[dict[str, Any]]:
     """Returns the complete lines of a JSON Lines file; a kill or a full disk may have truncated the last line."""
     found = []
@@ -143,10 +137,6 @@ def _write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
     path.unlink(missing_ok=True)
     if lines:
         path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), "utf-8")
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:

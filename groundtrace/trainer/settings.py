@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from groundtrace.config.settings import ConfigError, OneOf, Plugins, Share, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import OneOf, Plugins, Share, settings
 from groundtrace.grading.question_text import CODE, INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings

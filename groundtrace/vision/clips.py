@@ -58,7 +58,7 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """Returns the RGB frame as JPEG bytes. PNG files of the frames would be several times as large as the clip."""
+    """Return the RGB frame as JPEG bytes. PNG files of the frames would be several times as large as the clip."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
         raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")

@@ -59,7 +59,7 @@ class Crop:
 
 
 def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropSettings) -> tuple[Crop, ...]:
-    """Returns the crops of all images in order. For each image these are the crops of its boxes, and then the crop
+    """Return the crops of all images in order. For each image these are the crops of its boxes, and then the crop
     around all boxes.
 
     ``sizes`` holds each image's size; None for a clip. The result is empty if no box can be cropped. Never raises.
@@ -73,7 +73,7 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
 
 
 def cut(pixels: Pixels, crop: Crop) -> Pixels:
-    """Returns a copy of the pixels of a crop."""
+    """Return a copy of the pixels of a crop."""
     return pixels[crop.top : crop.bottom, crop.left : crop.right].copy()
 
 
@@ -94,7 +94,7 @@ def _of_image(index: int, boxes: Sequence[Box], size: Size, settings: CropSettin
 
 
 def _padded(box: Box, size: Size, margin: float) -> Corners | None:
-    """Returns the box with its margin, clipped to the image; None if the box has no area inside the image."""
+    """Return the box with its margin, clipped to the image; None if the box has no area inside the image."""
     corners = (box.x1, box.y1, box.x2, box.y2)
     if not all(map(math.isfinite, corners)):
         return None
@@ -106,7 +106,7 @@ def _padded(box: Box, size: Size, margin: float) -> Corners | None:
 
 
 def _in_pixels(corners: Corners, size: Size, min_side_px: int) -> tuple[int, int, int, int]:
-    """Returns the smallest rectangle in whole pixels that contains the corners.
+    """Return the smallest rectangle in whole pixels that contains the corners.
 
     Its sides are at least ``min_side_px`` long, or as long as the image's if these are shorter.
     """

@@ -53,7 +53,7 @@ class UndecodableMedia(ValueError):
         self.detail = detail
 
     def __reduce__(self) -> tuple[type[UndecodableMedia], tuple[Kind, str]]:
-        """Returns the constructor and its arguments for pickle, so that the error can be sent between workers."""
+        """Return the constructor and its arguments for pickle, so that the error can be sent between workers."""
         return type(self), (self.kind, self.detail)
 
 
@@ -158,7 +158,7 @@ def _png_header(data: bytes) -> _PngHeader:
 
 
 def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
-    """Returns pixels, orientation and format of a PNG, decoded by OpenCV; None if Pillow must decode or reject it."""
+    """Return pixels, orientation and format of a PNG, decoded by OpenCV; None if Pillow must decode or reject it."""
     if not data.startswith(_PNG):
         return None
     header = _png_header(data)
@@ -180,7 +180,7 @@ def _decode_png(data: bytes, limits: Limits) -> tuple[Pixels, int, str] | None:
 
 
 def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
-    """Returns pixels, orientation and format of other images.
+    """Return pixels, orientation and format of other images.
 
     OpenCV decodes the pixels of intact RGB and grey JPEGs.
     """
@@ -215,7 +215,7 @@ def _ends_like_jpeg(data: bytes) -> bool:
 
 
 def _flattened(image: Image.Image, data: bytes) -> Pixels:
-    """Returns the loaded image as 8-bit RGB, composited on white."""
+    """Return the loaded image as 8-bit RGB, composited on white."""
     mode = image.mode
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
         return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
@@ -234,19 +234,19 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
 
 
 def _tiff_bits(image: Image.Image) -> tuple[int, ...]:
-    """Returns the bits per sample that a TIFF declares; 8 for other formats."""
+    """Return the bits per sample that a TIFF declares; 8 for other formats."""
     bits = image.tag_v2.get(258, 8) if image.format == "TIFF" else 8  # type: ignore[attr-defined]
     return bits if isinstance(bits, tuple) else (bits,)
 
 
 def _pixel_bytes(image: Image.Image) -> int:
-    """Returns the bytes of a decoded pixel, from the header alone."""
+    """Return the bytes of a decoded pixel, from the header alone."""
     wide = {"I": 4, "F": 4}.get(image.mode, 2 if image.mode.startswith("I;16") or max(_tiff_bits(image)) > 8 else 1)
     return wide * {"P": 3, "PA": 4}.get(image.mode, len(image.getbands()))
 
 
 def _orientation(image: Image.Image) -> int:
-    """Returns the EXIF orientation; 1 if it is missing, unreadable or outside 1-8."""
+    """Return the EXIF orientation; 1 if it is missing, unreadable or outside 1-8."""
     try:
         value = image.getexif().get(ExifTags.Base.Orientation)
     except Exception:  # broken EXIF does not make an image unreadable
@@ -266,7 +266,7 @@ def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> No
 
 
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:
-    """Returns the typed error for a decoder's error, determined mainly from the bytes instead of the error's text."""
+    """Return the typed error for a decoder's error, determined mainly from the bytes instead of the error's text."""
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning | MemoryError):
         return UndecodableMedia("too_large", "more pixels than the decoder accepts")
     for offset, magic, name in _UNSUPPORTED:

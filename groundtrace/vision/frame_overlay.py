@@ -27,7 +27,7 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """Returns the object number of each point, in the order given.
+    """Return the object number of each point, in the order given.
 
     Points of one label (ignoring case and white space) in one medium are tracked from frame to frame: the points of the
     next frame that has such points are paired with the known objects by distance to the object's last position, closest
@@ -77,7 +77,7 @@ def _follow(points: Sequence[Point], objects: list[list[int]], group: list[int])
 
 
 def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequence[int]) -> list[Pixels]:
-    """Returns each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
+    """Return each frame with its own points and its caption, ``(kH, kW, 3)`` uint8 RGB for an integer ``k``.
 
     ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
     :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged too. Raises
@@ -101,7 +101,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """Returns the drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
+    """Return the drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))
@@ -121,13 +121,13 @@ def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pi
 
 
 def _enlarged(pixels: Pixels, scale: int) -> Pixels:
-    """Returns the image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
+    """Return the image, enlarged by ``scale`` without interpolation; the same array if ``scale`` is 1."""
     size = (pixels.shape[1] * scale, pixels.shape[0] * scale)
     return pixels if scale == 1 else np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_NEAREST), np.uint8)
 
 
 def _place(canvas: Pixels, bare: Pixels, points: Sequence[Sequence[float]], width: int, height: int) -> tuple[int, int]:
-    """Returns the caption's top-left corner.
+    """Return the caption's top-left corner.
 
     That is the first free corner of the image, else the position of lowest cost on a grid. ``bare`` is the image
     without marks; ``points`` are the marked positions on the canvas.

@@ -87,7 +87,7 @@ class Clip:
 
 
 def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> Clip:
-    """Returns at most ``max_frames`` distinct frames, evenly spread in time.
+    """Return at most ``max_frames`` distinct frames, evenly spread in time.
 
     The first frame is always among the sampled frames; the last frame is among them too if ``max_frames`` > 1. ``data``
     is the file's bytes or local path; the same input gives the same frames. Raises :class:`UndecodableMedia` if the
@@ -104,7 +104,7 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 
 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
-    """Returns the upright width and height in pixels, and the duration in seconds.
+    """Return the upright width and height in pixels, and the duration in seconds.
 
     Reads the whole file but decodes only one frame. Raises as :func:`sample_frames` does, but may not detect damage
     after the first frame.
@@ -131,7 +131,7 @@ class _Timeline:
 
 @contextmanager
 def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Yields the clip's container and its first video stream (no cover pictures); FFmpeg's errors are converted."""
+    """Yield the clip's container and its first video stream (no cover pictures); FFmpeg's errors are converted."""
     av, _ = _extra()
     with io.BytesIO(data) if isinstance(data, bytes) else data.open("rb") as file:
         _check_container(file, limits)
@@ -204,7 +204,7 @@ def _check_size(width: int, height: int, limits: VideoLimits) -> None:
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
-    """Returns the frames' times, read from the packets without decoding."""
+    """Return the frames' times, read from the packets without decoding."""
     spans: list[tuple[int, int]] = []
     for packet in container.demux(stream):
         start = packet.dts if packet.pts is None or container.format.name == "avi" else packet.pts
@@ -222,7 +222,7 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
 
 
 def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _Timeline:
-    """Returns the timeline of these start times.
+    """Return the timeline of these start times.
 
     The last frame's duration is ``last`` ticks; if that is 0 or None, it is the mean duration of the other frames; for
     a single frame, it follows from the stream's rate.
@@ -235,7 +235,7 @@ def _timeline(starts: Sequence[int], last: int | None, stream: VideoStream) -> _
 
 
 def _moments(timeline: _Timeline, max_frames: int) -> list[int]:
-    """Returns the moments that molmo-utils chooses, in ticks, ascending.
+    """Return the moments that molmo-utils chooses, in ticks, ascending.
 
     They are between the first frame's start and the clip's end, both included.
     """
@@ -300,7 +300,7 @@ def _decode(
 
 
 def _upright_rgb(frame: VideoFrame, limits: VideoLimits) -> Pixels:
-    """Returns the frame as ``(H, W, 3)`` RGB, turned and mirrored by its display matrix, to the nearest right angle."""
+    """Return the frame as ``(H, W, 3)`` RGB, turned and mirrored by its display matrix, to the nearest right angle."""
     from av.sidedata.sidedata import Type
 
     _check_size(frame.width, frame.height, limits)

@@ -21,12 +21,12 @@ MAX_SCALE: Final = 4.0
 
 
 def sha256_bytes(data: bytes) -> str:
-    """Returns the SHA-256 of the bytes in lower-case hexadecimal digits."""
+    """Return the SHA-256 of the bytes in lower-case hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
 
 
 def pixel_sha256(pixels: Pixels) -> str:
-    """Returns the SHA-256 of shape and samples in lower-case hexadecimal digits.
+    """Return the SHA-256 of shape and samples in lower-case hexadecimal digits.
 
     It is the same for every lossless encoding of the same image.
     """
@@ -36,7 +36,7 @@ def pixel_sha256(pixels: Pixels) -> str:
 
 
 def dhash(pixels: Pixels) -> int:
-    """Returns the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
+    """Return the 64-bit difference hash: one bit for each of 8x8 cells, row by row; the first cell is the highest bit.
 
     A bit is 1 if its cell is darker than the cell to its right. ``pixels`` is ``(H, W, 3)`` uint8 RGB.
     """
@@ -51,7 +51,7 @@ def dhash(pixels: Pixels) -> int:
 
 
 def hamming(a: int, b: int) -> int:
-    """Returns the number of bits in which two hashes differ."""
+    """Return the number of bits in which two hashes differ."""
     return (a ^ b).bit_count()
 
 

@@ -25,7 +25,7 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """Returns the value of ``key`` from the cache; if it is not there, ``compute`` makes it.
+        """Return the value of ``key`` from the cache; if it is not there, ``compute`` makes it.
 
         Several threads may compute a missing value at the same time; all of them get the value that is cached first.
         """

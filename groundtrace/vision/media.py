@@ -67,7 +67,7 @@ class MediaNotAllowed(PermissionError):
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
-    """Returns the kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
+    """Return the kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
 
     A GIF counts as an image; the decoder rejects animated ones.
     """
@@ -117,11 +117,11 @@ class MediaStore:
         self._pixels: LruCache[Pixels] = LruCache(cache_bytes, size_of=lambda pixels: pixels.nbytes)
 
     def __reduce__(self) -> tuple[type[MediaStore], tuple[str, str, int, Limits, StorageSettings]]:
-        """Returns only the settings for pickle; a worker starts with an empty cache."""
+        """Return only the settings for pickle; a worker starts with an empty cache."""
         return type(self), (self.input_root, self.run_root, self.cache_bytes, self.limits, self.storage)
 
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
-        """Returns the file's bytes.
+        """Return the file's bytes.
 
         Raises :class:`MediaNotAllowed`, :class:`MediaMissing` and :class:`UndecodableMedia`. The last is of kind
         ``too_large`` if the file has more than ``max_bytes`` (it is then not read in full), or of kind ``corrupt`` if
@@ -134,11 +134,11 @@ class MediaStore:
         return data
 
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
-        """Returns the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
+        """Return the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
 
     def pixels(self, uri: str) -> Pixels:
-        """Returns the decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
+        """Return the decoded still image as read-only ``(H, W, 3)`` uint8 RGB, upright; copy it to draw on it.
 
         Raises :class:`UndecodableMedia` and the errors of :meth:`open_bytes`.
         """
@@ -162,7 +162,7 @@ class MediaStore:
         return f"run:{relative}"
 
     def _split(self, uri: str) -> tuple[Place, str]:
-        """Returns the root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
+        """Return the root and the validated relative path of a URI. Raises :class:`MediaNotAllowed`."""
         scheme, _, relative = uri.partition(":")
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative
@@ -188,7 +188,7 @@ class MediaRoots:
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Returns the media store of these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
+        """Return the media store of these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 

@@ -56,7 +56,7 @@ class OverlayPoint:
 
 
 def encode_png(pixels: Pixels) -> bytes:
-    """Returns an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast, not strong."""
+    """Return an RGB image as PNG bytes; equal pixels give equal bytes. The compression is fast, not strong."""
     settings = [cv2.IMWRITE_PNG_COMPRESSION, 1, cv2.IMWRITE_PNG_FILTER, cv2.IMWRITE_PNG_FILTER_SUB]
     settings += [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_DEFAULT]
     _, data = cv2.imencode(".png", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), settings)
@@ -133,12 +133,12 @@ def _draw(
 
 
 def _written(value: float, decimals: int) -> str:
-    """Returns a coordinate without a trailing ``.0`` or a negative zero."""
+    """Return a coordinate without a trailing ``.0`` or a negative zero."""
     return f"{round(value, decimals) + 0.0:.{decimals}f}".removesuffix(".0")
 
 
 def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) -> tuple[int, int, list[str]]:
-    """Returns the enlargement, the font size in pixels, and the captions; labels are cut to fit."""
+    """Return the enlargement, the font size in pixels, and the captions; labels are cut to fit."""
     full = [f"{text} {label}".rstrip() for text, label in zip(bare, labels, strict=True)]
 
     def area_px2(font_px: int) -> float:
@@ -164,7 +164,7 @@ def _fit(bare: Sequence[str], labels: Sequence[str], width: int, height: int) ->
 
 
 def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
-    """Returns the text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
+    """Return the text, truncated to ``room_px``; its first ``keep`` characters are always kept."""
     end = len(text) if _width_px(text, font_px) > room_px else 0
     while end > keep + 2 and _width_px(text[:end] + "…", font_px) > room_px:
         end -= 1
@@ -172,7 +172,7 @@ def _cut(text: str, keep: int, room_px: float, font_px: int) -> str:
 
 
 def _writable(label: str) -> str:
-    """Returns the label on one line, with limited length and without accents, which the built-in font lacks.
+    """Return the label on one line, with limited length and without accents, which the built-in font lacks.
 
     Empty if the font lacks one of the remaining characters.
     """
@@ -195,7 +195,7 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4096)
 def _glyph(char: str, font_px: int) -> tuple[NDArray[np.uint8], int, int, int] | None:
-    """Returns a character's mask, its left and top offset from the pen on the baseline, and its advance.
+    """Return a character's mask, its left and top offset from the pen on the baseline, and its advance.
 
     None if the font lacks the character. Cached, because FreeType needs 0.3 ms for a caption and digits repeat.
     """
@@ -217,7 +217,7 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """Returns a caption's opacity mask, and the width of the mask's first part, which holds the number.
+    """Return a caption's opacity mask, and the width of the mask's first part, which holds the number.
 
     The mask has the shape ``(h, w)`` and includes the padding.
     """
@@ -234,7 +234,7 @@ def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int
 
 
 def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius_px: float) -> Floats:
-    """Rectangles (x1, y1, x2, y2) for captions of the given sizes ``(n, 2)``: near their targets, off other marks.
+    """Return rectangles (x1, y1, x2, y2) for captions of the sizes ``(n, 2)``, near their targets and off other marks.
 
     In the given order, each caption gets the position with the lowest cost, out of about two hundred around its target
     and over the image. All captions are inside the canvas if they fit.
@@ -261,7 +261,7 @@ def _place(canvas: Pixels, targets: Floats, n_points: int, sizes: Floats, radius
 
 
 def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) -> Floats:
-    """Returns candidate top-left corners ``(n, c, 2)``: in rings around each target, inside it and on a grid."""
+    """Return candidate top-left corners ``(n, c, 2)``: in rings around each target, inside it and on a grid."""
     (x1, y1, x2, y2), (w, h) = targets.T[..., None], sizes.T[..., None]
     d = gaps[:, None] + np.array(_RINGS) * h
     near, middle, level = 0.6 * d, (x1 + x2 - w) / 2 + 0 * d, (y1 + y2 - h) / 2 + 0 * d
@@ -275,7 +275,7 @@ def _candidates(targets: Floats, sizes: Floats, gaps: Floats, limits: Floats) ->
 
 
 def _overlaps(rects: Floats, others: Floats) -> Floats:
-    """Returns the intersection areas in square pixels, ``(len(rects), len(others))``."""
+    """Return the intersection areas in square pixels, ``(len(rects), len(others))``."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = rects.T[..., None], others.T
     wide = np.minimum(ax2, bx2) - np.maximum(ax1, bx1)
     high = np.minimum(ay2, by2) - np.maximum(ay1, by1)
@@ -283,7 +283,7 @@ def _overlaps(rects: Floats, others: Floats) -> Floats:
 
 
 def _busy_integral(canvas: Pixels) -> Floats:
-    """Returns the integral image of visual content: pixels that differ from the most frequent colour, and edges."""
+    """Return the integral image of visual content: pixels that differ from the most frequent colour, and edges."""
     step = -(-max(canvas.shape[:2]) // _MAP_SIDE_PX)
     small = np.ascontiguousarray(canvas[::step, ::step])
     red, green, blue = (channel.astype(np.int16) for channel in cv2.split(small))
@@ -295,7 +295,7 @@ def _busy_integral(canvas: Pixels) -> Floats:
 
 
 def _mean_busy(integral: Floats, unit_rects: Floats) -> Floats:
-    """Returns, for each rectangle, the mean of the quantity in the integral image.
+    """Return, for each rectangle, the mean of the quantity in the integral image.
 
     The rectangles are in shares of the image's sides.
     """

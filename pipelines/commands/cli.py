@@ -157,6 +157,28 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"groundtrace {version('groundtrace')}")
     shtab.add_argument_to(parser, "--print-completion", help="print a completion script for this shell and end")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_preview(commands)
+    validate = commands.add_parser(
+        "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
+    )
+    _add_pipeline(validate)
+    _add_init(commands)
+    _add_inspect(commands)
+    _add_diff(commands)
+    add_export_parser(commands)
+    add_publish_parser(commands)
+    config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
+    _add_pipeline_name(config, nargs="?", default="grounded_cot")
+    add_cache_parser(commands)
+    add_serve_reward_parser(commands)
+    add_sandbox_parser(commands)
+    for command in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
+        command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
+    return parser
+
+
+def _add_run(commands: Any) -> None:
     run = commands.add_parser("run", help="run a pipeline over an input", allow_abbrev=False)
     _add_pipeline(run)
     run.add_argument(
@@ -181,6 +203,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="never: replace the outputs of another input, or of more records",
     )
     _add_replace(run)
+
+
+def _add_preview(commands: Any) -> None:
     preview = commands.add_parser(
         "preview", help="run 10 records end to end and forecast the whole", allow_abbrev=False
     )
@@ -197,13 +222,15 @@ def make_parser() -> argparse.ArgumentParser:
     _add_budget(preview)
     _add_replies(preview)
     _add_replace(preview)
-    validate = commands.add_parser(
-        "validate", help="check config, input, prompts and endpoints; generate nothing", allow_abbrev=False
-    )
-    _add_pipeline(validate)
+
+
+def _add_init(commands: Any) -> None:
     init = commands.add_parser("init", help="write a config to start from, for an input", allow_abbrev=False)
     init.add_argument("input", metavar="DATA", help=DATA)
     init.add_argument("--output", metavar="FILE", help="the TOML file to write; without it the config is printed")
+
+
+def _add_inspect(commands: Any) -> None:
     inspect = commands.add_parser("inspect", help="look into a finished run", allow_abbrev=False)
     inspect.add_argument("run", metavar="RUN", help="a run folder")
     inspect.add_argument("--sql", help="a query over the tables sft, rl and rejected")
@@ -212,19 +239,12 @@ def make_parser() -> argparse.ArgumentParser:
         "--json", action="store_true", help="for programs: all figures, or the rows of a query, one per line"
     )
     written.add_argument("--csv", action="store_true", help="for programs: the rows of --sql as CSV, not shortened")
+
+
+def _add_diff(commands: Any) -> None:
     diff = commands.add_parser("diff", help="compare two finished runs", allow_abbrev=False)
     diff.add_argument("first", metavar="RUN", help="a run folder")
     diff.add_argument("second", metavar="RUN", help="another one")
-    add_export_parser(commands)
-    add_publish_parser(commands)
-    config = commands.add_parser("config", help="print every setting with its default and meaning", allow_abbrev=False)
-    _add_pipeline_name(config, nargs="?", default="grounded_cot")
-    add_cache_parser(commands)
-    add_serve_reward_parser(commands)
-    add_sandbox_parser(commands)
-    for command in commands.choices.values():  # suppressed: the default would undo a --verbose before the command
-        command.add_argument("--verbose", action="store_true", default=argparse.SUPPRESS, help=VERBOSE)
-    return parser
 
 
 def _add_replace(parser: argparse.ArgumentParser) -> None:

@@ -11,14 +11,15 @@ from rich.text import Text
 
 from groundtrace.pipelines.commands.tables import FigureTable, print_table
 from groundtrace.pipelines.running.account.changes import flat
-from groundtrace.publishing.figures import funnel, read_config, read_summary, role_costs
+from groundtrace.publishing.figures import funnel, role_costs
+from groundtrace.publishing.reading import read_config, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import printable
 from groundtrace.storage.mirror import local_copy
 
 
 def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
-    """Print the comparison; returns the exit code. Raises :class:`groundtrace.publishing.figures.InspectError`."""
+    """Print the comparison; returns the exit code. Raises :class:`groundtrace.publishing.reading.InspectError`."""
     if sys.stdout.isatty():
         _print_diff(Console(), local_copy(parsed.first), local_copy(parsed.second))
     else:
@@ -27,7 +28,7 @@ def run_diff(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 
 def diff_runs(first: Path, second: Path) -> str:
-    """Return the comparison as plain text. Raises :class:`groundtrace.publishing.figures.InspectError`."""
+    """Return the comparison as plain text. Raises :class:`groundtrace.publishing.reading.InspectError`."""
     text = io.StringIO()
     _print_diff(Console(file=text, width=10_000, color_system=None), first, second)
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"

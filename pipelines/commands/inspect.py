@@ -22,16 +22,8 @@ from groundtrace.pipelines.commands.tables import FigureTable, print_table, valu
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.publishing.columns import columns_added
 from groundtrace.publishing.diversity import balances
-from groundtrace.publishing.figures import (
-    InspectError,
-    funnel,
-    one_line,
-    open_tables,
-    pass_rates,
-    read_summary,
-    rejections,
-    role_costs,
-)
+from groundtrace.publishing.figures import funnel, pass_rates, rejections, role_costs
+from groundtrace.publishing.reading import InspectError, one_line, open_tables, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import counted, printable
 from groundtrace.storage.mirror import local_copy

@@ -54,13 +54,13 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
     """Publish, or with ``--dry-run`` list the files to be sent; returns the exit code.
 
     Raises :class:`groundtrace.publishing.hub.errors.PublishError`, :class:`groundtrace.publishing.hub.errors.HubDown`
-    and :class:`groundtrace.publishing.figures.InspectError`.
+    and :class:`groundtrace.publishing.reading.InspectError`.
     """
     from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt
     from groundtrace.pipelines.running.plan.local_run import LocalRun
-    from groundtrace.publishing.figures import read_summary
     from groundtrace.publishing.hub.prepare import prepare
     from groundtrace.publishing.hub.upload import check_name, send
+    from groundtrace.publishing.reading import read_summary
 
     check_name(parsed.repo)
     run = local_copy(parsed.run)
@@ -82,7 +82,7 @@ def run_publish(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
 
 @contextmanager
 def converting_write_errors(place: str) -> Iterator[None]:
-    """Converts an OSError in the body to a PublishError with a remedy."""
+    """Convert an OSError in the body to a PublishError with a remedy."""
     from groundtrace.publishing.hub.errors import PublishError
 
     try:

@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.pipelines.running.account.kept_rows import why_no_rows
 from groundtrace.pipelines.running.execute.dry_run import dry_run
 from groundtrace.pipelines.running.execute.interrupts import stopped_like_an_interrupt

@@ -180,7 +180,7 @@ async def started(reward: Any, rows: int, bounds: Any, token: str, host: str, po
 
 @contextlib.contextmanager
 def http_loop() -> Iterator[Callable[[Coroutine[Any, Any, T]], T]]:
-    """Runs an event loop for HTTP in a thread of its own, so that scoring does not block responses.
+    """Run an event loop for HTTP in a thread of its own, so that scoring does not block responses.
 
     Yields a function that runs a coroutine there and returns its result.
     """

@@ -94,7 +94,7 @@ def verify(
     Raises:
         UserError: a medium cannot be read, or a role names no endpoint.
     """
-    endpoints, roles = dict(endpoints or embedded_endpoints()), dict(roles or embedded_roles())
+    endpoints, roles = endpoints or embedded_endpoints(), roles or embedded_roles()
     try:
         check_access(endpoints, roles)
     except ValueError as error:
@@ -105,13 +105,7 @@ def verify(
         asked = Question(
             "response", "", "", refs, question, answer, answer_type, None if choices is None else tuple(choices)
         )
-        models = ModelsSettings(
-            tuple(sorted(endpoints.items())),
-            tuple(sorted(roles.items())),
-            str(Path(cache or folder) / "replies.sqlite"),
-            folder,
-            folder,
-        )
+        models = _models(endpoints, roles, cache or folder, folder)
         trace = read_trace(0, response, refs)
         masks = ObjectMasks(asked, Session(runtime().models(models)), served_by(models, makers=()))
         named = None if entities is None else tuple(entities)
@@ -121,6 +115,14 @@ def verify(
         finally:
             runtime().close(models)
     return replace(trace, verdicts=verified.verdicts, score=verified.score)
+
+
+def _models(
+    endpoints: Mapping[str, EndpointSettings], roles: Mapping[str, str], cache: str, folder: str
+) -> ModelsSettings:
+    """Return the settings of models whose replies are kept in ``cache`` and whose media are in ``folder``."""
+    by_name, by_role = tuple(sorted(endpoints.items())), tuple(sorted(roles.items()))
+    return ModelsSettings(by_name, by_role, str(Path(cache) / "replies.sqlite"), folder, folder)
 
 
 def _medium(path: Path, store: MediaStore) -> MediaRef:

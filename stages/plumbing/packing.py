@@ -23,7 +23,7 @@ LEVEL = 1
 
 
 def unpacked(data: bytes) -> bytes:
-    """Returns the decompressed data.
+    """Return the decompressed data.
 
     Raises ValueError if the data is cut short, is followed by more bytes, or is not packed.
     """

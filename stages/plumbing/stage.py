@@ -2,7 +2,7 @@
 
 A stage has four parts: a function of one draft, which returns the draft with its additions or raises :class:`Reject`;
 settings; a :class:`Stage` that describes it; and a small class that joins these. The class is derived from
-:class:`DraftStage` or, if the work asks models, from :class:`groundtrace.stages.plumbing.calling.CallingStage`.
+:class:`DraftStage` or, if the work calls models, from :class:`groundtrace.stages.plumbing.calling.CallingStage`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -40,28 +40,28 @@ class StageList:
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
-        """Returns the list with the prompts that the stages send to these models."""
+        """Return the list with the prompts that the stages send to these models."""
         return StageList(tuple(stage.asking(models) for stage in self.stages))
 
     @property
     def asks(self) -> tuple[Asks, ...]:
-        """The roles and prompts that the stages ask, in the order of the stages."""
+        """The roles that the stages call, with the prompts, in the order of the stages."""
         return tuple(ask for stage in self.stages for ask in stage.asks)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that must have endpoints, each once, in the order in which they are first asked."""
+        """The roles that must have endpoints, each once, in the order in which they are first called."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """All roles that the stages ask if they have endpoints, including the required ones."""
+        """All roles that the stages call if the roles have endpoints, including the required roles."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
         """Return the prompts that a run with these models and this config may send, sorted.
 
-        The prompt that asks for a repaired reply is among them if the run asks any model. ``clips`` is False if the
+        The prompt that requests a repaired reply is among them if the run calls any model. ``clips`` is False if the
         input is known to have no clips.
         """
         sent = set[str]()

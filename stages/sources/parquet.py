@@ -77,7 +77,7 @@ class Parquet(Format):
         return pq.read_metadata(arrow_source(source.place)).num_rows
 
     def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
-        """Yield the values of the media column, of embedded media only their paths."""
+        """Yield the values of the media column; embedded media are yielded as their paths."""
         if rows.shape != OneRecordPerRow.name:
             for row in shaped_rows(self.rows(source, rows), source, rows):
                 yield row.get("media")
@@ -100,7 +100,7 @@ class Parquet(Format):
                 yield from (row_fields(row, rows) for row in batch.to_pylist())
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows, of embedded media only their paths."""
+        """Yield the rows; embedded media are yielded as their paths."""
         with _naming(source.path), pq.ParquetFile(arrow_source(source.place)) as file:
             kept = [part for name in file.schema_arrow.names for part in _without_bytes(file, name)]
             for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=kept):
@@ -148,7 +148,7 @@ def _rows(path: Place) -> Iterator[Mapping[str, Any]]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Names the file in the error, if it is not Parquet or is damaged.
+    """Name the file in the error, if it is not Parquet or is damaged.
 
     The records of such a file cannot be rejected one by one. An OSError with an error number comes from the system and
     is not changed, because it names the file itself.

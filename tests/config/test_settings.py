@@ -16,7 +16,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from pydantic import AfterValidator, Field, PositiveInt
 
-from groundtrace.config.settings import ConfigError, build, load_config, settings, to_toml
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build, load_config, settings, to_toml
 from groundtrace.embedded.roles import embedded_endpoints
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.pipelines.grounded_cot import Settings
@@ -344,7 +345,7 @@ def test_a_named_entry_is_changed_key_by_key() -> None:
 
 
 def test_a_date_is_not_text() -> None:
-    with pytest.raises(ConfigError, match="no setting takes a date or a time, as 2024-01-01 is"):
+    with pytest.raises(ConfigError, match="2024-01-01 is a date or a time, which no setting accepts"):
         load_config(Whole, None, ["section.word=2024-01-01"])
 
 

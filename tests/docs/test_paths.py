@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.config.settings import section_class
+from groundtrace.config.fields import section_class
 from groundtrace.pipelines.grounded_cot import Settings
 from groundtrace.trainer.settings import TrainerSettings
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.pipelines.commands.cli import main
 from groundtrace.pipelines.crop_and_answer import RECIPE, Settings
 from tests.wired import default_stages

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from groundtrace.config.settings import ConfigError, load_config
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import load_config
 from groundtrace.pipelines.rubric_curriculum import Settings
 from groundtrace.schemas.ordering import order_key
 

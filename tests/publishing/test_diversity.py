@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.publishing.diversity import MAX_CLASSES, PROPERTIES, Balance, balances, template_sql
-from groundtrace.publishing.figures import open_tables
+from groundtrace.publishing.reading import open_tables
 from groundtrace.schemas.run_summary import Counts, RunSummary
 from tests.added import EARLIER_RL, EARLIER_SFT
 

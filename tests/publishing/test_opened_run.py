@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.pipelines.commands import cli
-from groundtrace.publishing.figures import SHARDS, InspectError, read_config
 from groundtrace.publishing.opened_run import open_run
+from groundtrace.publishing.reading import SHARDS, InspectError, read_config
 
 ROWS = 3
 

@@ -5,9 +5,9 @@ import pytest
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.blindness import RewardedQuestion, blind_figures, closed_answer, constant_answer
 from groundtrace.rewards.recipes.registry import RECIPES
+from groundtrace.schemas.blind_figures import MAX_BLIND_SHARE, BlindFigures
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
-from groundtrace.schemas.run_summary import MAX_BLIND_SHARE, BlindFigures
 
 ARGOS, SAIL_RL, IVGR, RUCL = (RECIPES[name] for name in ("argos", "sail_rl", "ivgr", "rucl"))
 HOW_MANY = "How many dogs are there?"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from groundtrace.config.settings import ConfigError, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import settings
 from groundtrace.rewards.recipes.argos import Argos, ArgosSettings
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorer_sets import STREAM_SCORERS, TRACE_SCORERS, configured

@@ -1,6 +1,6 @@
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.endpoints.vllm_server import VllmServerError
 from groundtrace.pipelines.commands.cache.places import CacheCommandError
 from groundtrace.pipelines.running.plan.inputs import InputError
@@ -8,7 +8,7 @@ from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.local_run import RunFolderError
 from groundtrace.pipelines.running.plan.options import OptionError
 from groundtrace.prompts.loader import PromptError
-from groundtrace.publishing.figures import InspectError
+from groundtrace.publishing.reading import InspectError
 from groundtrace.rewards.rows.reward import JudgesDown
 from groundtrace.rewards.rows.shards import ShardError
 from groundtrace.schemas.errors import UserError, causes

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.schemas.run_files import files_of, problem_of
-from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.schemas.run_files import FileEntry, files_of, problem_of
 
 SETS = ("sft", "rl", "rejected")
 

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groundtrace.schemas.text import alternatives, counted, dollars, excerpt, folded, printable, say, storable, words_in
+from groundtrace.schemas.text import (
+    alternatives,
+    counted,
+    dollars,
+    excerpt,
+    folded,
+    last_part,
+    printable,
+    say,
+    storable,
+    words_in,
+)
 
 
 @given(st.text(st.characters()))
@@ -77,3 +88,20 @@ def test_dollars(usd: float, words: str) -> None:
 )
 def test_words_in(text: str, words: list[str]) -> None:
     assert words_in(text) == words
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("a.png", "a.png"),
+        ("folder/a.png", "a.png"),
+        ("/data/set/", "set"),
+        (r"C:\pictures\a#1.png", "a#1.png"),
+        ("https://host/folder/a.png?key=b/c#d", "a.png"),
+        ("see https://host/a.png?key=b", "a.png"),
+        ("https:/host/a.png?key=b", "a.png"),
+        ("", ""),
+    ],
+)
+def test_the_last_part_of_a_path_or_address(path: str, part: str) -> None:
+    assert last_part(path) == part

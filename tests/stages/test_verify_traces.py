@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.inference.request import Completion
 from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.settings import ModelsSettings

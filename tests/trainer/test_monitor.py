@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from groundtrace.config.settings import load_config
+from groundtrace.config.settings import config_sha256, load_config
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.records import Question, Verdict
 from groundtrace.trainer.group import Group
-from groundtrace.trainer.monitor import LINE_EVERY, Monitor, as_line, overlay_png, save_rollouts, settings_sha256
+from groundtrace.trainer.monitor import LINE_EVERY, Monitor, as_line, overlay_png, save_rollouts
 from groundtrace.trainer.sample import Rollout
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.decode import decode_image
@@ -38,7 +38,7 @@ def run_of(tmp_path: Path) -> dict[str, Any]:
 
 def test_a_run_from_beginning_to_end(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
     begun = run_of(tmp_path)
-    assert (begun["command"], begun["data"], begun["config_sha256"]) == ("sft", "data", settings_sha256(settings))
+    assert (begun["command"], begun["data"], begun["config_sha256"]) == ("sft", "data", config_sha256(settings))
     assert "ended" not in begun
     with monitor:
         monitor.leave_out("row 3", "q3: image 1 does not decode")
@@ -61,7 +61,7 @@ def test_an_error_is_recorded_and_goes_on_its_way(tmp_path: Path, monitor: Monit
 def test_the_resolved_config_can_be_used_again(tmp_path: Path, monitor: Monitor, settings: TrainerSettings) -> None:
     again = load_config(TrainerSettings, str(tmp_path / "out" / "config.toml"))
     assert again == settings
-    assert settings_sha256(again) == settings_sha256(settings)
+    assert config_sha256(again) == config_sha256(settings)
 
 
 def test_another_config_has_another_digest(settings: TrainerSettings) -> None:
@@ -70,7 +70,7 @@ def test_another_config_has_another_digest(settings: TrainerSettings) -> None:
         settings_of(Path("tiny"), seed=1),
         settings_of(Path("tiny"), sft={"steps": 3}),
     ]
-    assert len({settings_sha256(each) for each in [settings, *others]}) == 4
+    assert len({config_sha256(each) for each in [settings, *others]}) == 4
 
 
 def test_metrics(tmp_path: Path, monitor: Monitor) -> None:

@@ -60,12 +60,12 @@ def answer(
 
 
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
-    """Returns the boxes whose walls an object can touch: the panels, or the whole image if there are no panels."""
+    """Return the boxes whose walls an object can touch: the panels, or the whole image if there are no panels."""
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
 def relevant_labels(query: Query, shapes: Sequence[FoundShape]) -> tuple[str, ...]:
-    """Returns the labels of objects in the image that match the question's nouns, at most `MAX_LABELS`.
+    """Return the labels of objects in the image that match the question's nouns, at most `MAX_LABELS`.
 
     If no shape matches a noun, the noun's own phrase ("circle") is returned, so that a detector can search for such
     objects too.
@@ -91,7 +91,7 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """Returns the shapes that match a noun and `touch` (if given); None if one of them is outside all boxes of
+    """Return the shapes that match a noun and `touch` (if given); None if one of them is outside all boxes of
     `walls`."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
@@ -163,7 +163,7 @@ def _groups(
 
 
 def _attribute(query: AttributeQuery, shapes: list[FoundShape]) -> SightAnswer | None:
-    """The colour or kind of the selected object; None unless exactly one object is selected."""
+    """Return the colour or kind of the selected object; None unless exactly one object is selected."""
     found = [shape for shape in shapes if query.noun.matches(shape)]
     if query.superlative is not None and len(found) > 1:
         measure, sign = _MEASURES[query.superlative]
@@ -206,7 +206,7 @@ def _amount(amount: Amount) -> str:
 
 
 def _as_choice(reading: SightAnswer, choices: tuple[str, ...]) -> SightAnswer | None:
-    """Returns the reading with the text of the choice that equals its answer; None if no choice equals it.
+    """Return the reading with the text of the choice that equals its answer; None if no choice equals it.
 
     Without choices, returns the reading unchanged.
     """

@@ -28,7 +28,7 @@ _MAX_CUT_PX = 40_000
 
 
 def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDArray[np.uint8], float]:
-    """Returns the image, scaled down to at most `max_px` pixels, and the scale (new side / old side)."""
+    """Return the image, scaled down to at most `max_px` pixels, and the scale (new side / old side)."""
     height, width = image.shape[:2]
     scale = min(1.0, math.sqrt(max_px / (height * width)))
     if scale == 1.0:
@@ -82,13 +82,13 @@ class _Part:
         self.colour, self.x, self.y, self.mask = colour, x, y, mask
 
     def cropped(self, mask: NDArray[np.uint8]) -> "_Part":
-        """Returns the piece of this part that `mask` (of this part's size) selects, cropped to its box."""
+        """Return the piece of this part that `mask` (of this part's size) selects, cropped to its box."""
         x, y, w, h = cv2.boundingRect(mask)
         return _Part(self.colour, self.x + x, self.y + y, mask[y : y + h, x : x + w])
 
 
 def _components(palette: Palette, min_px: int) -> list[_Part] | None:
-    """Returns the connected components of every colour except the background.
+    """Return the connected components of every colour except the background.
 
     Returns None if there are too many, or if too many of the drawn pixels are specks, hairlines and frames. Bars across
     the whole image are left out: they separate panels and are not objects.
@@ -167,7 +167,7 @@ def _may_be_joined(part: _Part) -> bool:
 
 
 def _kind_or_outline(part: _Part) -> str | None:
-    """Returns the kind of a component. A component with a single large hole is an outline: it is classified as if it
+    """Return the kind of a component. A component with a single large hole is an outline: it is classified as if it
     were filled.
 
     Returns None for several holes, which mean outlines that cross or share a side.
@@ -186,7 +186,7 @@ def _kind_or_outline(part: _Part) -> str | None:
 
 
 def _shape(part: _Part, kind: str, names: list[str]) -> FoundShape:
-    """Returns the component as a shape. Its point is its centroid or, if that is too near the edge, its innermost
+    """Return the component as a shape. Its point is its centroid or, if that is too near the edge, its innermost
     pixel.
     """
     height, width = part.mask.shape

@@ -81,7 +81,9 @@ def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
 
 
 def _stretched(kind: str, width: float, height: float) -> str:
-    """The kind's name, adapted to the box: square and circle become rectangle and ellipse if the box is not square."""
+    """Return the kind's name, adapted to the box: square and circle become rectangle and ellipse if the box is not
+    square.
+    """
     aspect = max(width, height) / max(min(width, height), 1e-6)
     if abs(width - height) <= 1.5 or aspect <= _SQUARE_ASPECT:
         return kind
@@ -89,7 +91,7 @@ def _stretched(kind: str, width: float, height: float) -> str:
 
 
 def _gradients(image: NDArray[np.uint8]) -> _Gradients:
-    """Returns, for each pixel, the gradient of the channel that changes most there, on a copy of the image that is
+    """Return, for each pixel, the gradient of the channel that changes most there, on a copy of the image that is
     enlarged or reduced to a working size."""
     height, width = image.shape[:2]
     scale = 2.0 if height * width <= _ENLARGE_BELOW_PX else min(1.0, (MAX_PX / (height * width)) ** 0.5)
@@ -115,7 +117,7 @@ def _gradients(image: NDArray[np.uint8]) -> _Gradients:
 def _enclosed_regions(
     gradients: _Gradients,
 ) -> tuple[list[tuple[float, float, float, float]], list[NDArray[np.bool_]]]:
-    """Returns the boxes and the inner masks of enclosed regions. The boxes are in working pixels, and are enlarged to
+    """Return the boxes and the inner masks of enclosed regions. The boxes are in working pixels, and are enlarged to
     the middle of the edge."""
     gx, gy = (np.clip(g, -32000, 32000).astype(np.int16) for g in (gradients.gx, gradients.gy))
     edges = cv2.Canny(gx, gy, _MIN_STEP, 2 * _MIN_STEP, L2gradient=True)
@@ -139,7 +141,7 @@ def _enclosed_regions(
 
 
 def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How well each template fits each box: float (boxes, templates) in [0, 1].
+    """Return how well each template fits each box: float (boxes, templates) in [0, 1].
 
     A point on the outline counts if the gradient there is an edge along the outline. Points on the image's border,
     which have no gradient, are left out of numerator and denominator.
@@ -165,7 +167,7 @@ def _outline_fits(gradients: _Gradients, boxes: NDArray[np.float64]) -> NDArray[
 
 
 def _inner_colour(image: NDArray[np.uint8], box: tuple[float, float, float, float], mask: NDArray[np.bool_]) -> str:
-    """The name of the most frequent colour inside an edge-enclosed region."""
+    """Return the name of the most frequent colour inside an edge-enclosed region."""
     x, y = (round(start + (start > 0) * _EDGE_PX) for start in box[:2])
     pixels = image[y : y + mask.shape[0], x : x + mask.shape[1]][mask]
     keys = (pixels >> 5).astype(np.int32) @ np.array([64, 8, 1], np.int32)

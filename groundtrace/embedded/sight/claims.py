@@ -77,7 +77,7 @@ class Claim:
 
 
 def read_claims(text: str) -> tuple[Claim, ...]:
-    """The claims of a text in order, at most :data:`MAX_CLAIMS`. Never raises."""
+    """Return the claims of a text in order, at most :data:`MAX_CLAIMS`. Never raises."""
     claims: list[Claim] = []
     for sentence in _SENTENCE.finditer(text):
         if _SUPPOSED.search(sentence.group()) is None:
@@ -88,7 +88,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """The distinct nouns that a text mentions, in order, also in sentences without claims. Never raises."""
+    """Return the distinct nouns that a text mentions, in order, also in sentences without claims. Never raises."""
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))
 

@@ -64,7 +64,7 @@ class Palette:
 def _mixes(
     colours: NDArray[np.float32], new: NDArray[np.float32], centres: list[NDArray[np.float32]]
 ) -> NDArray[np.bool_]:
-    """Returns for each of the colours (n, 3) whether it is a mixture of `new` and a centre, as at blurred edges."""
+    """Return for each of the colours (n, 3) whether it is a mixture of `new` and a centre, as at blurred edges."""
     span = np.asarray(centres) - new
     offset = colours - new
     t = (offset @ span.T) / np.maximum((span * span).sum(1), 1e-6)

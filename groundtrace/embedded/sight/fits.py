@@ -10,7 +10,7 @@ _TINY_PX = 12
 
 
 def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | None:
-    """Returns the longest outer contour of a 0/1 mask, traced on a copy enlarged `scale` times; None for an empty
+    """Return the longest outer contour of a 0/1 mask, traced on a copy enlarged `scale` times; None for an empty
     mask."""
     padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     if scale > 1:
@@ -21,7 +21,7 @@ def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | No
 
 
 def enlargement(width_px: int, height_px: int) -> int:
-    """Returns the factor by which a mask is enlarged before tracing; small masks would lose half a pixel on each
+    """Return the factor by which a mask is enlarged before tracing; small masks would lose half a pixel on each
     side."""
     side = max(width_px, height_px)
     return 4 if side < 64 else 2 if side < 160 else 1
@@ -58,13 +58,13 @@ def kind_of(mask: NDArray[np.uint8]) -> str | None:
 
 
 def _box_kind(width: float, height: float) -> str:
-    """Returns square or rectangle, with a tolerance of one pixel for rasterisation."""
+    """Return square or rectangle, with a tolerance of one pixel for rasterisation."""
     longer, shorter = max(width, height), min(width, height)
     return "square" if longer - shorter <= max(1.0, 0.12 * longer) else "rectangle"
 
 
 def _tiny_kind(fill: float, box_fill: float) -> str | None:
-    """Returns square, circle or triangle for a mask of a few pixels, whose corners cannot be counted."""
+    """Return square, circle or triangle for a mask of a few pixels, whose corners cannot be counted."""
     if box_fill > 0.87:
         return "square"
     if fill > 0.7 and box_fill > 0.66:
@@ -73,7 +73,7 @@ def _tiny_kind(fill: float, box_fill: float) -> str | None:
 
 
 def _curved_kind(hull: NDArray[np.int32], area: float, fill: float, aspect: float) -> str | None:
-    """Returns triangle, circle, ellipse, pentagon or hexagon for a convex outline; None if none of them fits."""
+    """Return triangle, circle, ellipse, pentagon or hexagon for a convex outline; None if none of them fits."""
     triangle_area, _ = cv2.minEnclosingTriangle(hull)
     if fill < 0.66 and triangle_area > 0 and area / triangle_area > 0.8:
         return "triangle"

@@ -99,19 +99,19 @@ def _holds(own: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 
 def singular(word: str) -> str:
-    """Returns the singular of a regular English plural; any other word is returned unchanged."""
+    """Return the singular of a regular English plural; any other word is returned unchanged."""
     if word in _PLURALS:
         return _PLURALS[word]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
 def colour_word(word: str) -> str | None:
-    """The colour that a word means; None if it is not a colour."""
+    """Return the colour that a word means; None if it is not a colour."""
     return _COLOUR_WORDS.get(word)
 
 
 def kind_word(word: str) -> tuple[str, ...] | None:
-    """The kinds of shape that a noun means: () if it means any kind; None if the word does not mean a shape."""
+    """Return the kinds of shape that a noun means: () if it means any kind; None if the word does not mean a shape."""
     kinds = _KIND_WORDS.get(word)
     return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
 

@@ -54,7 +54,7 @@ _SUPERLATIVES: dict[str, Superlative] = {
 
 
 def read_question(text: str, choices: Sequence[str] | None = None) -> Query | None:
-    """Returns the parsed question, with its answer choices if it has any; None if it cannot be read."""
+    """Return the parsed question, with its answer choices if it has any; None if it cannot be read."""
     options = tuple(choices or ())
     body = _quoted_statement(text)
     words = Words(text if body is None else body)
@@ -76,7 +76,7 @@ def read_question(text: str, choices: Sequence[str] | None = None) -> Query | No
 
 
 def _quoted_statement(text: str) -> str | None:
-    """The statement in 'Is the following statement about the image true? "..."', or None."""
+    """Return the statement in 'Is the following statement about the image true? "..."', or None."""
     head, quote, rest = text.partition('"')
     statement, closing, tail = rest.rpartition('"')
     if not quote or not closing or '"' in statement:

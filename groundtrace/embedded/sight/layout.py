@@ -16,7 +16,7 @@ _MAX_STACK_GAP = 0.3
 
 
 def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
-    """Returns the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right. Flat vertical bars separate the
+    """Return the panels of an RGB image uint8 (H, W, 3) as boxes, from left to right. Flat vertical bars separate the
     panels.
 
     A bar is a run of columns of one flat colour from top to bottom that is not the image's main colour. Returns () if
@@ -37,7 +37,7 @@ def find_panels(image: NDArray[np.uint8]) -> tuple[Box, ...]:
 
 
 def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
-    """The shapes of each panel; None if a shape is outside all panels."""
+    """Return the shapes of each panel; None if a shape is outside all panels."""
     groups: list[list[FoundShape]] = [[] for _ in panels]
     for shape in shapes:
         home = panel_of(shape, panels)
@@ -48,13 +48,13 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 
 
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
-    """The panel that contains the shape's point; None if there is none."""
+    """Return the panel that contains the shape's point; None if there is none."""
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 
 
 def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
-    """Returns the shapes as one tower, sorted from top to bottom; None if they are not a straight stack of blocks."""
+    """Return the shapes as one tower, sorted from top to bottom; None if they are not a straight stack of blocks."""
     if not shapes or any(shape.kind not in ("square", "rectangle") for shape in shapes):
         return None
     stack = sorted(shapes, key=lambda shape: shape.box_px[1])
@@ -68,7 +68,7 @@ def as_tower(shapes: list[FoundShape]) -> list[FoundShape] | None:
 
 
 def find_towers(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[list[FoundShape]] | None:
-    """Returns all towers of the image; None if a shape is not part of a tower.
+    """Return all towers of the image; None if a shape is not part of a tower.
 
     Each panel has at most one tower; without panels the shapes are grouped by overlapping columns.
     """

@@ -97,7 +97,7 @@ class Name:
     extreme: int = 0
 
     def among(self, labels: Sequence[str], boxes_px: Sequence[Box], panels: Sequence[Box]) -> list[int]:
-        """The indices of the named objects, from the class labels ("blue square") and boxes of all objects."""
+        """Return the indices of the named objects, from the class labels ("blue square") and boxes of all objects."""
         found = [i for i, label in enumerate(labels) if self.noun.allows(*label.split(" ", 1))]
         if self.panel is not None and panels:
             left, _, right, _ = panels[self.panel if self.panel < len(panels) else -1]
@@ -114,7 +114,7 @@ class Name:
         return self._ranked(found, boxes_px)
 
     def _ranked(self, found: list[int], boxes_px: Sequence[Box]) -> list[int]:
-        """Returns the objects at the rank from the end; objects at equal distance share a rank. Returns all objects if
+        """Return the objects at the rank from the end; objects at equal distance share a rank. Returns all objects if
         there are too few."""
         if self.end is None or len(found) < self.rank:
             return found
@@ -129,7 +129,7 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Returns the parsed name of an object; None if it cannot be read."""
+    """Return the parsed name of an object; None if it cannot be read."""
     if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()
@@ -150,7 +150,7 @@ def _noun_of(thing: str) -> Noun | None:
 
 
 def _loose_noun(text: str) -> Noun | None:
-    """The noun of a name with unknown words, from its first colour and the words right after it."""
+    """Return the noun of a name with unknown words, from its first colour and the words right after it."""
     words = _TOKEN.findall(text)
     start = next((n for n, word in enumerate(words) if colour_word(word) is not None), len(words))
     middle = next((n for n in range(start, len(words)) if not _is_attribute(words[n])), len(words))
@@ -171,7 +171,7 @@ def _is_attribute(word: str) -> bool:
 
 
 def _kinds(word: str) -> tuple[str, ...] | None:
-    """The kinds of shape that a word means: () for any kind, None if the word is not a noun for shapes."""
+    """Return the kinds of shape that a word means: () for any kind, None if the word is not a noun for shapes."""
     return () if singular(word) in GENERAL | {"one"} else kind_word(word)
 
 
@@ -187,7 +187,7 @@ def _plain(text: str) -> str:
 
 
 def _panel(rest: str) -> tuple[int | None, str]:
-    """The panel that a name mentions, if any, and the name without it."""
+    """Return the panel that a name mentions, if any, and the name without it."""
     found = _PANEL.search(rest)
     if found is None:
         return None, rest
@@ -211,7 +211,7 @@ def _read(text: str) -> Name | None:
 
 
 def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
-    """The rank and the end of the image that a name mentions, and the name without them."""
+    """Return the rank and the end of the image that a name mentions, and the name without them."""
     end, rank = None, 1
     if found := _RANK_OF_SIDE.search(rest):
         rank, end = _RANKS[found.group(1)], _ENDS[found.group(3)]
@@ -229,7 +229,7 @@ def _end(rest: str) -> tuple[int, tuple[int, int] | None, str]:
 
 
 def _noun(words: Sequence[str]) -> Noun | None:
-    """Returns the class that colours and nouns in any order describe. Each noun narrows the class, as in "square
+    """Return the class that colours and nouns in any order describe. Each noun narrows the class, as in "square
     block".
     """
     colours = [word for word in words if colour_word(word) is not None]

@@ -136,7 +136,7 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """The nouns of a question, in order."""
+    """Return the nouns of a question, in order."""
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

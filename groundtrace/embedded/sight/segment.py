@@ -12,7 +12,7 @@ _MAX_SIDE_PX = 640
 
 
 def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
-    """Returns the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
+    """Return the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
 
     The background colour is the most frequent colour in a ring around the box; the object's colour is the most frequent
     colour inside, weighted towards the centre, that differs from it. A pixel of the box belongs to the object if its
@@ -39,7 +39,7 @@ def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
 
 
 def _distance(pixels: NDArray[np.uint8], colour: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """The largest channel difference of each pixel to a colour, in whole levels."""
+    """Return the largest channel difference of each pixel to a colour, in whole levels."""
     gaps = [
         cv2.absdiff(plane, np.full_like(plane, round(float(level))))
         for plane, level in zip(cv2.split(pixels), colour, strict=True)
@@ -58,7 +58,7 @@ def _colour_of_bin(key: int, pixels: NDArray[np.uint8], keys: NDArray[np.uint16]
 
 
 def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: int) -> NDArray[np.float32]:
-    """Returns the most frequent colour of the ring around a box. If the box fills the image, its own rim is used."""
+    """Return the most frequent colour of the ring around a box. If the box fills the image, its own rim is used."""
     x1, y1, x2, y2 = box
     margin = max(2, round(0.15 * max(x2 - x1, y2 - y1)))
     left, top = max(0, x1 - margin), max(0, y1 - margin)
@@ -77,7 +77,7 @@ def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: 
 
 
 def _inner_colour(inside: NDArray[np.uint8], background: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """The box's dominant colour apart from the background, weighted towards the centre; None if there is none."""
+    """Return the box's dominant colour, weighted towards the centre, without the background; None if there is none."""
     height, width = inside.shape[:2]
     wy = 1.2 - np.abs(np.linspace(-1, 1, height)) if height > 1 else np.ones(1)
     wx = 1.2 - np.abs(np.linspace(-1, 1, width)) if width > 1 else np.ones(1)

@@ -36,7 +36,7 @@ class FoundShape:
         return self.box_px[3] - self.box_px[1]
 
     def scaled(self, factor: float) -> "FoundShape":
-        """Returns the same shape in an image whose sides are `factor` times as long."""
+        """Return the same shape in an image whose sides are `factor` times as long."""
         x1, y1, x2, y2 = (value * factor for value in self.box_px)
         point_px = (self.point_px[0] * factor, self.point_px[1] * factor)
         return FoundShape(self.colour, self.kind, (x1, y1, x2, y2), point_px, self.area_px * factor * factor)

@@ -101,7 +101,7 @@ def _cuts(mask: NDArray[np.uint8]) -> Iterator[tuple[_Point, _Point]]:
 
 
 def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[np.float64], reach: float) -> float:
-    """Returns the distance in pixels for which a ray stays inside the mask, at most `reach`."""
+    """Return the distance in pixels for which a ray stays inside the mask, at most `reach`."""
     steps = np.arange(1.5, reach, 0.5)
     xy = np.rint(start + steps[:, None] * heading).astype(int)
     inside = (xy >= 0).all(1) & (xy[:, 0] < mask.shape[1]) & (xy[:, 1] < mask.shape[0])
@@ -110,7 +110,7 @@ def _run(mask: NDArray[np.uint8], start: NDArray[np.float64], heading: NDArray[n
 
 
 def _halves(mask: NDArray[np.uint8], start: _Point, end: _Point) -> tuple[NDArray[np.uint8], NDArray[np.uint8]] | None:
-    """Returns the parts of the mask on the two sides of a cut; None if one of them is not a single connected piece."""
+    """Return the parts of the mask on the two sides of a cut; None if one of them is not a single connected piece."""
     ys, xs = np.nonzero(mask)
     side = (end[0] - start[0]) * (ys - start[1]) - (end[1] - start[1]) * (xs - start[0])
     parts = []

@@ -19,7 +19,7 @@ class Templates:
 
 
 def _polygon(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns POINTS points along a closed polygon (clockwise on screen), without its corners, and their outward
+    """Return POINTS points along a closed polygon (clockwise on screen), without its corners, and their outward
     normals."""
     low, high = corners.min(0), corners.max(0)
     corners = (corners - low) / (high - low)
@@ -43,7 +43,7 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """Returns all outlines: circle, square and diamond, the triangle in four directions, the pentagon and the hexagon
+    """Return all outlines: circle, square and diamond, the triangle in four directions, the pentagon and the hexagon
     in two directions each."""
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])

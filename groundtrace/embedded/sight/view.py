@@ -14,7 +14,7 @@ _MIN_SIDE_PX = 12
 def coarse_view(
     image: NDArray[np.uint8], rng: np.random.Generator, strength: float = DEFAULT_POLICY_STRENGTH
 ) -> tuple[NDArray[np.uint8], float]:
-    """Returns a coarse view of an RGB image uint8 (H, W, 3), and its scale (view pixels / image pixels).
+    """Return a coarse view of an RGB image uint8 (H, W, 3), and its scale (view pixels / image pixels).
 
     `strength` 0 returns the image itself and scale 1; larger values give coarser views. The scale, a shift below one
     view pixel, a blur, a colour cast and noise are random for every view. A point (x, y) of the view is at (x / scale,

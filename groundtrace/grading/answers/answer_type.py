@@ -62,12 +62,12 @@ is None if there is no answer.
 
 
 def as_written(gold: Gold) -> str:
-    """Returns the gold answer as the record gives it."""
+    """Return the gold answer as the record gives it."""
     return gold.answer
 
 
 def never(_answer: str, _choices: tuple[str, ...] | None) -> bool:
-    """Returns False, so that a record has this type only if the record names it."""
+    """Return False, so that a record has this type only if the record names it."""
     return False
 
 

@@ -85,7 +85,7 @@ class NamedOptions:
 
 
 def normalise_text(text: str) -> str:
-    """Returns a text normalised for comparison as a whole.
+    """Return a text normalised for comparison as a whole.
 
     NFKC and casefold are applied; articles, punctuation and invisible marks are removed, and blanks are single. Signs,
     points and slashes stay if they are part of a number or date (-2, 1.5, 18/06), and symbols such as < or ° stay.
@@ -107,7 +107,7 @@ def normalise_text(text: str) -> str:
 
 
 def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
-    """Returns the options that an answer of bounded length names; never raises.
+    """Return the options that an answer of bounded length names; never raises.
 
     The function looks first for the exact text of an option, then for a label, then for a loosely equal text, and last
     for a mention. "A and B" names two options, unless it is the text of one option.
@@ -144,7 +144,7 @@ def named_options(predicted: str, choices: tuple[str, ...]) -> NamedOptions:
 
 
 def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -> NamedOptions:
-    """Returns the options that are named after a clause that denies an option ("A is wrong, so B"), else the denied
+    """Return the options that are named after a clause that denies an option ("A is wrong, so B"), else the denied
     options.
     """
     _, *rest = _CLAUSE_END.split(text, maxsplit=1)
@@ -153,13 +153,13 @@ def _after_denial(text: str, choices: tuple[str, ...], denied: frozenset[int]) -
 
 
 def inner_letters(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose letters are separate words in the text; the article "a" and "I" do not count."""
+    """Return the options whose letters are separate words in the text; the article "a" and "I" do not count."""
     letters = _letters(choices)
     return frozenset(letters[letter] for found in _ALONE.findall(text) if (letter := "".join(found)) in letters)
 
 
 def implied_letters(gold: str) -> tuple[str, ...] | None:
-    """Returns the option letters that a gold of one letter implies: A to H, or further to that letter; else None."""
+    """Return the option letters that a gold of one letter implies: A to H, or further to that letter; else None."""
     letter = gold.strip().strip("().")
     if len(letter) != 1 or not "A" <= letter <= "Z":
         return None
@@ -167,7 +167,7 @@ def implied_letters(gold: str) -> tuple[str, ...] | None:
 
 
 def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the positions of the gold answer among the choices."""
+    """Return the positions of the gold answer among the choices."""
     for form in (str.strip, normalise_text):
         right = frozenset(i for i, choice in enumerate(choices) if form(choice) == form(gold))
         if right:
@@ -178,19 +178,19 @@ def gold_options(gold: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _tight(text: str) -> str:
-    """Returns text without blanks, case, outer quotes, dollars and the final full stop."""
+    """Return text without blanks, case, outer quotes, dollars and the final full stop."""
     text = unicodedata.normalize("NFKC", text).replace("−", "-").casefold()
     return re.sub(r"\s+", "", text).strip("\"'`“”‘’$").rstrip(".").strip("$")
 
 
 def _matching(text: str, choices: tuple[str, ...], form: Callable[[str], str]) -> frozenset[int]:
-    """Returns the options whose form, given by ``form``, equals the text's form; an empty form matches nothing."""
+    """Return the options whose form, given by ``form``, equals the text's form; an empty form matches nothing."""
     wanted = form(text)
     return frozenset(index for index, choice in enumerate(choices) if wanted and form(choice) == wanted)
 
 
 def _letters(choices: tuple[str, ...]) -> dict[str, int]:
-    """Returns the position of the option that each label letter means; see the module."""
+    """Return the position of the option that each label letter means; see the module."""
     written: dict[str, int] = {}
     for index, choice in enumerate(choices):
         bare = _BARE_LETTER.fullmatch(choice.strip())
@@ -216,7 +216,7 @@ def _is_denied(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> 
 
 
 def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """Returns the options that a leading label names, and the options that the rest of the text adds to them."""
+    """Return the options that a leading label names, and the options that the rest of the text adds to them."""
     bare = _BARE_LETTER.fullmatch(text)
     if bare is not None:
         index = letters.get(bare.group(1).upper())
@@ -247,7 +247,7 @@ def _labelled(text: str, choices: tuple[str, ...], letters: dict[str, int]) -> f
 
 
 def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> frozenset[int]:
-    """Returns the options in a text of nothing but labels, options and joining words; empty for any other text."""
+    """Return the options in a text of nothing but labels, options and joining words; empty for any other text."""
     found = {letters[label] for match in _INNER_LABEL.findall(rest) if (label := "".join(match).upper()) in letters}
     words = f" {normalise_text(_INNER_LABEL.sub(' ', rest))} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
@@ -259,7 +259,7 @@ def _listed(rest: str, choices: tuple[str, ...], letters: dict[str, int]) -> fro
 
 
 def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options with the same meaning as the text.
+    """Return the options with the same meaning as the text.
 
     If two options are yes and no, that is the option on the same side; else the options that are equal as single
     numbers (without tolerance), or as mathematical expressions.
@@ -278,7 +278,7 @@ def _equal_in_value(text: str, choices: tuple[str, ...]) -> frozenset[int]:
 
 
 def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
+    """Return the one option with the number of a short answer, in the same unit if both have one; empty for bounds."""
     # Options that share a number differ in their words ("4 points", "4 points more"), not in value.
     if is_qualified(text) or len(normalise_text(chain).split()) > 3:
         return frozenset()
@@ -298,7 +298,7 @@ def _equal_number(chain: str, text: str, choices: tuple[str, ...]) -> frozenset[
 
 
 def _mentioned(text: str, choices: tuple[str, ...]) -> frozenset[int]:
-    """Returns the options whose words occur in the text, except those that are part of a longer one that occurs."""
+    """Return the options whose words occur in the text, except those that are part of a longer one that occurs."""
     padded = f" {normalise_text(text)} "
     forms = {index: f" {normalise_text(choice)} " for index, choice in enumerate(choices)}
     found = {index: form for index, form in forms.items() if form.strip() and form in padded}

@@ -25,14 +25,14 @@ _SHARE = re.compile(rf"([{_DIGITS}{_TENS}{_MYRIADS}]+)分之([{_DIGITS}{_TENS}{_
 
 
 def with_arabic_digits(text: str) -> str:
-    """Returns the text with digits in place of its CJK numerals. Never raises; linear in ``len(text)``."""
+    """Return the text with digits in place of its CJK numerals. Never raises; linear in ``len(text)``."""
     if text.isascii():
         return text
     return _NUMERAL.sub(_as_digits, _SHARE.sub(_as_share, text))
 
 
 def value_of_numeral(numeral: str) -> int | None:
-    """Returns the value of a numeral: 一百二十, 两万五千, 二〇二一; None for a text that is not one number (三四)."""
+    """Return the value of a numeral: 一百二十, 两万五千, 二〇二一; None for a text that is not one number (三四)."""
     if all(char in _DIGITS for char in numeral):
         is_one = len(numeral) == 1 or len(numeral) == 4 or any(char in "〇零" for char in numeral)
         return int("".join(str(_worth(char)) for char in numeral)) if is_one else None

@@ -78,7 +78,7 @@ class WrittenDate:
 
 
 def read_date(text: str) -> WrittenDate | None:
-    """Returns the date, the time or both that a short text consists of; None for any other text. Never raises."""
+    """Return the date, the time or both that a short text consists of; None for any other text. Never raises."""
     text = re.sub(r"\s+", " ", text.casefold()).strip().rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS:
         return None
@@ -116,14 +116,14 @@ def _together(day: WrittenDate, time: WrittenDate) -> WrittenDate:
 
 
 def _without_links(text: str) -> str:
-    """Returns text without the commas and words between a date and a time."""
+    """Return text without the commas and words between a date and a time."""
     start = _BETWEEN.match(text)
     text = text[start.end() :] if start is not None else text
     return re.sub(r"(?:,|\bat|\bon|(?<=\d)t)$", "", text.strip()).strip(" ,")
 
 
 def _times(text: str) -> list[tuple[WrittenDate, str]]:
-    """Returns the times with which a text begins or ends, each with the rest of the text."""
+    """Return the times with which a text begins or ends, each with the rest of the text."""
     found: list[tuple[WrittenDate, str]] = []
     for name, hour in _NAMED_TIMES.items():
         if text in {name, f"12 {name}"}:
@@ -137,7 +137,7 @@ def _times(text: str) -> list[tuple[WrittenDate, str]]:
 
 
 def _time(match: re.Match[str]) -> WrittenDate | None:
-    """Returns the readings of a time; an hour from 1 to 12 without am or pm has two readings."""
+    """Return the readings of a time; an hour from 1 to 12 without am or pm has two readings."""
     part = match.groupdict()
     hour, minute, half = int(part["hour"]), int(part.get("minute") or 0), part["half"]
     second = int(part["second"]) if part.get("second") else None
@@ -153,7 +153,7 @@ def _time(match: re.Match[str]) -> WrittenDate | None:
 
 
 def _date(text: str) -> WrittenDate | None:
-    """Returns the readings of a date; None if the text is not a date, or its weekday is wrong."""
+    """Return the readings of a date; None if the text is not a date, or its weekday is wrong."""
     weekday = _WEEKDAY.match(text)
     rest = text if weekday is None else text[weekday.end() :]
     written = _numeric_date(rest) or _month_of_year(rest) or _named_date(rest)
@@ -171,7 +171,7 @@ def _falls_on(moment: DateFields, weekday: int) -> bool:
 
 
 def _numeric_date(text: str) -> WrittenDate | None:
-    """Returns the readings of three numbers with one separator: every order in which they are a date."""
+    """Return the readings of three numbers with one separator: every order in which they are a date."""
     match = _ISO.fullmatch(text)
     if match is not None:
         a, separator, b, c = match.groups()
@@ -190,7 +190,7 @@ def _numeric_date(text: str) -> WrittenDate | None:
 
 
 def _month_of_year(text: str) -> WrittenDate | None:
-    """Reads a month and a year in digits: 03/2021, 2021-03."""
+    """Read a month and a year in digits: 03/2021, 2021-03."""
     found = next((match for pattern in _MONTH_OF_YEAR if (match := pattern.fullmatch(text))), None)
     if found is None or not 1 <= int(found["month"]) <= 12:
         return None
@@ -200,7 +200,7 @@ def _month_of_year(text: str) -> WrittenDate | None:
 
 
 def _named_date(text: str) -> WrittenDate | None:
-    """Reads a date with the name of its month; the day or the year may be missing."""
+    """Read a date with the name of its month; the day or the year may be missing."""
     for pattern in _NAMED:
         match = pattern.fullmatch(text)
         if match is None:
@@ -216,7 +216,7 @@ def _named_date(text: str) -> WrittenDate | None:
 
 
 def _days(year: str | None, month: int, day: int | None) -> list[DateFields]:
-    """Returns the possible days, without those that do not exist.
+    """Return the possible days, without those that do not exist.
 
     A year of two digits may be of the last century or of this one.
     """

@@ -34,7 +34,7 @@ def _is_plain_number(gold: str) -> bool:
 
 
 def _grade_plain(predicted: str, gold: str) -> Grade | None:
-    """Returns the grade if the gold of a text question is yes or no, or a plain number; else None."""
+    """Return the grade if the gold of a text question is yes or no, or a plain number; else None."""
     if is_polar(gold):
         return grade_polar(predicted, gold)
     if len(gold) > MAX_CHARS:
@@ -53,7 +53,7 @@ _RULES = (grade_period, grade_date, grade_span, grade_quantity, grade_pair, *LAT
 
 
 def grade_text(predicted: str, gold: str) -> Grade:
-    """Grades an answer by the first rule that fits the gold."""
+    """Grade an answer by the first rule that fits the gold."""
     return grade_by(_RULES, predicted, gold)
 
 

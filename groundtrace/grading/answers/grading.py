@@ -33,7 +33,7 @@ _BROKEN_LATEX = re.compile(r"\t(?:ext|imes|heta|frac|riangle|ilde|an\b)|\r(?:ho|
 
 
 def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tuple[str, ...] | None) -> Grade:
-    """Grades a final answer; never raises.
+    """Grade a final answer; never raises.
 
     Args:
         predicted: the final answer (:attr:`groundtrace.grading.responses.response.Response.answer`), None if there is
@@ -63,7 +63,7 @@ def grade_answer(predicted: str | None, gold: str, answer_type: str, choices: tu
 
 
 def _fault(gold: str) -> str | None:
-    """Returns why a gold answer cannot be used, or None.
+    """Return why a gold answer cannot be used, or None.
 
     A control character such as a form feed comes from a "\\frac" whose backslash was not escaped.
     """

@@ -65,7 +65,7 @@ class AnswerList:
 
 
 def read_list(text: str) -> AnswerList | None:
-    """Returns the items (at least two) of a gold answer that is only a list; None for any other text. Never raises."""
+    """Return the items (at least two) of a gold answer that is only a list; None for any other text. Never raises."""
     found = _read(text, False)
     return found if found is not None and len(found.items) > 1 and found.is_plain else None
 
@@ -87,7 +87,7 @@ def same_list(predicted: str, gold: AnswerList) -> bool | None:
 
 
 def read_tuple(text: str) -> AnswerTuple | None:
-    """Returns the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
+    """Return the numbers of a tuple such as "(5, 6)" or "[1, 3)"; None for any other text. Never raises."""
     if len(text) > MAX_CHARS:
         return None
     match = _TUPLE.fullmatch(plain_notation(text.replace("$", "")).strip())
@@ -115,7 +115,7 @@ def same_tuple(predicted: AnswerTuple | None, gold: AnswerTuple) -> bool | None:
 
 
 def _read(text: str, is_answer: bool) -> AnswerList | None:
-    """Returns the items of a text. In an answer, each item may also be on its own line, with or without a marker."""
+    """Return the items of a text. In an answer, each item may also be on its own line, with or without a marker."""
     text = text.strip().strip("$").rstrip(".。").strip()
     if not text or len(text) > MAX_CHARS or re.search(r"\bor\b", text, re.IGNORECASE):
         return None
@@ -135,7 +135,7 @@ def _read(text: str, is_answer: bool) -> AnswerList | None:
 
 
 def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """Returns the parts of a text; separators inside a point do not split it."""
+    """Return the parts of a text; separators inside a point do not split it."""
     inner = [match.span() for match in _INNER.finditer(text)]
     parts, done = list[str](), 0
     for found in separator.finditer(text):
@@ -146,7 +146,7 @@ def _split(separator: re.Pattern[str], text: str) -> list[str]:
 
 
 def _item(text: str) -> Item:
-    """Returns an item in the form in which it is compared: its exact number, else its normalised words."""
+    """Return an item in the form in which it is compared: its exact number, else its normalised words."""
     point = read_tuple(text) if text[:1] in "([" else None
     if point is not None:
         return point
@@ -191,7 +191,7 @@ def may_be_interval(text: str, gold: str) -> bool:
 
 
 def read_assignments(text: str, least: int = 2) -> dict[str, str] | None:
-    """Returns the values of at least two names ("a = 2, b = 5"); None for any other text. Never raises."""
+    """Return the values of at least two names ("a = 2, b = 5"); None for any other text. Never raises."""
     if len(text) > MAX_CHARS or text.count("=") < least:
         return None
     found = [_ASSIGNMENT.fullmatch(part.strip(" $.")) for part in re.split(r"[,;\n]|\band\b", text)]

@@ -153,7 +153,7 @@ def _is_rounded(gold_latex: str, predicted_latex: str) -> bool:
 
 
 def _spelling(text: str) -> str:
-    """Returns the text without characters that never change a formula's meaning; spaces between digits stay."""
+    """Return the text without characters that never change a formula's meaning; spaces between digits stay."""
     text = re.sub(r"\$+", " ", _rewrite(text)).strip(" .。\n\t")
     text = re.sub(r"\\(?:left|right|displaystyle)(?![A-Za-z])|\\[,;:! ]", "", text.replace("dfrac", "frac"))
     return re.sub(r"(?<!\d)\s+|\s+(?!\d)", "", text)
@@ -168,7 +168,7 @@ def _rewrite(text: str) -> str:
 
 
 def _one_expression(text: str) -> str | None:
-    """Returns the single expression of an answer as LaTeX without dollar signs, or None."""
+    """Return the single expression of an answer as LaTeX without dollar signs, or None."""
     text = _rewrite(_LEAD.sub("", text.strip())).strip().rstrip(".。").strip()
     if "$" in text:
         groups = _GROUP.findall(text)
@@ -213,7 +213,7 @@ def _is_cheap(latex: str) -> bool:
 
 
 def _terms(latex: str) -> int:
-    """Returns the maximum number of terms of an expression after multiplying out over a common denominator."""
+    """Return the maximum number of terms of an expression after multiplying out over a common denominator."""
     sums, products, denominator, done = [0], [1], 1, 0
     is_below = False
     for step in _STEP.finditer(latex):
@@ -255,7 +255,7 @@ def _is_tower(latex: str, at: int) -> bool:
 
 
 def _group_end(latex: str, at: int) -> int:
-    """Returns the offset after the bracket that closes the bracket at the offset ``at``."""
+    """Return the offset after the bracket that closes the bracket at the offset ``at``."""
     depth, end = 0, at
     for end in range(at, len(latex)):
         depth += (latex[end] in "{(") - (latex[end] in "})")
@@ -266,7 +266,7 @@ def _group_end(latex: str, at: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(latex: str) -> tuple[Basic | MatrixBase, ...]:
-    """Returns the sympy readings of one expression, without the strings that math-verify adds as a fallback."""
+    """Return the sympy readings of one expression, without the strings that math-verify adds as a fallback."""
     # Loading sympy takes half a second: only runs with mathematical answers need it.
     from math_verify import LatexExtractionConfig, parse
 

@@ -25,7 +25,7 @@ _NEGATION = re.compile(
 
 
 def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) -> Grade:
-    """Grades a multiple-choice answer, with or without choices.
+    """Grade a multiple-choice answer, with or without choices.
 
     Without choices, a gold letter implies options (they may be in the question), and any other gold is graded as text.
     """
@@ -36,7 +36,7 @@ def _grade(predicted: str | None, gold: str, choices: tuple[str, ...] | None) ->
 
 
 def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) -> Grade:
-    """Grades an answer against the given options; all options with the gold's text are right."""
+    """Grade an answer against the given options; all options with the gold's text are right."""
     right = gold_options(gold, choices)
     if not right:
         return Grade(None, "gold", f"gold {gold[:40]!r} is not one of the choices")
@@ -59,7 +59,7 @@ def _grade_choice(predicted: str | None, gold: str, choices: tuple[str, ...]) ->
 
 
 def _grade_unnamed(predicted: str, choices: tuple[str, ...], right: frozenset[int], denied: frozenset[int]) -> Grade:
-    """Grades an answer that names no option by letter or text; the answer is wrong if it cannot mean an option."""
+    """Grade an answer that names no option by letter or text; the answer is wrong if it cannot mean an option."""
     letters = inner_letters(predicted, choices)
     if not denied and len(letters) == 1 and _NEGATION.search(predicted):
         denied = letters

@@ -28,12 +28,12 @@ _CONSTANT = re.compile(r"[π√∞½⅓⅔¼¾]|\\(?:pi|sqrt|infty)")
 
 
 def plain_number(text: str) -> str | None:
-    """Returns the number without separators and with an ASCII minus; None for a text that is not one plain number."""
+    """Return the number without separators and with an ASCII minus; None for a text that is not one plain number."""
     return text.strip().replace(",", "").replace("\u2212", "-") if _GOLD.fullmatch(text.strip()) else None
 
 
 def value_of(text: str) -> decimal.Decimal | None:
-    """Returns the value of a plain number; None for other text and for an exponent that is out of range."""
+    """Return the value of a plain number; None for other text and for an exponent that is out of range."""
     number = plain_number(text)
     try:
         return None if number is None else decimal.Decimal(number)
@@ -57,7 +57,7 @@ def is_gradable(gold: str) -> bool:
 
 
 def _check(gold: Gold) -> str:
-    """Returns a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
+    """Return a plain number without separators, and any other gradable gold (3/4, 10-15, 5 km, $2\\pi$) unchanged."""
     number = plain_number(gold.answer)
     if number is not None:
         return number

@@ -62,7 +62,7 @@ _NOTATIONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], 
 
 
 def plain_notation(text: str) -> str:
-    """Returns the text with its numbers in a plain notation.
+    """Return the text with its numbers in a plain notation.
 
     Signs, superscripts (as ``^n``), compatibility forms and LaTeX around digits are rewritten; units and currencies
     stay. Linear in the length of texts of at most ``MAX_CHARS`` characters.

@@ -99,7 +99,7 @@ _gold_span = functools.lru_cache(GOLDS_KEPT)(read_span)
 
 
 def grade_number(predicted: str, gold: str) -> Grade | None:
-    """Grades a number by Argos Eq. 7-8; returns None if the gold is neither a single number nor an ordinal."""
+    """Grade a number by Argos Eq. 7-8; returns None if the gold is neither a single number nor an ordinal."""
     wanted = _gold_numerals(gold).single or read_count(gold)
     if wanted is None:
         return None
@@ -122,7 +122,7 @@ def grade_number(predicted: str, gold: str) -> Grade | None:
 
 
 def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Grade:
-    """Grades one number against another."""
+    """Grade one number against another."""
     if _is_other_direction(predicted, gold) and abs(given.value) == abs(wanted.value):
         return Grade(None, "judge", "the number, perhaps in another direction")
     if same_number(given, wanted):
@@ -136,7 +136,7 @@ def _compared(predicted: str, gold: str, given: Numeral, wanted: Numeral) -> Gra
 
 
 def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
-    """Grades an expression by its value against a number."""
+    """Grade an expression by its value against a number."""
     match = compare_maths(gold, predicted)
     if match is MathsMatch.GOLD_UNREADABLE:
         match = compare_maths(str(wanted.value), predicted)
@@ -149,7 +149,7 @@ def _calculated(predicted: str, gold: str, wanted: Numeral) -> Grade:
 
 
 def _undecided(predicted: str, reading: ParsedNumbers, wanted: Numeral) -> Grade:
-    """Grades an answer that names no number, or more than one."""
+    """Grade an answer that names no number, or more than one."""
     if reading.numerals and not names_alternatives(predicted) and all(same_value(n, wanted) for n in reading.numerals):
         return _stated(predicted, "the same number in several forms")
     if not reading.numerals:
@@ -193,12 +193,12 @@ def _holds(reading: ParsedNumbers, wanted: Numeral) -> bool:
 
 
 def _unscaled(numeral: Numeral) -> Numeral:
-    """Returns the number without its scale word."""
+    """Return the number without its scale word."""
     return replace(numeral, value=numeral.value / numeral.scale, scale=1)
 
 
 def _stated(predicted: str, reason: str) -> Grade:
-    """Returns the grade "right", unless the words deny the number or make it a bound."""
+    """Return the grade "right", unless the words deny the number or make it a bound."""
     if is_qualified(predicted):
         return Grade(None, "judge", "a bound or a denial, not the number itself")
     return Grade(1.0, "numeric", reason)
@@ -225,7 +225,7 @@ def _nouns(text: str) -> set[str]:
 
 
 def grade_quantity(predicted: str, gold: str) -> Grade | None:
-    """Grades a number with a unit by Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
+    """Grade a number with a unit by Eq. 7-8, in the gold's unit; returns None if the gold is not a quantity."""
     compared = compare_quantity(bare_answer(predicted), gold)
     if compared is None:
         return None
@@ -237,7 +237,7 @@ def grade_quantity(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_span(predicted: str, gold: str) -> Grade | None:
-    """Grades ranges and bounds; returns None if the gold is neither."""
+    """Grade ranges and bounds; returns None if the gold is neither."""
     wanted = _gold_span(gold)
     if wanted is None:
         return None

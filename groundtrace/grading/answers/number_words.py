@@ -51,7 +51,7 @@ _ONE = re.compile(
 
 
 def read_count_words(text: str) -> int | None:
-    """Returns the number if the whole text is an ordinal, a number of times or a word for "none"; else None.
+    """Return the number if the whole text is an ordinal, a number of times or a word for "none"; else None.
 
     Examples: "third", "the 3rd row", "twice", "there are none".
     """
@@ -62,7 +62,7 @@ def read_count_words(text: str) -> int | None:
 
 
 def read_ordinal(text: str) -> int | None:
-    """Returns the number of an ordinal, whose noun may follow ("the 3rd row"); None for any other text."""
+    """Return the number of an ordinal, whose noun may follow ("the 3rd row"); None for any other text."""
     words = text.casefold().replace("-", " ").rstrip(".!。 ").split()[:12]
     words = words[1:] if words[:1] == ["the"] else words
     if words[1:] and words[-1].isascii() and words[-1].isalpha() and words[-1] not in {"half", "quarter", *_ORDINALS}:
@@ -91,7 +91,7 @@ def _is_cardinal(text: str) -> bool:
 
 
 def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
-    """Returns the numbers of a text in words, in order, each with its start and end offset.
+    """Return the numbers of a text in words, in order, each with its start and end offset.
 
     Examples: "minus two hundred and five", "two thirds". The end offset is after the last character.
     """
@@ -111,7 +111,7 @@ def locate_words(text: str) -> list[tuple[Fraction, int, int]]:
 
 
 def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
-    """Returns the number or fraction that begins at the word ``at``, and the index after it; else 0 and ``at``."""
+    """Return the number or fraction that begins at the word ``at``, and the index after it; else 0 and ``at``."""
     if words[at] == "half":
         of = at + 1 + (words[at + 1 : at + 2] == ["a"])
         return _scaled(Fraction(1, 2), words, of) if of > at + 1 and words[of : of + 1] else (Fraction(1, 2), at + 1)
@@ -132,13 +132,13 @@ def _with_parts(words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _scaled(value: Fraction, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Returns the number times the scale word at the index, if any: "two and a half million", "half a dozen"."""
+    """Return the number times the scale word at the index, if any: "two and a half million", "half a dozen"."""
     scale = SCALES.get(words[at]) if at < len(words) else None
     return (value, at if words[at - 1] != "a" else at - 1) if scale is None else (value * scale, at + 1)
 
 
 def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
-    """Returns the number with the decimals that follow the word "point" at the index, digit by digit."""
+    """Return the number with the decimals that follow the word "point" at the index, digit by digit."""
     end = at + 1
     while end < len(words) and WORDS.get(words[end], 10) < 10:
         end += 1
@@ -147,7 +147,7 @@ def _decimal(whole: int, words: list[str], at: int) -> tuple[Fraction, int]:
 
 
 def _whole(words: list[str], at: int) -> tuple[int, int]:
-    """Returns the whole number that begins at the word ``at``, and the index after it; else 0 and ``at``."""
+    """Return the whole number that begins at the word ``at``, and the index after it; else 0 and ``at``."""
     total = current = 0
     start = at
     while at < len(words):

@@ -114,13 +114,13 @@ class ParsedNumbers:
 
 
 def read_numerals(text: str) -> ParsedNumbers:
-    """Returns the numbers of a short text; for number words see the module. Never raises."""
+    """Return the numbers of a short text; for number words see the module. Never raises."""
     return _read_numerals(text) if len(text) <= MAX_CHARS else ParsedNumbers((), False)
 
 
 @functools.lru_cache(maxsize=1024)
 def _read_numerals(text: str) -> ParsedNumbers:
-    """Returns the numbers of a text; cached, since the answers of a group are often the same."""
+    """Return the numbers of a text; cached, since the answers of a group are often the same."""
     text = plain_notation(text)
     for pattern, replacement in _AROUND:
         text = pattern.sub(replacement, text)
@@ -144,7 +144,7 @@ def is_qualified(text: str) -> bool:
 
 
 def locate_numerals(plain: str) -> list[tuple[Numeral, int, int]]:
-    """Returns the numbers in digits of a text in plain notation, each with its start and its end (after its scale
+    """Return the numbers in digits of a text in plain notation, each with its start and its end (after its scale
     word).
     """
     placed: list[tuple[Numeral, int, int]] = []
@@ -207,7 +207,7 @@ def _is_near(predicted: Numeral, gold: Numeral) -> bool:
 
 
 def _read(match: re.Match[str], text: str, scale: int, end: int) -> Numeral | None:
-    """Returns the numeral of one match, or None for a division by zero."""
+    """Return the numeral of one match, or None for a division by zero."""
     part = match.groupdict()
     denominator = int(part["mixed_d"] or part["d"] or 1)
     if denominator == 0:
@@ -236,7 +236,7 @@ def _in_words(text: str) -> list[Numeral]:
 
 
 def read_count(text: str) -> Numeral | None:
-    """Returns the number of an answer that is an ordinal or means "none" (0); None for any other text."""
+    """Return the number of an answer that is an ordinal or means "none" (0); None for any other text."""
     value = read_count_words(text)
     return None if value is None else Numeral(Fraction(value), False, False)
 
@@ -247,7 +247,7 @@ def names_alternatives(text: str) -> bool:
 
 
 def with_digits(text: str) -> str:
-    """Returns the text with digits in place of number words: "twelve cm" becomes "12 cm".
+    """Return the text with digits in place of number words: "twelve cm" becomes "12 cm".
 
     A text that already has digits, or more than ``MAX_CHARS`` characters, is returned unchanged.
     """
@@ -259,7 +259,7 @@ def with_digits(text: str) -> str:
 
 
 def last_side(text: str) -> str:
-    """Returns the last side of a chain of equations ("2 + 3 = 5"), or the text if it is not one chain.
+    """Return the last side of a chain of equations ("2 + 3 = 5"), or the text if it is not one chain.
 
     Several equations ("x = 3, y = 5", "x = 3 or x = 5") are not a chain.
     """
@@ -270,7 +270,7 @@ def last_side(text: str) -> str:
 
 
 def with_decimal_point(text: str, gold: Numeral) -> str:
-    """Returns the text with a point in place of the only comma in its number ("3,5"), if the gold is a decimal."""
+    """Return the text with a point in place of the only comma in its number ("3,5"), if the gold is a decimal."""
     if not gold.is_decimal or text.count(",") != 1 or set(text) & set("([{"):
         return text
     return _DECIMAL_COMMA.sub(r"\1.\2", text)

@@ -39,7 +39,7 @@ class Pair:
 
 
 def read_pair(text: str) -> Pair | None:
-    """Returns the ratio, share or size if a short text is exactly one; None for any other text. Never raises."""
+    """Return the ratio, share or size if a short text is exactly one; None for any other text. Never raises."""
     text = with_digits(text.strip().rstrip(".。")) if len(text) <= MAX_CHARS else ""
     for kind, pattern in _PATTERNS:
         found = pattern.fullmatch(text)
@@ -49,7 +49,7 @@ def read_pair(text: str) -> Pair | None:
 
 
 def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | None:
-    """Grades ratios, shares and sizes; returns None for any other gold.
+    """Grade ratios, shares and sizes; returns None for any other gold.
 
     A ratio of the same value in other numbers (6:4 for 3:2) is right if ``is_number`` is True or the gold is a formula.
     Otherwise the judge decides, since the pair may be a score or a time. The judge also decides on the value of a pair
@@ -70,7 +70,7 @@ def grade_pair(predicted: str, gold: str, is_number: bool = False) -> Grade | No
 
 
 def _of_another_form(predicted: str, wanted: Pair) -> Grade:
-    """Grades an answer that is not such a pair; a number is wrong unless it is the pair's value or its first part."""
+    """Grade an answer that is not such a pair; a number is wrong unless it is the pair's value or its first part."""
     single = read_numerals(predicted).single
     if single is None or single.value == (wanted.one if wanted.kind == "share" else None):
         return Grade(None, "judge", f"not a {wanted.kind}, but may mean it")

@@ -18,7 +18,7 @@ Years = tuple[int, int]
 
 
 def read_period(text: str) -> frozenset[Years]:
-    """Returns the periods that a text as a whole may mean; no periods for any other text. Never raises.
+    """Return the periods that a text as a whole may mean; no periods for any other text. Never raises.
 
     "The 1800s" may be a decade or a century, and "the '90s" may belong to any of three centuries. "90s" alone may also
     mean 90 seconds; the caller has to decide that.

@@ -90,7 +90,7 @@ def is_refusal(text: str) -> bool:
 
 
 def polarity(text: str) -> bool | None:
-    """Returns True for an answer that means yes, False for no, and None for neither or both.
+    """Return True for an answer that means yes, False for no, and None for neither or both.
 
     A leading "The answer is" is skipped. The leading or the final word or clause decides. A later "no" within a clause
     does not count ("Yes, there is no dog"), but it counts if it is a clause of its own, ends the answer, or is next to

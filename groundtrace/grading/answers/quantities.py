@@ -87,14 +87,14 @@ class Comparison:
 
 
 def read_quantities(text: str) -> tuple[Quantity, ...]:
-    """Returns the quantities of a short text, in order; "1 h 30 min" is one. Longer text has none. Never raises."""
+    """Return the quantities of a short text, in order; "1 h 30 min" is one. Longer text has none. Never raises."""
     if len(text) > MAX_CHARS:
         return ()
     return tuple(quantity for quantity, _, _ in _located(_plain(text)))
 
 
 def whole_quantity(text: str) -> Quantity | None:
-    """Returns the quantity with a known unit if a short text is exactly one; else None.
+    """Return the quantity with a known unit if a short text is exactly one; else None.
 
     The letter in ``$3m$`` is a symbol, not a unit; ``$3$ m`` and ``$3\\mathrm{m}$`` are quantities.
     """
@@ -116,7 +116,7 @@ def same_exactly(one: Quantity, other: Quantity) -> bool | None:
 
 
 def quantity_or_number(text: str) -> Quantity | None:
-    """Returns the quantity or number if a short text is exactly one; a word for what is counted may follow."""
+    """Return the quantity or number if a short text is exactly one; a word for what is counted may follow."""
     quantity = whole_quantity(text)
     if quantity is not None or len(text) > MAX_CHARS:
         return quantity
@@ -133,7 +133,7 @@ _gold_quantity = functools.lru_cache(256)(whole_quantity)
 
 
 def compare_quantity(predicted: str, gold: str) -> Comparison | None:
-    """Compares an answer, without its leading phrase, with a gold quantity; returns None if the gold is not a quantity.
+    """Compare an answer, without its leading phrase, with a gold quantity; returns None if the gold is not a quantity.
 
     All quantities of the answer must equal the gold ("12 cm (0.12 m)"). An answer with several different quantities is
     wrong, but it is undecided if all its quantities of the gold's dimension are right ("the 3 sides are 12 cm long").
@@ -165,7 +165,7 @@ def compare_quantity(predicted: str, gold: str) -> Comparison | None:
 
 
 def with_ones(text: str) -> str:
-    """Returns the text with "a second" as 1 second, and "an hour and a half" as 1.5 hours."""
+    """Return the text with "a second" as 1 second, and "an hour and a half" as 1.5 hours."""
     return _ONE_UNIT.sub(_as_one, _HALF_OF.sub("half ", text))
 
 
@@ -179,7 +179,7 @@ def _as_one(found: re.Match[str]) -> str:
 
 
 def _compare_expression(predicted: str, gold: str) -> Comparison:
-    """Compares a calculation with a quantity. Math-verify ignores units, so the result is undecided if the units
+    """Compare a calculation with a quantity. Math-verify ignores units, so the result is undecided if the units
     differ.
     """
     match = compare_maths(gold, predicted)
@@ -223,7 +223,7 @@ def _is_pound(word: str, unit: Unit) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Returns the text in plain notation: powers as ``^n``, percentages with a sign, currencies after their numbers."""
+    """Return the text in plain notation: powers as ``^n``, percentages with a sign, currencies after their numbers."""
     plain = plain_notation(_MATHS_DOLLARS.sub(r"\1", text).replace("~", " ").replace(r"\$", "$")).replace("µ", "μ")
     if "°" not in plain:
         for pattern, replacement in _FEET:
@@ -232,7 +232,7 @@ def _plain(text: str) -> str:
 
 
 def _located(plain: str) -> list[tuple[Quantity, int, int]]:
-    """Returns each quantity with two offsets: the offset of its number's first character, and the offset after its
+    """Return each quantity with two offsets: the offset of its number's first character, and the offset after its
     unit.
     """
     found: list[tuple[Quantity, int, int]] = []
@@ -249,7 +249,7 @@ def _located(plain: str) -> list[tuple[Quantity, int, int]]:
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
-    """Returns the sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
+    """Return the sum of two quantities side by side, the second in a smaller unit (5 ft 3 in), or None."""
     if first.unit is None or second.unit is None or first.unit.offset:
         return None
     value = convert(second.numeral.value, second.unit, first.unit)

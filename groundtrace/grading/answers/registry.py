@@ -20,7 +20,7 @@ ANSWER_TYPES: Registry[AnswerType] = Registry(
 
 
 def answer_type_named(name: str) -> AnswerType:
-    """Returns the type with this name; for an unknown name, returns a type that leaves every answer unscored.
+    """Return the type with this name; for an unknown name, returns a type that leaves every answer unscored.
 
     Records of an unknown type are refused where they are read (:mod:`groundtrace.grading.input_record`). Rows of a run
     that knew the type may be read where it is unknown, such as in a trainer.
@@ -29,12 +29,12 @@ def answer_type_named(name: str) -> AnswerType:
 
 
 def evident_type(answer: str, choices: tuple[str, ...] | None) -> AnswerType:
-    """Returns the type of a record that names no type: the first that its answer and choices show, or free text."""
+    """Return the type of a record that names no type: the first that its answer and choices show, or free text."""
     return next((kind for kind in ANSWER_TYPES.values() if kind.is_evident(answer, choices)), ANSWER_TYPES["text"])
 
 
 @functools.lru_cache(256)
 def _unknown(name: str) -> AnswerType:
-    """Returns a type for a name that is not known; it leaves every answer unscored."""
+    """Return a type for a name that is not known; it leaves every answer unscored."""
     reason = f"the answer type {name!r:.80} is not known here: name it in the config, as [plugins] answer_types"
     return AnswerType(name, "", lambda predicted, gold, choices: Grade(None, "unknown", reason))

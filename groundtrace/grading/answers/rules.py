@@ -58,7 +58,7 @@ _gold_is_maths = functools.lru_cache(GOLDS_KEPT)(is_maths)
 
 
 def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
-    """Returns the grade by the first rule that fits the gold, else by comparing the words. Equal text is right."""
+    """Return the grade by the first rule that fits the gold, else by comparing the words. Equal text is right."""
     grade = next((grade for rule in rules if (grade := rule(predicted, gold)) is not None), None)
     if grade is None:
         return _compare_words(predicted, gold)
@@ -68,7 +68,7 @@ def grade_by(rules: Sequence[Rule], predicted: str, gold: str) -> Grade:
 
 
 def method_for(gold: str, is_number: bool = False) -> str:
-    """Returns the method that fits a gold answer; it is reported if there is no answer to grade."""
+    """Return the method that fits a gold answer; it is reported if there is no answer to grade."""
     if read_date(gold) is not None or (read_period(gold) and not is_bare_tens(gold)):
         return "date"
     if read_span(gold) is not None:
@@ -81,7 +81,7 @@ def method_for(gold: str, is_number: bool = False) -> str:
 
 
 def grade_period(predicted: str, gold: str) -> Grade | None:
-    """Grades decades and centuries; returns None if the gold is neither."""
+    """Grade decades and centuries; returns None if the gold is neither."""
     wanted = _gold_period(gold)
     if not wanted or is_bare_tens(gold):
         return None
@@ -99,7 +99,7 @@ def grade_period(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_date(predicted: str, gold: str) -> Grade | None:
-    """Grades dates and times of day; returns None if the gold is neither."""
+    """Grade dates and times of day; returns None if the gold is neither."""
     wanted = _gold_date(gold)
     if wanted is None:
         return None
@@ -113,7 +113,7 @@ def grade_date(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_maths(predicted: str, gold: str) -> Grade | None:
-    """Grades formulas by math-verify; returns None if the gold is not a formula."""
+    """Grade formulas by math-verify; returns None if the gold is not a formula."""
     if not _gold_is_maths(gold):
         return None
     words = bare_answer(predicted)
@@ -137,7 +137,7 @@ def _is_prose(text: str) -> bool:
 
 
 def grade_tuple(predicted: str, gold: str) -> Grade | None:
-    """Grades tuples and intervals of numbers, which must be equal; returns None if the gold is neither.
+    """Grade tuples and intervals of numbers, which must be equal; returns None if the gold is neither.
 
     Numbers without brackets may be a list, so they may be right in another order.
     """
@@ -153,7 +153,7 @@ def grade_tuple(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_list(predicted: str, gold: str) -> Grade | None:
-    """Grades lists; returns None if the gold is not a list, or if the two lists may still mean the same."""
+    """Grade lists; returns None if the gold is not a list, or if the two lists may still mean the same."""
     listed = _gold_list(gold)
     same = None if listed is None else same_list(bare_answer(predicted), listed)
     if same and may_be_interval(bare_answer(predicted), gold):
@@ -162,7 +162,7 @@ def grade_list(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_assignments(predicted: str, gold: str) -> Grade | None:
-    """Grades the values of names ("a = 2, b = 5"); returns None for any other gold. The judge grades values without
+    """Grade the values of names ("a = 2, b = 5"); returns None for any other gold. The judge grades values without
     names.
     """
     wanted = _gold_assignments(gold)
@@ -180,13 +180,13 @@ def grade_assignments(predicted: str, gold: str) -> Grade | None:
 
 
 def grade_sequence(predicted: str, gold: str) -> Grade | None:
-    """Grades lists with arrows, which maths would treat as formulas."""
+    """Grade lists with arrows, which maths would treat as formulas."""
     listed = _gold_list(gold)
     return grade_list(predicted, gold) if listed is not None and listed.is_sequence else None
 
 
 def _compare_words(predicted: str, gold: str) -> Grade:
-    """Compares words as a whole: equal words are right; on other words only a judge can decide.
+    """Compare words as a whole: equal words are right; on other words only a judge can decide.
 
     An answer that names the gold as one of several alternatives ("white or black") is wrong.
     """

@@ -47,7 +47,7 @@ class NumberRange:
 
 
 def read_span(text: str) -> NumberRange | None:
-    """Returns the range or bound that a short text consists of; None for any other text. Never raises."""
+    """Return the range or bound that a short text consists of; None for any other text. Never raises."""
     text = text.strip().rstrip(".。").strip()
     if not 2 < len(text) <= MAX_CHARS and not re.fullmatch(r"[<>≥≤]\d|\d\+", text):
         return None
@@ -82,7 +82,7 @@ def may_be_within(number: Quantity, gold: NumberRange) -> bool:
 
 
 def _range(text: str) -> NumberRange | None:
-    """Returns the range of two numbers that a hyphen or a word joins; with a hyphen or "to" they must rise."""
+    """Return the range of two numbers that a hyphen or a word joins; with a hyphen or "to" they must rise."""
     lead = _LEAD.match(text)
     rest = text if lead is None else text[lead.end() :]
     for joint in _JOINTS.finditer(rest):
@@ -101,14 +101,14 @@ def _range(text: str) -> NumberRange | None:
 
 
 def _with_unit(side: Quantity, other: Quantity) -> Quantity:
-    """Returns the number of one side; if it has no unit, it gets that of the other side: "10-15 years"."""
+    """Return the number of one side; if it has no unit, it gets that of the other side: "10-15 years"."""
     if side.unit is not None or other.unit is None:
         return side
     return replace(side, unit=other.unit)
 
 
 def _with_scale(low: Quantity, high: Quantity) -> Quantity:
-    """Returns the lower number; if it has no scale word, it gets that of the higher number: "7-8 million"."""
+    """Return the lower number; if it has no scale word, it gets that of the higher number: "7-8 million"."""
     scale = high.numeral.scale
     if low.numeral.scale != 1 or scale == 1 or low.numeral.value >= high.numeral.value / scale:
         return low
@@ -116,7 +116,7 @@ def _with_scale(low: Quantity, high: Quantity) -> Quantity:
 
 
 def _value_in(number: Quantity, side: Quantity) -> Fraction | None:
-    """Returns the number in the side's unit; None for another dimension; unchanged if one of the two has no unit."""
+    """Return the number in the side's unit; None for another dimension; unchanged if one of the two has no unit."""
     if number.unit is None or side.unit is None:
         return number.numeral.value
     return convert(number.numeral.value, number.unit, side.unit)

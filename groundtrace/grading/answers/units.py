@@ -133,7 +133,7 @@ class Unit:
 
 
 def convert(value: Fraction, unit: Unit, wanted: Unit) -> Fraction | None:
-    """Returns a value in another unit of the same dimension (or currency); None if the dimensions differ."""
+    """Return a value in another unit of the same dimension (or currency); None if the dimensions differ."""
     if unit == wanted:
         return value
     if unit.dimension != wanted.dimension or (wanted.currencies and not unit.currencies & wanted.currencies):
@@ -161,7 +161,7 @@ def is_whole_conversion(one: Unit, other: Unit) -> bool:
 
 
 def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
-    """Returns the unit at the offset (None if unknown), the word of an unknown unit, and the offset after it."""
+    """Return the unit at the offset (None if unknown), the word of an unknown unit, and the offset after it."""
     read = _factor_at(plain, at)
     if read is None:
         return None, "", at
@@ -178,7 +178,7 @@ def unit_at(plain: str, at: int) -> tuple[Unit | None, str, int]:
 
 
 def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
-    """Returns one unit with its power, the word of an unknown unit, and the offset after it; None without a word."""
+    """Return one unit with its power, the word of an unknown unit, and the offset after it; None without a word."""
     gap = _BEFORE_UNIT.match(plain, at)
     match = _FACTOR.match(plain, at if gap is None else gap.end())
     if match is None:
@@ -197,13 +197,13 @@ def _factor_at(plain: str, at: int) -> tuple[Unit | None, str, int] | None:
 
 
 def _metres_per_second(power: int) -> Unit:
-    """Returns the unit m · s^power."""
+    """Return the unit m · s^power."""
     table, _ = _tables()
     return _times(table["m"], table["s"], power)
 
 
 def _times(one: Unit, other: Unit, power: int) -> Unit:
-    """Returns the unit one · other^power.
+    """Return the unit one · other^power.
 
     A currency keeps its sign. An offset is dropped, because a degree per hour is a difference of temperatures.
     """
@@ -215,7 +215,7 @@ def _times(one: Unit, other: Unit, power: int) -> Unit:
 
 
 def _unit(name: str) -> Unit | None:
-    """Returns the unit of a name; capitals (KG, Hours) are read in the usual case if only one unit has that name."""
+    """Return the unit of a name; capitals (KG, Hours) are read in the usual case if only one unit has that name."""
     table, folded = _tables()
     is_shouted = (len(name) > 1 and name.isupper()) or (len(name) > 2 and name.istitle())
     return table.get(name) or (folded.get(name.casefold()) if is_shouted else None)
@@ -223,7 +223,7 @@ def _unit(name: str) -> Unit | None:
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
-    """Returns the units by exact name, and by case-folded name if only one unit has that name."""
+    """Return the units by exact name, and by case-folded name if only one unit has that name."""
     table: dict[str, Unit] = {"%": Unit((("percent", 1),), Fraction(1))}
     for line in _SI.strip().splitlines():
         symbols, words, dimension, factor, prefixes = (part.split() for part in line.split(";"))
@@ -251,6 +251,6 @@ def _tables() -> tuple[dict[str, Unit], dict[str, Unit]]:
 
 
 def _made(dimension: Sequence[str], worth: Fraction) -> Unit:
-    """Returns the unit of a dimension written like ``kg m s-2``."""
+    """Return the unit of a dimension written like ``kg m s-2``."""
     powers = [re.fullmatch(r"([a-zA-Z]+)(-?\d)?", part) for part in dimension]
     return Unit(tuple(sorted((p.group(1), int(p.group(2) or 1)) for p in powers if p is not None)), worth)

@@ -83,7 +83,7 @@ _TAIL = re.compile(r"(?<=\S)\s*(?:です|である|입니다|이다|です。|�
 
 
 def legible(text: str) -> str:
-    """Returns the text without invisible characters; fullwidth characters become plain, CJK numerals become digits."""
+    """Return the text without invisible characters; fullwidth characters become plain, CJK numerals become digits."""
     if text.isascii():
         return text
     plain = "".join([char for char in text.translate(_FULLWIDTH) if unicodedata.category(char) != "Cf"])
@@ -91,7 +91,7 @@ def legible(text: str) -> str:
 
 
 def without_markup(text: str) -> str:
-    r"""Returns the text with ``\text{…}``, ``\textbf{…}`` and the like replaced by their content."""
+    r"""Return the text with ``\text{…}``, ``\textbf{…}`` and the like replaced by their content."""
     for _ in range(_MAX_LAYERS):
         text, replaced = _MARKUP.subn(r"\1", text)
         if not replaced:
@@ -100,7 +100,7 @@ def without_markup(text: str) -> str:
 
 
 def without_wrapping(text: str) -> str:
-    r"""Returns the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
+    r"""Return the text without the markup, dollar signs, quotes and full stop that enclose all of it. Never raises.
 
     ``$3m$`` keeps its dollar signs: without them its symbol ``m`` would be a unit.
     """
@@ -132,12 +132,12 @@ def _closes_at_the_end(text: str, at: int) -> bool:
 
 
 def bare_answer(text: str) -> str:
-    """Returns the text without leading phrases, and without the wrapping of the rest."""
+    """Return the text without leading phrases, and without the wrapping of the rest."""
     return without_wrapping(without_answer_phrase(text))
 
 
 def without_answer_phrase(text: str) -> str:
-    """Returns the text without the phrase around the answer, such as "So the answer is" or a closing "です"."""
+    """Return the text without the phrase around the answer, such as "So the answer is" or a closing "です"."""
     text = text.strip()
     for _ in range(_MAX_LAYERS):
         rest = next((text[found.end() :] for lead in _LEADS if (found := lead.match(text)) and found.end()), text)

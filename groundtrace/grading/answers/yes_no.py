@@ -11,7 +11,7 @@ NAME = "bool"
 
 
 def yes_or_no(text: str) -> str | None:
-    """Returns ``yes`` or ``no`` if a text is one word for yes or no, with or without a full stop; else None."""
+    """Return ``yes`` or ``no`` if a text is one word for yes or no, with or without a full stop; else None."""
     side = POLARITY.get(folded(text).rstrip("."))
     return None if side is None else ("yes" if side else "no")
 
@@ -22,7 +22,7 @@ def is_polar(gold: str) -> bool:
 
 
 def grade_polar(predicted: str, gold: str) -> Grade:
-    """Grades an answer against a gold that :func:`is_polar`."""
+    """Grade an answer against a gold that :func:`is_polar`."""
     if len(predicted) > MAX_CHARS:
         return Grade(0.0, NAME, f"an answer of more than {MAX_CHARS} characters is neither yes nor no")
     stated = polarity(without_answer_phrase(without_markup(predicted).replace("**", "")))

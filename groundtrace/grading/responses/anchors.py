@@ -36,7 +36,7 @@ M = TypeVar("M", bound=TextSpan)
 
 
 def anchor_tags(text: str, tags: Sequence[Tag], marks: Sequence[M]) -> list[M | None]:
-    """Returns for each tag the mark that the text ties to it, or None; tags and marks must be in the order of the text.
+    """Return for each tag the mark that the text ties to it, or None; tags and marks must be in the order of the text.
 
     The rules are tried in this order: the mark that introduces the tag (``[F3 @ t=1.66s] at …``); the mark directly
     behind it (``… in frame 3``); the nearest mark before it in its sentence, at most 300 characters away; the mark

@@ -11,7 +11,7 @@ _BOX_MARK = re.compile(r"<\|(?:begin|end)_of_box\|>|</?boxed>")
 
 
 def last_boxed(text: str) -> str | None:
-    """Returns the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
+    """Return the trimmed content of the last complete box: GLM's tokens, else ``\\boxed{…}``, else ``<boxed>``.
 
     Returns None if there is no complete box. A LaTeX box that fills GLM's tokens or another LaTeX box is unwrapped.
     Linear in ``len(text)``.
@@ -24,14 +24,14 @@ def last_boxed(text: str) -> str | None:
 
 
 def _last_between(text: str, begin: str, end: str) -> str | None:
-    """Returns the trimmed text of the last complete pair of literal marks, or None."""
+    """Return the trimmed text of the last complete pair of literal marks, or None."""
     stop = text.rfind(end)
     start = text.rfind(begin, 0, stop) if stop >= 0 else -1
     return text[start + len(begin) : stop].strip() if start >= 0 else None
 
 
 def _last_latex_box(text: str) -> str | None:
-    """Returns the content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
+    """Return the content of the ``\\boxed`` that closes last, or of the innermost one that fills it."""
     closed = _latex_boxes(text)
     if not closed:
         return None
@@ -45,7 +45,7 @@ def _last_latex_box(text: str) -> str | None:
 
 
 def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
-    """Returns the complete LaTeX boxes, in the order in which they close.
+    """Return the complete LaTeX boxes, in the order in which they close.
 
     Each has four offsets: its start, the start and the end of its content, and its end.
     """
@@ -64,7 +64,7 @@ def _latex_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def all_boxed(text: str) -> tuple[str, ...]:
-    """Returns the contents of all complete boxes of a text; of nested boxes, only the innermost one counts.
+    """Return the contents of all complete boxes of a text; of nested boxes, only the innermost one counts.
 
     The forms are those of :func:`last_boxed`. Linear in ``len(text)`` except for a sort.
     """
@@ -75,7 +75,7 @@ def all_boxed(text: str) -> tuple[str, ...]:
 
 
 def _marked_boxes(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yields the complete boxes of the other forms, with the offsets of :func:`_latex_boxes`.
+    """Yield the complete boxes of the other forms, with the offsets of :func:`_latex_boxes`.
 
     A closing mark closes the last opening mark before it.
     """

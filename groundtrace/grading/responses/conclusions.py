@@ -115,7 +115,7 @@ class Conclusion:
 
 
 def contradiction(reasoning: str, question: Question) -> str | None:
-    """Returns a conclusion of the reasoning, as written, that is not the gold answer.
+    """Return a conclusion of the reasoning, as written, that is not the gold answer.
 
     None if all conclusions that can be read agree with the gold answer. ``reasoning`` is prose, with labels in place of
     tags. A conclusion that is corrected later ("wait, …", then the right one) does not count. Never raises.
@@ -130,7 +130,7 @@ def contradiction(reasoning: str, question: Question) -> str | None:
 
 
 def conclusions(reasoning: str, question: Question) -> list[Conclusion]:
-    """Returns the conclusions that can be read, in order. Never raises; linear in ``len(reasoning)``."""
+    """Return the conclusions that can be read, in order. Never raises; linear in ``len(reasoning)``."""
     found = [*_answers(reasoning, question), *_options(reasoning, question)]
     gold = POLARITY.get(question.answer.strip().casefold())
     if gold is not None:
@@ -146,7 +146,7 @@ def _conclusion(match: re.Match[str], right: bool) -> Conclusion:
 
 
 def _graded(text: str, match: re.Match[str], question: Question, denied: bool) -> Iterator[Conclusion]:
-    """Yields a conclusion and whether it is the gold answer; yields nothing if only a judge could grade the answer."""
+    """Yield a conclusion and whether it is the gold answer; yields nothing if only a judge could grade the answer."""
     plain = _BESIDE.sub("", text).strip(" ,") or text
     value = grade_answer(plain, question.answer, question.answer_type, question.choices).value
     if value == 0 and not _names_another(text, question):
@@ -208,7 +208,7 @@ def _sides(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
-    """Yields verdicts on the statement, and yes or no alone, in German, French and Spanish."""
+    """Yield verdicts on the statement, and yes or no alone, in German, French and Spanish."""
     for subject in _ELSEWHERE.finditer(text):
         verdict = _VERDICT_ELSEWHERE.match(text[subject.end() : subject.end() + 80])
         if verdict is None or _QUALIFIED.match(text, subject.end() + verdict.end()):
@@ -228,7 +228,7 @@ def _sides_elsewhere(text: str, gold: bool) -> Iterator[Conclusion]:
 
 
 def _counts(text: str, question: Question) -> Iterator[Conclusion]:
-    """Yields counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
+    """Yield counts of what is asked for: those of the whole, the last of the others, and those above the gold answer.
 
     A count above the gold answer is a conclusion, since a running count never exceeds the gold answer.
     """

@@ -31,7 +31,7 @@ class Mention:
 
 
 def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
-    """Returns for each tag of a text on several still images the index of the image that the text ties it to.
+    """Return for each tag of a text on several still images the index of the image that the text ties it to.
 
     This is the image that the text names next to the tag (:func:`groundtrace.grading.responses.anchors.anchor_tags`),
     else the image that was named last before the tag, else the first image. An image with the named number need not
@@ -47,7 +47,7 @@ def images_of_tags(text: str, tags: Sequence[Tag]) -> list[int]:
 
 
 def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
-    """Returns all points and boxes of a text on several still images, each with its image; coordinates are as written.
+    """Return all points and boxes of a text on several still images, each with its image; coordinates are as written.
 
     The index of a named image that does not exist is kept: its points score 0. Never raises.
     """
@@ -62,7 +62,7 @@ def place_in_images(text: str) -> tuple[tuple[Point, ...], tuple[Box, ...]]:
 
 
 def _mentions(text: str, tags: Sequence[Tag]) -> Iterator[Mention]:
-    """Yields the mentions outside of tags; labels inside tags may also name images, and are skipped."""
+    """Yield the mentions outside of tags; labels inside tags may also name images, and are skipped."""
     ends = iter([*((tag.start, tag.end) for tag in tags), (len(text), len(text))])
     start, end = next(ends)
     for found in _MENTION.finditer(text):

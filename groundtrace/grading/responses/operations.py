@@ -43,7 +43,7 @@ _LITERALS = (
 
 
 def operations_of(code: str) -> tuple[str, ...]:
-    """Returns the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if it cannot be parsed.
+    """Return the kinds of operations in the code, in the order of :data:`OPERATIONS`; () if it cannot be parsed.
 
     A slice of two dimensions of an array (``image[10:90, 20:60]``) is a crop.
     """
@@ -61,7 +61,7 @@ def operations_of(code: str) -> tuple[str, ...]:
 
 
 def _called(tree: ast.AST) -> tuple[set[str], set[str]]:
-    """Returns the names of the methods that are called, and the names of the functions that are called."""
+    """Return the names of the methods that are called, and the names of the functions that are called."""
     methods, functions = set[str](), set[str]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -41,7 +41,7 @@ def has_remnants(text: str) -> bool:
 
 
 def without_remnants(text: str, media_count: int = 1) -> str:
-    """Returns the text without placeholders (:func:`without_placeholders`) and special tokens.
+    """Return the text without placeholders (:func:`without_placeholders`) and special tokens.
 
     If the texts before and after a removed placeholder together spell another placeholder or token, a blank is inserted
     after its first character, so that no placeholder or token is left.
@@ -54,7 +54,7 @@ def without_remnants(text: str, media_count: int = 1) -> str:
 
 
 def as_written(text: str, media_count: int = 1) -> str:
-    """Returns a model's reply without its end tokens, with placeholders in words.
+    """Return a model's reply without its end tokens, with placeholders in words.
 
     GLM's marks of a boxed answer in an answer section are removed too. Other special tokens stay, so that the check of
     the form rejects them.
@@ -64,7 +64,7 @@ def as_written(text: str, media_count: int = 1) -> str:
 
 
 def without_placeholders(text: str, media_count: int = 1) -> str:
-    """Returns the text without the placeholders outside sentences, and with words for those inside sentences.
+    """Return the text without the placeholders outside sentences, and with words for those inside sentences.
 
     A placeholder's number is kept; a placeholder without a number means the only image, or the next of ``media_count``
     images.
@@ -80,7 +80,7 @@ def without_placeholders(text: str, media_count: int = 1) -> str:
 
 
 def _gap(run: re.Match[str]) -> str:
-    """Returns a blank if the texts before and after the tokens would run together, else ""."""
+    """Return a blank if the texts before and after the tokens would run together, else ""."""
     around = run.string[max(0, run.start() - 1) : run.start()], run.string[run.end() : run.end() + 1]
     return " " if all(char and not char.isspace() for char in around) else ""
 
@@ -108,7 +108,7 @@ def _is_word(text: str, run: re.Match[str]) -> bool:
 
 
 def _spaced(text: str, run: re.Match[str], words: str) -> str:
-    """Returns the words, with a capital at the start of a sentence, and with blanks between them and other letters."""
+    """Return the words, with a capital at the start of a sentence, and with blanks between them and other letters."""
     before, after = text[max(0, run.start() - _NEAR_CHARS) : run.start()], text[run.end() : run.end() + 1]
     if before.rstrip()[-1:] in ("", *".?!"):
         words = words[0].upper() + words[1:]

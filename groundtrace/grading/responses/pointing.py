@@ -75,7 +75,7 @@ def says_none(text: str) -> bool:
 
 
 def parse_pointer_reply(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Returns the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
+    """Return the points of a pointing model's reply (never an empty tuple) in order, or NoPoints.
 
     Linear in ``len(text)``.
 
@@ -108,7 +108,7 @@ def _check_tags(text: str) -> None:
 
 
 def _read_coords(tag: re.Match[str]) -> list[RawPoint]:
-    """Returns the points of one Molmo 2 tag, group by group."""
+    """Return the points of one Molmo 2 tag, group by group."""
     label = unescape(tag.group(3).strip())
     points: list[RawPoint] = []
     for group in _GROUPS.split(tag.group(2)):

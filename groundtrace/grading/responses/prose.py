@@ -30,7 +30,7 @@ _MAX_READ_CHARS = 4000
 
 
 def stated_answer(text: str) -> str | None:
-    """Returns the final answer of a response: the marked one, else the one in its prose. Never raises.
+    """Return the final answer of a response: the marked one, else the one in its prose. Never raises.
 
     The answer in the prose, outside the thinking, is the text after the last "the answer is"; else the last sentence if
     it concludes ("So the total is 5."); else all of the prose if it is short. Returns None for a longer text without
@@ -51,7 +51,7 @@ def stated_answer(text: str) -> str | None:
 
 
 def _without_tags(text: str) -> str:
-    """Returns the text with labels in place of the tags of points and boxes, and without the marks of sections."""
+    """Return the text with labels in place of the tags of points and boxes, and without the marks of sections."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(text):

@@ -72,7 +72,7 @@ class _Span:
 
 
 def parse_response(text: str) -> Response:
-    """Returns the parts of a response. Never raises; linear in ``len(text)``."""
+    """Return the parts of a response. Never raises; linear in ``len(text)``."""
     if len(text) > MAX_RESPONSE_CHARS:
         return Response(think=None, judge=None, answer=None, points=(), boxes=(), has_format=False)
     marks = list(_SECTION.finditer(text))
@@ -91,7 +91,7 @@ def parse_response(text: str) -> Response:
 
 
 def closed_answer(text: str) -> str | None:
-    """Returns the final answer of a truncated text: the answer in its last answer section.
+    """Return the final answer of a truncated text: the answer in its last answer section.
 
     Returns None if this section is not closed, or if another section begins after it. Boxes and ``Answer:`` lines do
     not count: the rest of the text might have corrected them. Never raises; linear in ``len(text)``.
@@ -107,7 +107,7 @@ def closed_answer(text: str) -> str | None:
 
 
 def outside_think(text: str) -> str:
-    """Returns the text outside the think blocks, with a line break in place of each block. Never raises; linear."""
+    """Return the text outside the think blocks, with a line break in place of each block. Never raises; linear."""
     return _outside(text, _think_spans(text, list(_SECTION.finditer(text))))
 
 
@@ -122,7 +122,7 @@ def _thought(text: str, thinks: list[_Span]) -> str:
 
 
 def parse_points(text: str) -> tuple[Point, ...]:
-    """Returns every point of every point tag, in order, with coordinates as written.
+    """Return every point of every point tag, in order, with coordinates as written.
 
     A tag gives one point for each ``xN`` that has a finite number and a ``yN`` of the same N (or no N at
     all). Molmo 2's ``coords`` belong to pointer replies and are read in :mod:`groundtrace.grading.responses.pointing`.
@@ -132,7 +132,7 @@ def parse_points(text: str) -> tuple[Point, ...]:
 
 
 def parse_boxes(text: str) -> tuple[Box, ...]:
-    """Returns every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
+    """Return every ``<box>[x1,y1,x2,y2]</box>``, in order, labelled by ``alt`` (or ``label``). Never raises.
 
     Values are as written; the two corners may come in any order and are sorted, since they name the same box.
     """
@@ -140,7 +140,7 @@ def parse_boxes(text: str) -> tuple[Box, ...]:
 
 
 def format_point(point: Point) -> str:
-    """Returns a point in the canonical syntax, with at most one decimal.
+    """Return a point in the canonical syntax, with at most one decimal.
 
     Media index, frame and time are in the prose around the tag, not in it.
 
@@ -151,7 +151,7 @@ def format_point(point: Point) -> str:
 
 
 def format_box(box: Box) -> str:
-    """Returns a box in the canonical syntax, with at most one decimal.
+    """Return a box in the canonical syntax, with at most one decimal.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -160,7 +160,7 @@ def format_box(box: Box) -> str:
 
 
 def normalise(text: str) -> str:
-    """Returns the text with every readable point tag in the canonical form and all else unchanged. Idempotent.
+    """Return the text with every readable point tag in the canonical form and all else unchanged. Idempotent.
 
     A tag of several points stays one tag, numbered from 1, so that its label is not repeated in the prose.
     """
@@ -175,7 +175,7 @@ def normalise(text: str) -> str:
 
 
 def _points_of(tag: Tag) -> tuple[Point, ...]:
-    """Returns the points of one tag; none for a box tag."""
+    """Return the points of one tag; none for a box tag."""
     if tag.name == "box":
         return ()
     axes: dict[str, dict[str, float]] = {"x": {}, "y": {}}
@@ -188,7 +188,7 @@ def _points_of(tag: Tag) -> tuple[Point, ...]:
 
 
 def _boxes_of(tag: Tag) -> tuple[Box, ...]:
-    """Returns the box of one tag, if it holds exactly four numbers."""
+    """Return the box of one tag, if it holds exactly four numbers."""
     inner = _BOX_INNER.fullmatch((tag.inner or "").strip()) if tag.name == "box" else None
     if inner is None:
         return ()
@@ -202,7 +202,7 @@ def _boxes_of(tag: Tag) -> tuple[Box, ...]:
 
 
 def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
-    """Returns the think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
+    """Return the think blocks, in order: the first opening tag to the next closing one; see :class:`Response`."""
     spans: list[_Span] = []
     opened: tuple[int, int] | None = None
     for mark in marks:
@@ -220,7 +220,7 @@ def _think_spans(text: str, marks: list[re.Match[str]]) -> list[_Span]:
 
 
 def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Match[str]]:
-    """Returns the section tags that are outside all spans; the spans must be in order."""
+    """Return the section tags that are outside all spans; the spans must be in order."""
     kept: list[re.Match[str]] = []
     index = 0
     for mark in marks:
@@ -232,7 +232,7 @@ def _marks_outside(marks: list[re.Match[str]], spans: list[_Span]) -> list[re.Ma
 
 
 def _pairs(marks: list[re.Match[str]], name: str) -> list[_Span]:
-    """Returns the complete sections of one name: each closing tag with the nearest opening tag before it."""
+    """Return the complete sections of one name: each closing tag with the nearest opening tag before it."""
     spans: list[_Span] = []
     opened: re.Match[str] | None = None
     for mark in marks:

@@ -73,7 +73,7 @@ def _rewrite(
     corners: Callable[[Corners, Size], Corners],
     is_lenient: bool = False,
 ) -> str:
-    """Returns the text with the positions of its point and box tags replaced, and everything else unchanged."""
+    """Return the text with the positions of its point and box tags replaced, and everything else unchanged."""
     pieces: list[str] = []
     done = 0
     tags = scan_tags(text)

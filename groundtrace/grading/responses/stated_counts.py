@@ -144,7 +144,7 @@ class StatedCount:
 
 
 def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> Iterator[StatedCount]:
-    """Yields the counts of the counted things that sentences state, in order.
+    """Yield the counts of the counted things that sentences state, in order.
 
     ``phrase`` holds the words for the counted things; ``words`` are the words of the phrase that distinguish things.
     Linear in ``len(text)``.
@@ -168,7 +168,7 @@ def stated_counts(text: str, phrase: frozenset[str], words: frozenset[str]) -> I
 
 
 def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Returns the counts that a sentence states, in order, each with whether it certainly counts all the objects."""
+    """Return the counts that a sentence states, in order, each with whether it certainly counts all the objects."""
     claims: dict[int, tuple[Fraction | None, bool]] = {}
     concludes = _CONCLUDES.match(sentence) is not None
     for pattern, is_whole in _FORMS:
@@ -190,7 +190,7 @@ def _claims(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> lis
 
 
 def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Returns the count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
+    """Return the count with which the last sentence of a text ends: "I will go with 5", "5, then"."""
     for pattern in _AT_THE_END:
         match = pattern.search(sentence[-MAX_SENTENCE_CHARS:])
         if match is not None and _is_of(match["rest"], phrase, words) and not _PART_BEFORE.search(_led(match)):
@@ -199,7 +199,7 @@ def _final(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list
 
 
 def _either(sentence: str, phrase: frozenset[str], words: frozenset[str]) -> list[tuple[Fraction | None, bool]]:
-    """Returns the two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
+    """Return the two counts of an undecided last sentence: "5 or 6", "between 5 and 6"; else empty."""
     match = _EITHER.match(sentence)
     if match is None:
         return []

@@ -100,7 +100,7 @@ def _is_phrase(inner: str, label: str) -> bool:
 
 
 def scan_tags(text: str) -> list[Tag]:
-    """Returns every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
+    """Return every well-formed point, points and box tag, in order. Never raises; linear in ``len(text)``."""
     cuts = [match.start() for match in _CUT.finditer(text)]
     tags: list[Tag] = []
     for index, start in enumerate(cuts):
@@ -121,12 +121,12 @@ def scan_tags(text: str) -> list[Tag]:
 
 
 def unescape(text: str) -> str:
-    """Returns the text with HTML character references that end in a semicolon replaced, once."""
+    """Return the text with HTML character references that end in a semicolon replaced, once."""
     return _ENTITY.sub(lambda match: html.unescape(match.group()), text) if "&" in text else text
 
 
 def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_open: bool = False) -> str:
-    """Returns the canonical points tag; :func:`scan_tags` reads any label back unchanged.
+    """Return the canonical points tag; :func:`scan_tags` reads any label back unchanged.
 
     ``is_open`` leaves out the text and the closing tag, so that an open tag stays open.
 
@@ -140,7 +140,7 @@ def format_points_tag(label: str, positions: Sequence[tuple[float, float]], is_o
 
 
 def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> str:
-    """Returns the canonical box tag, with ``alt`` if there is a label.
+    """Return the canonical box tag, with ``alt`` if there is a label.
 
     Raises:
         ValueError: a coordinate is not finite or not below 1e9.
@@ -150,7 +150,7 @@ def format_box_tag(label: str, corners: tuple[float, float, float, float]) -> st
 
 
 def parse_number(written: str) -> float | None:
-    """Returns ``written`` as a plain decimal number (no exponent, below 1e9, ASCII), or None."""
+    """Return ``written`` as a plain decimal number (no exponent, below 1e9, ASCII), or None."""
     if _NUMBER.fullmatch(written.strip(_BLANK)) is None:
         return None
     value = float(written)
@@ -158,7 +158,7 @@ def parse_number(written: str) -> float | None:
 
 
 def format_number(value: float) -> str:
-    """Returns a coordinate with at most one decimal, without exponent or negative zero.
+    """Return a coordinate with at most one decimal, without exponent or negative zero.
 
     Raises:
         ValueError: the value is not finite, or 1e9 or more, so it cannot be a position.

@@ -77,7 +77,7 @@ _Read = tuple[list[TimeStatement], int]
 
 
 def read_statements(text: str) -> list[TimeStatement]:
-    """Returns every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
+    """Return every statement of the text, in order and without overlap. Never raises; linear in ``len(text)``."""
     reader = _Reader(text)
     found: list[TimeStatement] = []
     at = 0
@@ -98,7 +98,7 @@ def _is_below_zero(kind: str, match: re.Match[str], tokens: list[_Token]) -> boo
 
 
 def _tokens(text: str) -> list[_Token]:
-    """Returns the tokens of a text, without filler words; a tag, or a run of other words, is one token ``other``."""
+    """Return the tokens of a text, without filler words; a tag, or a run of other words, is one token ``other``."""
     tokens: list[_Token] = []
     done = 0
     for start, end in [*((tag.start, tag.end) for tag in scan_tags(text)), (len(text), len(text))]:
@@ -133,7 +133,7 @@ class _Reader:
         self._tokens = tokens + [_Token("end", len(text), len(text), 0.0, False, False)] * 8
 
     def statement(self, at: int) -> _Read | None:
-        """Returns the statements that begin at this token, and the index after them."""
+        """Return the statements that begin at this token, and the index after them."""
         kind = self._tokens[at].kind
         if kind == "other":
             return None
@@ -149,13 +149,13 @@ class _Reader:
         return [token.kind for token in self._tokens[at : at + 3]]
 
     def _moment(self, at: int, after: int, frame: int | None, t_s: float | None) -> _Read:
-        """Returns the moment that the tokens from ``at`` up to ``after`` state."""
+        """Return the moment that the tokens from ``at`` up to ``after`` state."""
         return [
             TimeStatement(False, frame, None, t_s, None, self._tokens[at].start, self._tokens[after - 1].end)
         ], after
 
     def _spanning(self, at: int, after: int, frames: _Pair[int], times: _Pair[float]) -> _Read:
-        """Returns the span that the tokens from ``at`` up to ``after`` state."""
+        """Return the span that the tokens from ``at`` up to ``after`` state."""
         return [TimeStatement(True, *frames, *times, self._tokens[at].start, self._tokens[after - 1].end)], after
 
     def _end(self, at: int) -> _End | None:

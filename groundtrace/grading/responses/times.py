@@ -54,7 +54,7 @@ class Span:
 
 
 def parse_times(text: str) -> tuple[Moment | Span, ...]:
-    """Returns every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
+    """Return every moment and span of the text, in order and without overlap; see the module. Never raises; linear."""
     found: list[Moment | Span] = []
     for statement in read_statements(text):
         place = (statement.start, statement.end, text[statement.start : statement.end])
@@ -66,21 +66,21 @@ def parse_times(text: str) -> tuple[Moment | Span, ...]:
 
 
 def format_moment(frame: int, t_s: float) -> str:
-    """Returns ``frame F (T s)``; T has two decimals. Raises ValueError for an impossible frame number or time."""
+    """Return ``frame F (T s)``; T has two decimals. Raises ValueError for an impossible frame number or time."""
     if not 0 <= frame < _MAX_FRAME:
         raise ValueError(f"{frame} is not a frame number")
     return f"frame {frame} ({_seconds_written(t_s)} s)"
 
 
 def format_span(start_s: float, end_s: float) -> str:
-    """Returns ``from T1 s to T2 s``. Raises ValueError for an impossible time, or an end before the start."""
+    """Return ``from T1 s to T2 s``. Raises ValueError for an impossible time, or an end before the start."""
     if end_s < start_s:
         raise ValueError(f"a span from {start_s} to {end_s} s ends before it starts")
     return f"from {_seconds_written(start_s)} s to {_seconds_written(end_s)} s"
 
 
 def anchor_points(text: str) -> tuple[Point, ...]:
-    """Returns every point of every point tag, in order, with the frame and time that the text ties to it, if any.
+    """Return every point of every point tag, in order, with the frame and time that the text ties to it, if any.
 
     The rules are in :func:`groundtrace.grading.responses.anchors.anchor_tags`; Argos Fig. 10 takes the closest moment
     of the same sentence. Coordinates are as written. Never raises; linear in ``len(text)``.
@@ -95,7 +95,7 @@ def anchor_points(text: str) -> tuple[Point, ...]:
 
 
 def resolve_moment(frame: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> tuple[int | None, str]:
-    """Returns the index in ``frames`` of the frame that a moment means, or None, and the reason.
+    """Return the index in ``frames`` of the frame that a moment means, or None, and the reason.
 
     ``frames`` are (number, seconds) in order of time. If the stated number is among them, it decides. Otherwise the
     time decides: its distance from the nearest frame must be at most half the gap to the next frame on that side. If
@@ -127,7 +127,7 @@ def resolve_span(
     end_s: float | None,
     frames: Sequence[tuple[int, float]],
 ) -> tuple[tuple[int, ...], str]:
-    """Returns the indices of the frames within a span, both ends included, and the reason; no indices for a wrong span.
+    """Return the indices of the frames within a span, both ends included, and the reason; no indices for a wrong span.
 
     An open side extends to the end of the clip. A span that lies between two neighbours in ``frames`` gives the nearest
     of the two. The result is empty for a span that ends before it starts, that has an end outside the clip, or whose
@@ -162,13 +162,13 @@ def resolve_span(
 
 
 def _nearest(values: Sequence[float], first: float | None, last: float | None) -> int:
-    """Returns the index of the value nearest to the middle of the range; an open end is the first or last value."""
+    """Return the index of the value nearest to the middle of the range; an open end is the first or last value."""
     middle = ((values[0] if first is None else first) + (values[-1] if last is None else last)) / 2
     return min(range(len(values)), key=lambda index: abs(values[index] - middle))
 
 
 def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, float]]) -> str:
-    """Returns why an end of a span is not in the clip; "" if the end is in the clip, or open."""
+    """Return why an end of a span is not in the clip; "" if the end is in the clip, or open."""
     if number is not None and not frames[0][0] <= number <= frames[-1][0]:
         return f"the clip has no frame {number}"
     if t_s is None:
@@ -179,7 +179,7 @@ def _outside(number: int | None, t_s: float | None, frames: Sequence[tuple[int, 
 
 
 def _reach_s(frames: Sequence[tuple[int, float]], index: int, t_s: float) -> float:
-    """Returns the largest distance that ``t_s`` may have from frame ``index``.
+    """Return the largest distance that ``t_s`` may have from frame ``index``.
 
     That is half the gap to the neighbour on its side, or to the only neighbour.
     """

@@ -16,7 +16,7 @@ _INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u2060\u00ad"))
 
 
 def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Returns the trace of a text whose coordinates are in original pixels; its tags become canonical. Never raises.
+    """Return the trace of a text whose coordinates are in original pixels; its tags become canonical. Never raises.
 
     On a clip each point has the frame that the text ties to it; on several images each point and box has its image
     (:func:`groundtrace.grading.responses.image_mentions.place_in_images`).
@@ -32,7 +32,7 @@ def read_trace(index: int, text: str, media: tuple[MediaRef, ...] = ()) -> Trace
 
 
 def _anchored_points(text: str, media: tuple[MediaRef, ...]) -> tuple[Point, ...]:
-    """Returns the points of a text on a clip (the first if there are several), with frame number and time.
+    """Return the points of a text on a clip (the first if there are several), with frame number and time.
 
     A moment that matches none of the frames shown is kept as stated: its point scores 0.
     """

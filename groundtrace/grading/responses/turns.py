@@ -73,7 +73,7 @@ class WrittenTurn:
 
 
 def read_turn(reply: str) -> WrittenTurn:
-    """Returns the turn in a model's reply: up to the end of its first code, or its whole text if it has none.
+    """Return the turn in a model's reply: up to the end of its first code, or its whole text if it has none.
 
     Text after the code is dropped: the model has not seen the result yet.
     """
@@ -133,13 +133,13 @@ def _fault_of_code(code: str) -> str:
 
 
 def _fenced(inner: str) -> str:
-    """Returns the code between ``<code>`` tags, with or without a fence."""
+    """Return the code between ``<code>`` tags, with or without a fence."""
     fence = _FENCE.fullmatch(inner)
     return (fence.group(1) if fence else inner).strip("\n").rstrip()
 
 
 def _called(inner: str) -> str | None:
-    """Returns the code of a tool call; None if it is not a call of our tool."""
+    """Return the code of a tool call; None if it is not a call of our tool."""
     try:
         call = json.loads(inner)
     except (ValueError, RecursionError):
@@ -157,7 +157,7 @@ def _called(inner: str) -> str | None:
 
 
 def plain_output(text: str) -> str:
-    """Returns a result's text without anything that could be read as a tag, a special token or an image.
+    """Return a result's text without anything that could be read as a tag, a special token or an image.
 
     Code may print any text, including text that imitates the end of its result. The first character of each of our tags
     becomes ``‹``.
@@ -166,7 +166,7 @@ def plain_output(text: str) -> str:
 
 
 def as_tags(turns: Sequence[Turn]) -> str:
-    """Returns the trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
+    """Return the trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
     return "\n".join(part for turn in turns for part in (_written(turn), _result(turn)) if part)
 
 
@@ -183,7 +183,7 @@ def _result(turn: Turn) -> str:
 
 
 def read_trajectory(text: str) -> tuple[Turn, ...]:
-    """Returns the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text has none."""
+    """Return the turns of a trajectory that :func:`as_tags` has written; their status is "", as the text has none."""
     turns, start = list[Turn](), 0
     for result in _RESULTS.finditer(text):
         written = read_turn(text[start : result.start()])
@@ -196,12 +196,12 @@ def read_trajectory(text: str) -> tuple[Turn, ...]:
 
 
 def one_answer(asked: str, response: str) -> list[dict[str, str]]:
-    """Returns the messages of a row whose response is one turn."""
+    """Return the messages of a row whose response is one turn."""
     return [{"role": "user", "content": asked}, {"role": "assistant", "content": response}]
 
 
 def conversation(asked: str, response: str) -> list[dict[str, str]]:
-    """Returns the messages of a row whose response is a trajectory (:func:`as_tags`).
+    """Return the messages of a row whose response is a trajectory (:func:`as_tags`).
 
     Each result is a message of the user, so that a trainer computes its loss only on what the model wrote.
     """
@@ -217,7 +217,7 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
 
 
 def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Returns the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
+    """Return the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
     found = list[dict[str, str]]()
     for message in messages:
         content, results = message["content"], _RESULTS.fullmatch(message["content"])

@@ -53,7 +53,7 @@ class ClaimTable:
         return last
 
     def held(self, keys: Iterable[str]) -> list[str]:
-        """Returns the keys, among the given ones, that this process claims."""
+        """Return the keys, among the given ones, that this process claims."""
         return [key for key in keys if key in self._held]
 
     def ended(self, keys: Iterable[str]) -> None:

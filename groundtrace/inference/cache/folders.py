@@ -11,7 +11,7 @@ from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, i
 
 
 def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Returns the folder that holds the files of the cache ``path``. On a network file system all machines share this
+    """Return the folder that holds the files of the cache ``path``. On a network file system all machines share this
     folder; for a cache on object storage it is this machine's copy. Returns None for a cache in memory."""
     if path == MEMORY:
         return None
@@ -22,7 +22,7 @@ def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
 
 
 def shared_location(path: str) -> str | None:
-    """Returns the folder of the segments of the cache ``path``; None for a cache on a local disk or in memory."""
+    """Return the folder of the segments of the cache ``path``; None for a cache on a local disk or in memory."""
     if is_remote(path):
         return path.rpartition("/")[0]
     if path == MEMORY or not on_network(folder := Path(path).resolve().parent):
@@ -31,7 +31,7 @@ def shared_location(path: str) -> str | None:
 
 
 def local_folder_of(location: str, storage: StorageSettings = STANDARD) -> Path:
-    """Returns the folder of this machine's copy of a shared cache. It is in the user's cache folder if that is on a
+    """Return the folder of this machine's copy of a shared cache. It is in the user's cache folder if that is on a
     local disk, else in the temporary folder. Buckets of the same name at two endpoints have two copies.
     """
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundtrace"

@@ -73,14 +73,14 @@ class Damaged(Exception):
 
 
 def row_of(logged: LogEntry, body: str) -> Row:
-    """Returns the row of an entry whose encoded reply is ``body``."""
+    """Return the row of an entry whose encoded reply is ``body``."""
     e = logged.entry
     row = (e.key, e.role, e.prompt, e.model, e.max_tokens, logged.created_s, body, e.tokens_in, e.tokens_out)
     return (*row, _crc(row))
 
 
 def logged_of(row: Row) -> LogEntry:
-    """Returns the entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
+    """Return the entry of a row. Raises :class:`Damaged` if the row has changed since it was written."""
     key, role, prompt, model, max_tokens, created_s, body, tokens_in, tokens_out, crc = row
     if crc is not None and crc != _crc(row[:-1]):  # rows of old databases have no checksum
         raise Damaged("a reply has changed")
@@ -97,7 +97,7 @@ def _crc(values: tuple[object, ...]) -> int:
 
 @contextmanager
 def reporting_damage() -> Iterator[None]:
-    """Raises :class:`Damaged` for SQLite's errors that mean a damaged file; other errors are passed on."""
+    """Raise :class:`Damaged` for SQLite's errors that mean a damaged file; other errors are passed on."""
     try:
         yield
     except UnicodeDecodeError as error:  # sqlite3 could not even read the message, which quotes the damaged schema
@@ -112,7 +112,7 @@ def reporting_damage() -> Iterator[None]:
 
 @contextmanager
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Runs the body in a transaction that holds the write lock from the beginning; rolls back on an exception."""
+    """Run the body in a transaction that holds the write lock from the beginning; rolls back on an exception."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -200,7 +200,7 @@ def _columns(db: sqlite3.Connection) -> set[str]:
 
 
 def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -1) -> Iterator[LogEntry]:
-    """Yields the entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged` if one
+    """Yield the entries with keys greater than ``after``, in the order of their keys. Raises :class:`Damaged` if one
     is damaged."""
     where = "" if after is None else "WHERE key > ?"
     query = f"SELECT {_NAMES} FROM replies {where} ORDER BY key LIMIT {limit}"
@@ -210,7 +210,7 @@ def all_entries(db: sqlite3.Connection, after: str | None = None, limit: int = -
 
 
 def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
-    """Returns the entries of the keys, which must fit into one query. Raises :class:`Damaged` if one is damaged."""
+    """Return the entries of the keys, which must fit into one query. Raises :class:`Damaged` if one is damaged."""
     with reporting_damage():
         rows = db.execute(f"SELECT {_NAMES} FROM replies WHERE key IN ({','.join('?' * len(keys))})", keys).fetchall()
     return [logged_of(row) for row in rows]
@@ -226,7 +226,7 @@ def insert(
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:
-    """Returns the logs whose last bytes are not imported yet, each with the offset of the first such byte. This is 0
+    """Return the logs whose last bytes are not imported yet, each with the offset of the first such byte. This is 0
     for a log that was cut, since such a log is read from its start.
     """
     with reporting_damage():
@@ -259,7 +259,7 @@ def replace_logs(db: sqlite3.Connection, doomed: Iterable[str], log: str, taken_
 
 
 def logs(log_folder: Path) -> list[Path]:
-    """Returns the logs in the order of their creation."""
+    """Return the logs in the order of their creation."""
     return sorted(log for log in log_folder.glob("*.jsonl") if not log.name.startswith("."))
 
 

@@ -58,12 +58,12 @@ class LogEntries:
 
 
 def stamp() -> str:
-    """Returns the current time as a prefix of file names: UTC to the microsecond, sortable as text."""
+    """Return the current time as a prefix of file names: UTC to the microsecond, sortable as text."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
 
 
 def encode_body(completion: Completion) -> str:
-    """Returns the reply as JSON in ASCII: its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
+    """Return the reply as JSON in ASCII: its text may hold a lone surrogate, which UTF-8 cannot encode. Raises
     ValueError if the reply cannot be encoded."""
     fields: dict[str, Any] = {
         "text": completion.text,
@@ -79,7 +79,7 @@ def encode_body(completion: Completion) -> str:
 
 
 def decode_body(body: str) -> Completion:
-    """Returns the reply that a JSON text holds. Raises ValueError if it does not hold one."""
+    """Return the reply that a JSON text holds. Raises ValueError if it does not hold one."""
     try:
         return _completion(json.loads(body))
     except RecursionError as error:
@@ -87,7 +87,7 @@ def decode_body(body: str) -> Completion:
 
 
 def encode_line(logged: LogEntry, body: str) -> bytes:
-    """Returns the log's line for an entry, with its line feed. Raises ValueError if the entry has a field that the
+    """Return the log's line for an entry, with its line feed. Raises ValueError if the entry has a field that the
     cache cannot store."""
     entry = logged.entry
     fields = {
@@ -106,7 +106,7 @@ def encode_line(logged: LogEntry, body: str) -> bytes:
 
 
 def decode_line(line: bytes) -> LogEntry | None:
-    """Returns the entry of a line; None if the line is damaged or does not hold an entry."""
+    """Return the entry of a line; None if the line is damaged or does not hold an entry."""
     data = line[9:].removesuffix(b"\n")
     if line[:9] != b"%08x " % zlib.crc32(data):
         return None
@@ -120,7 +120,7 @@ def decode_line(line: bytes) -> LogEntry | None:
 
 
 def read_log(path: Path, start_bytes: int = 0, batch_lines: int = BATCH_LINES) -> Iterator[LogEntries]:
-    """Yields the log's lines from an offset on, in batches. If the last line has no line feed, it counts as damaged;
+    """Yield the log's lines from an offset on, in batches. If the last line has no line feed, it counts as damaged;
     ``end_bytes`` is then before this line, since a process may still be writing it.
     """
     with path.open("rb") as stream:

@@ -16,7 +16,7 @@ def on_network(folder: Path) -> bool:
 
 
 def filesystem_of(mounts: str, path: str) -> str:
-    """Returns the type of the file system that contains an absolute ``path``, from the text of /proc/mounts; "" if
+    """Return the type of the file system that contains an absolute ``path``, from the text of /proc/mounts; "" if
     there is none."""
     longest, kind = -1, ""
     for line in mounts.split("\n"):

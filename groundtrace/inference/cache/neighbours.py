@@ -24,7 +24,7 @@ class Neighbours:
                 _log.warning("the replies in %s are not used: %s", each.cache_path, error)
 
     def get(self, keys: Mapping[str, str]) -> dict[str, CachedReply]:
-        """Returns the cached replies by key. ``keys`` maps the key of each wanted sample to the key that ``fresh_key``
+        """Return the cached replies by key. ``keys`` maps the key of each wanted sample to the key that ``fresh_key``
         made it from. If several caches hold a reply, the first cache is used; ``taken_from`` of the reply names its
         run.
         """

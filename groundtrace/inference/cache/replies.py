@@ -101,7 +101,7 @@ class ReplyCache:
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """Returns the cached replies for ``keys``, including truncated ones (see :meth:`CachedReply.serves`)."""
+        """Return the cached replies for ``keys``, including truncated ones (see :meth:`CachedReply.serves`)."""
         wanted, found = list(keys), dict[str, CachedReply]()
         for first in range(0, len(wanted), KEYS_PER_QUERY):
             some = wanted[first : first + KEYS_PER_QUERY]
@@ -199,11 +199,11 @@ class ReplyCache:
                     self.damaged_lines += batch.damaged
 
     def count(self) -> int:
-        """The number of cached replies."""
+        """Return the number of cached replies."""
         return self._use(lambda db: db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yields all replies in the order of their keys; replies that are put meanwhile may be among them."""
+        """Yield all replies in the order of their keys; replies that are put meanwhile may be among them."""
         after: str | None = None
         while True:
             page = self._use(lambda db, after=after: list(reply_index.all_entries(db, after, KEYS_PER_QUERY)))
@@ -247,7 +247,7 @@ class ReplyCache:
                 self._held = -1
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Returns the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
+        """Return the result of ``work``; if it meets damage, the database is rebuilt, and ``work`` is run again."""
         with self._lock:
             if self._db is None:
                 raise ValueError("the reply cache is closed")
@@ -306,7 +306,7 @@ def _kept(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, CachedReply]
 
 
 def _inode(path: Path) -> int:
-    """The inode number of ``path``; 0 if the file does not exist."""
+    """Return the inode number of ``path``; 0 if the file does not exist."""
     try:
         return os.stat(path).st_ino  # noqa: PTH116 (a third of the time of Path.stat, on each call)
     except FileNotFoundError:

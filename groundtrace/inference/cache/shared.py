@@ -71,7 +71,7 @@ class SegmentStore:
         return self._cache.damaged_lines
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """Returns the replies on this machine for the keys
+        """Return the replies on this machine for the keys
         (:meth:`groundtrace.inference.cache.replies.ReplyCache.get`).
         """
         return self._cache.get(keys)
@@ -102,11 +102,11 @@ class SegmentStore:
         self._cache.renew_claims()
 
     def count(self) -> int:
-        """Returns the number of replies on this machine, including those of imported segments."""
+        """Return the number of replies on this machine, including those of imported segments."""
         return self._cache.count()
 
     def entries(self) -> Iterator[LogEntry]:
-        """Yields all replies on this machine (:meth:`groundtrace.inference.cache.replies.ReplyCache.entries`)."""
+        """Yield all replies on this machine (:meth:`groundtrace.inference.cache.replies.ReplyCache.entries`)."""
         return self._cache.entries()
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class SegmentStore:
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
-        """Yields the record of what this machine has uploaded, locked against its other processes; writes it back at
+        """Yield the record of what this machine has uploaded, locked against its other processes; writes it back at
         the end."""
         with FileLock(self._folder / ".segments.lock"):
             own = _Own.read(self._folder)
@@ -197,7 +197,7 @@ class _Own:
         write_atomically(folder / "uploaded.json", text)
 
     def new_parts(self, log_folder: Path) -> list[tuple[Path, int, int]]:
-        """Returns complete lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
+        """Return complete lines that are not uploaded yet, as (log, from byte, to byte), for about one segment."""
         parts, left_bytes = [], SEGMENT_BYTES
         for log in sorted(log_folder.glob("*-*-*.jsonl")):  # the name of a downloaded segment has only one hyphen
             size_bytes, start = log.stat().st_size, self.uploaded.get(log.name, 0)
@@ -211,7 +211,7 @@ class _Own:
 
 
 def _last_line_end(log: Path, start: int, end: int) -> int:
-    """Returns the end of the last complete line before ``end``. If the first line after ``start`` is longer than that,
+    """Return the end of the last complete line before ``end``. If the first line after ``start`` is longer than that,
     returns the end of this line, or ``start`` if the line has no end."""
     with log.open("rb") as stream:
         stream.seek(start)
@@ -235,7 +235,7 @@ def _bytes_of(parts: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 
 @contextmanager
 def gathered(files: SegmentFiles, scratch: Path | None = None) -> Iterator[tuple[ReplyCache, list[str], int]]:
-    """Yields a temporary cache with the replies of all segments, the names of the undamaged segments, and the number of
+    """Yield a temporary cache with the replies of all segments, the names of the undamaged segments, and the number of
     damaged ones."""
     with tempfile.TemporaryDirectory(prefix=".segments-", dir=scratch) as folder:
         names, torn = [], 0

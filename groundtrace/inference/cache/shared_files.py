@@ -35,7 +35,7 @@ class SegmentFiles:
         self._folder: Place = place(location, storage) / "segments"
 
     def sizes_bytes(self) -> tuple[dict[str, int], int]:
-        """Returns the size of each segment by name, in the order of time, and the number of other files there."""
+        """Return the size of each segment by name, in the order of time, and the number of other files there."""
         found = dict(self._listed())
         ours = {name: found[name] for name in sorted(found) if NAME.fullmatch(name)}
         foreign = [name for name in found if name not in ours and not name.endswith(".tmp")]

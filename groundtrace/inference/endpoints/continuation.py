@@ -11,6 +11,7 @@ a part of the turn, the prompt doesn't end with the turn's tokens, and the call 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from groundtrace.inference.endpoints.wire import field_of
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.request import Continuation
 
@@ -27,7 +28,7 @@ ROUNDING_NATS = 1e-3
 async def score(
     post: Post, model: str, messages: list[dict[str, Any]], continuation: Continuation
 ) -> tuple[tuple[float, ...], int]:
-    """Returns the log-probability in nats of each token of ``continuation.text``, and the prompt's number of tokens.
+    """Return the log-probability in nats of each token of ``continuation.text``, and the prompt's number of tokens.
 
     Each is conditioned on ``messages``, on the reply's beginning ``continuation.given`` and on the tokens before it.
     Raises ValueError if the text is empty. Raises CallError if ``post`` does; if the server can't do this
@@ -68,7 +69,7 @@ async def score(
 
 
 async def _tokens(post: Post, model: str, text: str) -> list[int]:
-    """Returns the text's token ids, which the server's tokenizer computes."""
+    """Return the text's token ids, which the server's tokenizer computes."""
     try:
         answer = await post("/tokenize", {"model": model, "prompt": text, "add_special_tokens": False})
     except CallError as error:
@@ -76,21 +77,21 @@ async def _tokens(post: Post, model: str, text: str) -> list[int]:
             raise
         message = f"the server can't tokenize the reply ({error.message})"
         raise CallError(Failure.UNSUPPORTED, message, partial=error.partial) from error
-    tokens = _token_ids(_field(answer, "tokens"))
+    tokens = _token_ids(field_of(answer, "tokens"))
     if tokens is None:
         raise CallError(Failure.GARBLED, f"no token ids but {_shown(answer)}")
     return tokens
 
 
 def _shared(given: Sequence[int], whole: Sequence[int]) -> int:
-    """Returns the number of tokens at the beginning that both sequences have in common."""
+    """Return the number of tokens at the beginning that both sequences have in common."""
     pairs = enumerate(zip(given, whole, strict=False))
     return next((place for place, (left, right) in pairs if left != right), min(len(given), len(whole)))
 
 
 def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
-    """The prompt's token ids, and the response's log-probability entry for each position."""
-    tokens, positions = _field(answer, "prompt_token_ids"), _field(answer, "prompt_logprobs")
+    """Return the prompt's token ids, and the response's log-probability entry for each position."""
+    tokens, positions = field_of(answer, "prompt_token_ids"), field_of(answer, "prompt_logprobs")
     if isinstance(answer, dict) and (tokens is None or positions is None):
         message = "the server gives no prompt log-probabilities (prompt_logprobs, return_token_ids)"
         raise CallError(Failure.UNSUPPORTED, message)
@@ -103,8 +104,8 @@ def _prompt(answer: Any) -> tuple[list[int], list[Any]]:
 
 
 def _logprob(token: int, position: Any) -> float:
-    """The log-probability in nats of a prompt token, from the entry for its position."""
-    value = _field(_field(position, str(token)), "logprob")
+    """Return the log-probability in nats of a prompt token, from the entry for its position."""
+    value = field_of(field_of(position, str(token)), "logprob")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise CallError(Failure.GARBLED, f"no log-probability for the token {token}: {_shown(position)}")
     if not FLOOR_NATS < value <= ROUNDING_NATS:
@@ -113,14 +114,10 @@ def _logprob(token: int, position: Any) -> float:
 
 
 def _token_ids(value: Any) -> list[int] | None:
-    """The value if it is a list of token ids, else None."""
+    """Return the value if it is a list of token ids, else None."""
     return value if isinstance(value, list) and all(type(token) is int for token in value) else None
 
 
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
-
-
 def _shown(value: Any) -> str:
-    """Returns the whole value as text: the endpoint removes the API key before it shortens the message."""
+    """Return the whole value as text: the endpoint removes the API key before it shortens the message."""
     return repr(value)

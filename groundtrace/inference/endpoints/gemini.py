@@ -73,7 +73,7 @@ class GeminiEndpoint:
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices. Raises CallError if that fails."""
+        """Return a reply with one sample for each of the request's indices. Raises CallError if that fails."""
         if request.continuation is not None:
             raise _not_sent(f"{self.settings.model} cannot give log-probabilities of a continuation: the API has none")
         if not request.prompt.media:
@@ -88,7 +88,7 @@ class GeminiEndpoint:
         return await self._flow.collect(request, lambda request, n: self._send(request, n, parts))
 
     def _parts(self, request: Request) -> list[types.Part]:
-        """Returns the text and the media in exactly the order of the prompt."""
+        """Return the text and the media in exactly the order of the prompt."""
         return [
             self._media_part(part) if isinstance(part, MediaPart) else types.Part(text=storable(part.text))
             for part in request.prompt.user
@@ -130,7 +130,7 @@ class GeminiEndpoint:
         )
 
     async def _answered(self, asking: Awaitable[Any]) -> Any:
-        """Returns the client's response. Raises CallError for all errors of client and connection.
+        """Return the client's response. Raises CallError for all errors of client and connection.
 
         The client's errors quote a broken body, which may echo the API key, so they are not kept as causes.
         """
@@ -145,7 +145,7 @@ class GeminiEndpoint:
             raise CallError(Failure.GARBLED, self._clean(f"{type(error).__name__}: {error}")) from None
 
     async def _raise_for_status(self, response: aiohttp.ClientResponse) -> None:
-        """Raises the CallError for a response's status; the client would lose the status if the body is broken."""
+        """Raise the CallError for a response's status; the client would lose the status if the body is broken."""
         if response.status == 200:
             return
         data = await read_body(response.content.iter_any())
@@ -160,7 +160,7 @@ class GeminiEndpoint:
         return scrub(message, self._key)[:MAX_MESSAGE]
 
     def _client(self) -> genai.Client:
-        """The client, opened at the first use, on the event loop of its connections."""
+        """Return the client, opened at the first use, on the event loop of its connections."""
         if self._opened is None:
             settings, connector = self.settings, aiohttp.TCPConnector(limit=0)
             timeout = aiohttp.ClientTimeout(sock_connect=settings.connect_timeout_s, sock_read=settings.read_timeout_s)
@@ -210,7 +210,7 @@ class _Response(aiohttp.ClientResponse):
 
 
 def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> Reply:
-    """Returns the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Return the usable candidates of a response, at most ``n``; the API key is removed if the server echoes it.
 
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the candidates is that
     model.
@@ -239,7 +239,7 @@ def gemini_reply(answer: dict[str, Any], n: int, key: str, model: str = "") -> R
 
 
 def _candidates(answer: dict[str, Any]) -> list[Any]:
-    """The candidates; if the server numbers them, only the first with each index."""
+    """Return the candidates; if the server numbers them, only the first with each index."""
     candidates = field_of(answer, "candidates")
     if not isinstance(candidates, list):
         return []
@@ -248,7 +248,7 @@ def _candidates(answer: dict[str, Any]) -> list[Any]:
 
 
 def _none(answer: dict[str, Any], key: str) -> CallError:
-    """Returns the error for a response without candidates."""
+    """Return the error for a response without candidates."""
     feedback = field_of(answer, "promptFeedback")
     if not (blocked := field_of(feedback, "blockReason")):
         return CallError(Failure.GARBLED, "the response has no candidates")
@@ -257,7 +257,7 @@ def _none(answer: dict[str, Any], key: str) -> CallError:
 
 
 def _sample(candidate: Any, key: str) -> Completion | CallError:
-    """Returns the sample of a candidate or, if it is not usable, the error that says why."""
+    """Return the sample of a candidate or, if it is not usable, the error that says why."""
     reason, parts = field_of(candidate, "finishReason"), field_of(field_of(candidate, "content"), "parts") or []
     if isinstance(reason, str) and reason in _REFUSED:
         message = f"finish reason {reason} {field_of(candidate, 'finishMessage') or ''}"
@@ -278,7 +278,7 @@ def _total_bytes(parts: list[types.Part]) -> int:
 
 
 def _size_bytes(part: types.Part) -> int:
-    """The size of a part in the request; media are in base64."""
+    """Return the size of a part in the request; media are in base64."""
     data = part.inline_data.data if part.inline_data is not None else None
     return len((part.text or "").encode()) if data is None else -(-len(data) // 3) * 4
 

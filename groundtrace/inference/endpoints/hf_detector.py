@@ -55,7 +55,7 @@ class Detector(ABC):
         self.processor = self.processor_class.from_pretrained(settings.model, **source(settings))
 
     def read(self, prompt: RenderedPrompt) -> str:
-        """The label of a prompt as text for the model. Raises CallError if it has no word, or too many tokens."""
+        """Return the label of a prompt as text for the model. Raises CallError if it has no word or too many tokens."""
         text = self.text_of(prompt.variable("label"))
         tokens = len(self.processor.tokenizer(text).input_ids)
         if not any(letter.isalnum() for letter in text) or tokens > self.most_tokens:
@@ -64,7 +64,7 @@ class Detector(ABC):
         return text
 
     def answer(self, image: LazyImage, asked: Sequence[str]) -> list[str]:
-        """Returns a reply for each label in ``asked``: the boxes of the label, in the endpoint's frame."""
+        """Return a reply for each label in ``asked``: the boxes of the label, in the endpoint's frame."""
         (width, height), found = self.find(image, asked)
         return [self._reply(objects(boxes, scores, width, height), width, height) for boxes, scores in found]
 
@@ -76,7 +76,7 @@ class Detector(ABC):
 
     @abstractmethod
     def text_of(self, label: str) -> str:
-        """Returns the label in the form that the model was trained on."""
+        """Return the label in the form that the model was trained on."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Detector(ABC):
 
     @abstractmethod
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Returns the image's width and height in pixels and, for each text, the boxes above the threshold."""
+        """Return the image's width and height in pixels and, for each text, the boxes above the threshold."""
 
 
 class GroundingDino(Detector):
@@ -95,7 +95,7 @@ class GroundingDino(Detector):
     processor_class = GroundingDinoProcessor
 
     def text_of(self, label: str) -> str:
-        """Returns the label in lower case with a full stop only at the end: another full stop would separate labels."""
+        """Return the label in lower case with a full stop only at the end: another full stop would separate labels."""
         return " ".join(label.lower().replace(".", " ").split()) + "."
 
     @property
@@ -105,7 +105,7 @@ class GroundingDino(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Returns the image's size and the boxes of each text (:meth:`Detector.find`)."""
+        """Return the image's size and the boxes of each text (:meth:`Detector.find`)."""
         pixels = image.load()
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
@@ -136,7 +136,7 @@ class Owlv2(Detector):
         self._seen: LruCache[tuple[tuple[int, int], torch.Tensor]] = LruCache(IMAGES_KEPT)
 
     def text_of(self, label: str) -> str:
-        """Returns the label alone: a template such as "a photo of a" would not fit plurals and names."""
+        """Return the label alone: a template such as "a photo of a" would not fit plurals and names."""
         return " ".join(label.split())
 
     @property
@@ -146,7 +146,7 @@ class Owlv2(Detector):
 
     @torch.inference_mode()
     def find(self, image: LazyImage, texts: Sequence[str]) -> tuple[tuple[int, int], list[_Found]]:
-        """Returns the image's size and the boxes of each text (:meth:`Detector.find`). Each text is a row of the
+        """Return the image's size and the boxes of each text (:meth:`Detector.find`). Each text is a row of the
         model's output, so that the texts share no boxes.
         """
         (width, height), grid = self._seen.of(image.sha256, lambda: self._features(image.load()))
@@ -162,14 +162,14 @@ class Owlv2(Detector):
         return (width, height), [(result["boxes"], result["scores"]) for result in results]
 
     def _features(self, pixels: np.ndarray) -> tuple[tuple[int, int], torch.Tensor]:
-        """The image's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
+        """Return the image's size in pixels, and its features by patch, (1, rows, columns, hidden)."""
         height, width = pixels.shape[:2]
         seen = prepared(self.processor.image_processor, pixels).to(self.model.device)
         return (width, height), self.model.image_embedder(seen.pixel_values)[0]
 
 
 def objects(boxes: torch.Tensor, scores: torch.Tensor, width: int, height: int) -> torch.Tensor:
-    """Returns the boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
+    """Return the boxes in pixels (N, 4), clipped to the image, without duplicates of a better box.
 
     The box with the best score is first; there are at most :data:`MAX_BOXES`. Boxes less than half a pixel wide or high
     are dropped, which removes the boxes outside of the image (OWLv2 pads images to a square).

@@ -45,7 +45,7 @@ class Segmenter(ABC):
         self._seen: LruCache[dict[str, Any]] = LruCache(IMAGES_KEPT)
 
     def read(self, prompt: RenderedPrompt) -> list[_Place]:
-        """Returns the boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
+        """Return the boxes or the points of a prompt, in pixels. Raises CallError if they are malformed."""
         what = "points" if prompt.name.startswith("segment_points") else "boxes"
         text = prompt.variable(what)
         try:
@@ -58,7 +58,7 @@ class Segmenter(ABC):
         return places
 
     def answer(self, image: LazyImage, asked: Sequence[list[_Place]]) -> list[str]:
-        """Returns a reply for each list of places in ``asked``: the masks of the places."""
+        """Return a reply for each list of places in ``asked``: the masks of the places."""
         masks = {
             size: map(
                 mask_fields, self.masks(image, [each for places in asked for each in places if len(each) == size])
@@ -69,20 +69,20 @@ class Segmenter(ABC):
 
     @torch.inference_mode()
     def masks(self, image: LazyImage, places: Sequence[_Place]) -> Iterator[np.ndarray]:
-        """Yields the mask of each place, bool (H, W). The places are either all boxes or all points."""
+        """Yield the mask of each place, bool (H, W). The places are either all boxes or all points."""
         for start in range(0, len(places), PLACES_AT_ONCE):
             seen = self._seen.of(image.sha256, lambda: self._features(image.load()))
             part = torch.tensor([places[start : start + PLACES_AT_ONCE]], dtype=torch.float32)
             yield from self._segment(seen, part).cpu().numpy()
 
     def _features(self, pixels: np.ndarray) -> dict[str, Any]:
-        """The features and sizes of an image, which is all that the model needs."""
+        """Return the features and sizes of an image, which is all that the model needs."""
         seen = prepared(self.processor.image_processor, pixels)
         embeddings = self.model.get_image_embeddings(seen.pop("pixel_values").to(self.model.device))
         return {**seen, "embeddings": embeddings}
 
     def _segment(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """The masks (N, H, W) of boxes (1, N, 4) or points (1, N, 2)."""
+        """Return the masks (N, H, W) of boxes (1, N, 4) or points (1, N, 2)."""
         scaled = self.scaled(seen, places).to(self.model.device)
         points = places.shape[-1] == 2
         asked = {"input_points": scaled[:, :, None]} if points else {"input_boxes": scaled}
@@ -93,11 +93,11 @@ class Segmenter(ABC):
 
     @abstractmethod
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Converts boxes or points from pixels of the image to pixels of the model's input."""
+        """Convert boxes or points from pixels of the image to pixels of the model's input."""
 
     @abstractmethod
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resizes the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W)."""
+        """Resize the model's masks (1, N, 1, h, w) to the image's size, bool (N, 1, H, W)."""
 
 
 class Sam2(Segmenter):
@@ -107,11 +107,11 @@ class Sam2(Segmenter):
     processor_class = Sam2Processor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Converts boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
+        """Convert boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
         return places * (self.processor.target_size / seen["original_sizes"][0]).flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resizes the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
+        """Resize the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
         return self.processor.post_process_masks(masks, seen["original_sizes"])[0]
 
 
@@ -122,17 +122,17 @@ class Sam(Segmenter):
     processor_class = SamProcessor
 
     def scaled(self, seen: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """Converts boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
+        """Convert boxes or points to pixels of the model's input (:meth:`Segmenter.scaled`)."""
         scale = seen["reshaped_input_sizes"][0] / seen["original_sizes"][0]
         return places * scale.flip(0).repeat(places.shape[-1] // 2)
 
     def full_size(self, seen: dict[str, Any], masks: torch.Tensor) -> torch.Tensor:
-        """Resizes the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
+        """Resize the model's masks to the image's size (:meth:`Segmenter.full_size`)."""
         return self.processor.post_process_masks(masks, seen["original_sizes"], seen["reshaped_input_sizes"])[0]
 
 
 def mask_fields(mask: np.ndarray) -> dict[str, object]:
-    """Returns the fields of a mask in a reply. The mask is cropped to its bounding rectangle, whose size is 0 for an
+    """Return the fields of a mask in a reply. The mask is cropped to its bounding rectangle, whose size is 0 for an
     empty mask.
     """
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))

@@ -48,7 +48,7 @@ class HttpEndpoint(abc.ABC):
 
     @abc.abstractmethod
     def conversation(self, request: Request, files: Sequence[File]) -> Any:
-        """Returns the request's prompt in the form of the API. It is called once for all samples.
+        """Return the request's prompt in the form of the API. It is called once for all samples.
 
         ``files`` are the files of the prompt's media, in the order of the media.
         """
@@ -72,7 +72,7 @@ class HttpEndpoint(abc.ABC):
         return self.settings.revision
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices. Raises CallError if that fails."""
+        """Return a reply with one sample for each of the request's indices. Raises CallError if that fails."""
         if not request.prompt.media:
             return await self._collect(request, [])
         media = request.prompt.media
@@ -110,12 +110,12 @@ class HttpEndpoint(abc.ABC):
         return f"serves {self.settings.model}"
 
     def clean(self, message: str) -> str:
-        """Returns an error's message: first the API key is removed, then the message is shortened. In the other order a
+        """Return an error's message: first the API key is removed, then the message is shortened. In the other order a
         part of a key could be left."""
         return scrub(message, self.key)[:MAX_MESSAGE_CHARS]
 
     def text(self, written: str) -> str:
-        """Returns the text of a model's reply without the API key, and without characters that cannot be stored."""
+        """Return the text of a model's reply without the API key, and without characters that cannot be stored."""
         return scrub(storable(written), self.key)
 
     async def close(self) -> None:
@@ -141,7 +141,7 @@ class HttpEndpoint(abc.ABC):
         return self._parsed(data)
 
     def _refusal(self, status: int, data: bytes, headers: Mapping[str, str]) -> CallError:
-        """Returns the error for an HTTP status that is not 200."""
+        """Return the error for an HTTP status that is not 200."""
         wait_s = retry_after_s(headers.get("retry-after", ""), datetime.now(UTC))
         message = self.clean(f"HTTP {status}: {message_of(data)}")
         meant = status_of(status, data)
@@ -155,7 +155,7 @@ class HttpEndpoint(abc.ABC):
             raise CallError(Failure.GARBLED, f"not JSON: {text[:120]!r}") from None
 
     def _client(self) -> aiohttp.ClientSession:
-        """Returns the client session, which is opened at the first use, on the event loop of its connections."""
+        """Return the client session, which is opened at the first use, on the event loop of its connections."""
         if self._session is None:
             timeout = aiohttp.ClientTimeout(
                 total=None,
@@ -169,7 +169,7 @@ class HttpEndpoint(abc.ABC):
         return self._session
 
     def _with_hint(self, error: CallError) -> CallError:
-        """Returns the error. If the URL does not end with /v1, as the URLs of most servers do, adds a hint to it."""
+        """Return the error. If the URL does not end with /v1, as the URLs of most servers do, adds a hint to it."""
         if self.url.endswith("/v1") or error.failure not in (Failure.BAD_REQUEST, Failure.GARBLED):
             return error
         hint = f"{error.message} (most servers have their API under /v1: is base_url {self.url}/v1?)"

@@ -21,7 +21,7 @@ _ESCAPES = ("%", "&", "\\")
 
 
 def api_key(settings: EndpointSettings) -> str:
-    """Returns the endpoint's key; :data:`NO_KEY` if the settings name neither a variable nor a file.
+    """Return the endpoint's key; :data:`NO_KEY` if the settings name neither a variable nor a file.
 
     Raises ValueError, whose message names the variable or the file, if the key is missing or not valid in a header.
     """
@@ -53,7 +53,7 @@ def _checked(key: str, model: str, where: str) -> str:
 
 
 def scrub(text: str, key: str) -> str:
-    """Returns the text without the key, which some servers echo. A very short key is not removed: it may be a word.
+    """Return the text without the key, which some servers echo. A very short key is not removed: it may be a word.
 
     The key is found in these forms: each character plain or escaped as in JSON, Python, HTML, a URL or Markdown; in
     hexadecimal; and within base64, as in Basic authorisation. It is also found in another case, reversed, and broken by
@@ -102,18 +102,18 @@ def _forms(key: str) -> tuple[_Form, ...]:
 
 
 def _longest_plain(text: str) -> str:
-    """Returns the longest run of letters and digits, which are rarely escaped."""
+    """Return the longest run of letters and digits, which are rarely escaped."""
     return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 
 def _hexadecimal(text: str) -> str:
-    r"""Returns a pattern of the text's bytes in hexadecimal: without separators, with signs or blanks between, or with
+    r"""Return a pattern of the text's bytes in hexadecimal: without separators, with signs or blanks between, or with
     0x or \x before each byte."""
     return r"[\s:,;.-]{0,2}(?:0x|\\++x)?".join(f"{ord(char):02x}" for char in text)
 
 
 def _escaped(text: str, with_letters: bool = False) -> str:
-    """Returns a pattern of the text in which signs may be escaped, even several times; with ``with_letters``, letters
+    """Return a pattern of the text in which signs may be escaped, even several times; with ``with_letters``, letters
     and digits may be escaped too.
 
     A run of backslashes is one unit, matched possessively: a malicious text must not make matching slow.
@@ -125,7 +125,7 @@ def _escaped(text: str, with_letters: bool = False) -> str:
 
 @lru_cache(maxsize=128)
 def _escaped_unit(unit: str) -> str:
-    """A pattern of one character, or of a run of backslashes."""
+    """Return a pattern of one character, or of a run of backslashes."""
     char, code = unit[0], f"{ord(unit[0]):02x}"
     names = "".join(f"|{re.escape(name)}" for name, meant in html5.items() if meant == char and name.endswith(";"))
     coded = rf"%(?:25)*(?i:{code})|&(?:amp;)*(?:#0*{ord(char)};|(?i:#x0*{code};){names})"
@@ -136,7 +136,7 @@ def _escaped_unit(unit: str) -> str:
 
 
 def _without_cut_key(text: str, key: str) -> str:
-    """The text without a part of the key, of at least eight characters, at its end or beginning."""
+    """Return the text without a part of the key, of at least eight characters, at its end or beginning."""
     head, tail = key[:_MIN_CUT_CHARS], key[-_MIN_CUT_CHARS:]
     if len(key) <= _MIN_CUT_CHARS:
         return text

@@ -9,7 +9,7 @@ _MATROSKA, _QUICKTIME = b"\x1aE\xdf\xa3", b"ftypqt  "
 
 
 def media_bytes(media: MediaStore, part: MediaPart) -> tuple[bytes, str]:
-    """The bytes to send for an image or a video, and their MIME type. Videos are never re-encoded."""
+    """Return the bytes to send for an image or a video, and their MIME type. Videos are never re-encoded."""
     data = media.open_bytes(part.uri)
     if part.kind == "video":
         return data, _video_mime(data)

@@ -30,7 +30,7 @@ class OpenAIEndpoint(HttpEndpoint):
         return revision_of(self.settings)
 
     def conversation(self, request: Request, files: Sequence[File]) -> list[dict[str, Any]]:
-        """Returns the messages, with text and media in exactly the order of the prompt."""
+        """Return the messages, with text and media in exactly the order of the prompt."""
         data = iter(files)
         content = [
             {"type": "text", "text": part.text} if isinstance(part, TextPart) else _media(part, *next(data))
@@ -78,7 +78,7 @@ class OpenAIEndpoint(HttpEndpoint):
 
 
 def revision_of(settings: EndpointSettings) -> str:
-    """Returns the declared revision for cache keys, with the seed if the settings have one."""
+    """Return the declared revision for cache keys, with the seed if the settings have one."""
     return settings.revision if settings.seed is None else f"{settings.revision}#seed={settings.seed}"
 
 

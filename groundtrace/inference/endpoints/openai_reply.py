@@ -14,7 +14,7 @@ MAX_FINISH_REASON_CHARS = 40
 
 
 def openai_reply(answer: Any, n: int, key: str, model: str = "") -> Reply:
-    """Returns the usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
+    """Return the usable samples of a response, at most ``n``; the API key is removed if the server echoes it.
 
     ``model`` is the requested model. If the response names another model, ``answered_by`` of the samples is that model.
 

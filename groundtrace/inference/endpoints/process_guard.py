@@ -82,7 +82,7 @@ def _signal_group(group: int, number: int) -> None:
 
 
 def _children() -> Iterator[int]:
-    """The pids of this process's children, adopted ones included."""
+    """Return the pids of this process's children, adopted ones included."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             # The process name, in parentheses, may contain any character; the state and the parent's pid follow it.

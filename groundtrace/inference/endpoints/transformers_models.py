@@ -61,13 +61,13 @@ class VisionModel(Protocol):
     """The ids of the prompts that the model answers."""
 
     def read(self, prompt: RenderedPrompt) -> Any:
-        """Parses the request of a prompt; the result can be an element of ``asked`` in :meth:`answer`. Raises CallError
+        """Parse the request of a prompt; the result can be an element of ``asked`` in :meth:`answer`. Raises CallError
         if the model cannot answer the prompt.
         """
         ...
 
     def answer(self, image: LazyImage, asked: Sequence[Any]) -> list[str]:
-        """Returns a reply for each element of ``asked`` about one image. No reply depends on the other elements."""
+        """Return a reply for each element of ``asked`` about one image. No reply depends on the other elements."""
         ...
 
 
@@ -103,7 +103,7 @@ class TransformersEndpoint:
         return f"{self.settings.revision}#reading={READING_REVISION}&threshold={self.settings.threshold:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Returns a reply with one sample for each of the request's indices. All samples are equal, since the models
+        """Return a reply with one sample for each of the request's indices. All samples are equal, since the models
         are deterministic. Raises CallError if that fails.
         """
         if request.continuation is not None:
@@ -184,14 +184,14 @@ class TransformersEndpoint:
 
 
 def prompts_of(settings: EndpointSettings) -> frozenset[str]:
-    """Returns the ids of the prompts that the model answers, from the checkpoint's config alone. Raises CallError as
+    """Return the ids of the prompts that the model answers, from the checkpoint's config alone. Raises CallError as
     :func:`load_model` does.
     """
     return frozenset(_of_library(settings, _class_of).prompts)
 
 
 def load_model(settings: EndpointSettings) -> VisionModel:
-    """Loads the model that the settings name, on the GPU if there is one.
+    """Load the model that the settings name, on the GPU if there is one.
 
     Raises CallError if the libraries cannot be imported (``UNSUPPORTED``), or if the checkpoint does not exist, its
     class is not in :data:`MODELS`, it has no safetensors, or weights are missing (``BAD_REQUEST``).
@@ -200,7 +200,7 @@ def load_model(settings: EndpointSettings) -> VisionModel:
 
 
 def _of_library(settings: EndpointSettings, get: Callable[[EndpointSettings], T]) -> T:
-    """Returns the result of ``get``; raises CallError for errors of the library."""
+    """Return the result of ``get``; raises CallError for errors of the library."""
     try:
         return get(settings)
     except ImportError as error:
@@ -223,7 +223,7 @@ def _class_of(settings: EndpointSettings) -> Any:
 
 
 def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
-    """Loads the checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
+    """Load the checkpoint as a ``model_class`` in evaluation mode, float32, on the GPU if there is one.
 
     Raises CallError if its file is damaged, or if weights are missing: the library would initialise them at random and
     only warn.
@@ -244,14 +244,14 @@ def load_weights(model_class: Any, settings: EndpointSettings) -> Any:
 
 
 def source(settings: EndpointSettings) -> dict[str, Any]:
-    """Returns arguments for from_pretrained: the revision, which is ignored for a local folder, and the instruction to
+    """Return arguments for from_pretrained: the revision, which is ignored for a local folder, and the instruction to
     run no code of the checkpoint.
     """
     return {"revision": settings.revision or "main", "trust_remote_code": False}
 
 
 def prepared(image_processor: Any, pixels: np.ndarray) -> Any:
-    """Returns the image as tensors of the model's input size, on the CPU.
+    """Return the image as tensors of the model's input size, on the CPU.
 
     Raises CallError if the image is so thin that one of its sides would have no pixel at that size.
     """
@@ -271,5 +271,5 @@ def _not_sent(message: str, failure: Failure = Failure.UNSUPPORTED) -> CallError
 
 
 def _line(message: str) -> str:
-    """Returns the message on one line, shortened: the library's messages have many lines; the first is important."""
+    """Return the message on one line, shortened: the library's messages have many lines; the first is important."""
     return " ".join(message.split())[:MAX_MESSAGE_CHARS]

@@ -24,7 +24,7 @@ class VllmEndpoint:
         return revision_of(self.settings)
 
     async def generate(self, request: Request) -> Reply:
-        """Always raises :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError`."""
+        """Raise :class:`groundtrace.inference.endpoints.vllm_server.VllmServerError` for every request."""
         model = self.settings.model
         raise VllmServerError(f"the vllm endpoint {model!r} has no server: only a run on this machine starts one")
 
@@ -33,4 +33,4 @@ class VllmEndpoint:
         return f"a run starts {self.settings.model} with {find_vllm()}"
 
     async def close(self) -> None:
-        """Does nothing."""
+        """Do nothing."""

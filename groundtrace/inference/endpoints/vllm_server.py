@@ -58,7 +58,7 @@ class _Wanted:
 
 
 def find_vllm() -> str:
-    """Returns the path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, or else a file beside this Python or on PATH.
+    """Return the path of the ``vllm`` executable: ``$GROUNDTRACE_VLLM``, or else a file beside this Python or on PATH.
 
     Raises :class:`VllmServerError` if it is not found.
     """
@@ -104,7 +104,7 @@ def serving(
 
 
 def _wanted(models: ModelsSettings) -> list[_Wanted]:
-    """The servers that the settings need. Raises :class:`VllmServerError` for invalid settings."""
+    """Return the servers that the settings need. Raises :class:`VllmServerError` for invalid settings."""
     used = {name for _, name in models.roles}
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, int]]] = defaultdict(list)
     for name, settings in models.endpoints:
@@ -139,7 +139,7 @@ def _check_arguments(name: str, serve_args: tuple[str, ...]) -> None:
 
 
 def _port(name: str, base_url: str) -> int:
-    """The port in an endpoint's base URL, 0 if it has none. Raises :class:`VllmServerError` for another machine."""
+    """Return the port in an endpoint's base URL, 0 if it has none. Raises VllmServerError for another machine."""
     try:
         parts = urlsplit(base_url)
         if parts.hostname in (None, "localhost", "127.0.0.1"):
@@ -182,7 +182,7 @@ def _served(server: _Wanted, log_folder: Path, start_timeout_s: float) -> Iterat
 
 @contextlib.contextmanager
 def _locked(server: _Wanted) -> Iterator[int]:
-    """Yields the descriptor of a locked file, and closes it on exit. A child that has inherited the descriptor keeps
+    """Yield the descriptor of a locked file, and close it on exit. A child that has inherited the descriptor keeps
     the lock.
 
     For this reason the file is locked with flock and never unlocked: filelock would unlock it on exit, for the guard
@@ -222,7 +222,7 @@ def _lock_folder() -> Path:
 
 
 def _reserve(port: int) -> int:
-    """Returns the port, or a free port if it is 0. Raises :class:`VllmServerError` if the port is in use."""
+    """Return the port, or a free port if it is 0. Raises :class:`VllmServerError` if the port is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -253,7 +253,7 @@ def _await_health(
 
 
 def _get(opener: urllib.request.OpenerDirector, port: int, path: str) -> bytes | None:
-    """The body of a response with status 200; None for an unreachable server or another status."""
+    """Return the body of a response with status 200; None for an unreachable server or another status."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
     if os.environ.get("VLLM_API_KEY"):
         request.add_header("authorization", f"Bearer {os.environ['VLLM_API_KEY']}")
@@ -284,7 +284,7 @@ def _stop(guard: "subprocess.Popen[bytes]") -> None:
 
 
 def _tail(log_path: Path) -> str:
-    """The path and the last lines of the server's log, without secrets."""
+    """Return the path and the last lines of the server's log, without secrets."""
     with log_path.open("rb") as log:
         size_bytes = log.seek(0, os.SEEK_END)
         log.seek(max(0, size_bytes - LOG_TAIL_BYTES))

@@ -35,7 +35,7 @@ _listed_points = point_reader(coordinates(2, "point"), "points")
 
 
 def read_our_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parses the points of a reply: tags, which are our own form, or a JSON list with ``x`` and ``y``.
+    """Parse the points of a reply: tags, which are our own form, or a JSON list with ``x`` and ``y``.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
@@ -85,7 +85,7 @@ class Family:
         return self.point_prompt or self.box_prompt
 
     def ask_points(self, image: MediaPart, entity: str) -> RenderedPrompt:
-        """The prompt for the points of an entity in an image.
+        """Return the prompt for the points of an entity in an image.
 
         Raises :class:`groundtrace.inference.grounding.BadReply` for an entity that no prompt can name
         (:func:`groundtrace.inference.families.labels.quoted`).
@@ -93,11 +93,11 @@ class Family:
         return self._asked(self.asked_to_point, image, entity)
 
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
-        """The prompt for the boxes of a label in an image. Raises the errors of :meth:`ask_points`."""
+        """Return the prompt for the boxes of a label in an image. Raises the errors of :meth:`ask_points`."""
         return self._asked(self.box_prompt, image, label)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
-        """Parses the points of a reply for one entity, in pixels of the original; empty if the reply states that there
+        """Parse the points of a reply for one entity, in pixels of the original; empty if the reply states that there
         are none.
 
         Raises :class:`groundtrace.inference.grounding.BadReply` if the reply neither gives points nor states that there
@@ -112,7 +112,7 @@ class Family:
         return ParsedPointing(tuple(dict.fromkeys(points)), read.called)
 
     def boxes(self, text: str, label: str, medium: MediaRef, media_index: int) -> ParsedPointing[Box]:
-        """Parses the boxes of a reply for one label, in pixels of the original. Raises the errors of :meth:`points`."""
+        """Parse the boxes of a reply for one label, in pixels of the original. Raises the errors of :meth:`points`."""
         read = self._read(text, label, self.read_boxes, 4, raw_box)
         boxes = boxes_in_px(read.found, label, self.frame, medium, media_index, self._rule, self.any_corners)
         return ParsedPointing(tuple(dict.fromkeys(boxes)), read.called)
@@ -125,7 +125,7 @@ class Family:
         count: int,
         raw: Callable[[list[float]], Raw],
     ) -> ParsedPointing[Raw]:
-        """Parses the points or boxes of a reply for the label, unconverted, in the family's form or in prose.
+        """Parse the points or boxes of a reply for the label, unconverted, in the family's form or in prose.
 
         ``count`` is how many numbers each has. Raises :class:`groundtrace.inference.grounding.BadReply`.
         """
@@ -160,7 +160,7 @@ class Family:
 
 
 def after_thinking(text: str) -> str:
-    """Returns the text after the thinking of a reply: boxes drafted within the thinking do not count.
+    """Return the text after the thinking of a reply: boxes drafted within the thinking do not count.
 
     If the chat template opened the thinking, the reply begins within it. Raises
     :class:`groundtrace.inference.grounding.BadReply` for a reply that ends within its thinking.

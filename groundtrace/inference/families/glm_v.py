@@ -22,18 +22,18 @@ _BEGIN, _END = "<|begin_of_box|>", "<|end_of_box|>"
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parses the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     return tuple(raw_box(row, label) for row, label in _rows(text, "bbox_2d", 4, "box"))
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parses the points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the points of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     rows = _rows(text, "point_2d", 2, "point")
     return tuple(raw_point(row, label) for row, label in rows) or NoPoints(text.strip())
 
 
 def _rows(text: str, name: str, count: int, what: str) -> list[tuple[object, str]]:
-    """The coordinates of a reply with their labels, from each part between the tokens."""
+    """Return the coordinates of a reply with their labels, from each part between the tokens."""
     before, *opened = text.split(_BEGIN)
     if not opened:
         if "{" in text and name in text:
@@ -59,7 +59,7 @@ def _objects(text: str, name: str) -> list[tuple[object, str]]:
 
 
 def _label_before(text: str) -> str:
-    """The label on the last line before the boxes, if the line is only a label and a colon; else ""."""
+    """Return the label on the last line before the boxes, if the line is only a label and a colon; else ""."""
     line = text.rpartition("\n")[2].rstrip()
     label, is_plain = label_in(line)
     return label if is_plain and line.endswith(":") else ""

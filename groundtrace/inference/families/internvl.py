@@ -21,7 +21,7 @@ _REF = re.compile(r"<ref>([^<]*)</ref>\s*\Z")
 
 
 def read_boxes(text: str) -> tuple[RawBox, ...]:
-    """Parses the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
+    """Parse the boxes of a reply. Raises :class:`groundtrace.inference.grounding.BadReply`."""
     before, *opened = text.split("<box>")
     if not opened:
         if says_none(text):

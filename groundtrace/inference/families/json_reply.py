@@ -40,13 +40,13 @@ _LABELS = ("label", "name", "object", "class", "category")
 
 
 def key(name: str) -> Numbers:
-    """Returns a :data:`Numbers` function for items that are objects with a list of coordinates under the key
+    """Return a :data:`Numbers` function for items that are objects with a list of coordinates under the key
     ``name``."""
     return lambda item: item.get(name) if isinstance(item, dict) else None
 
 
 def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
-    """Returns a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
+    """Return a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
 
     The coordinates are a list under one of the ``names``, or each of them has its own key (``x``, ``x_min``, ``left``,
     …); in that case y is returned before x if ``y_first`` is set. In a list under a wrapper, an item may also be a
@@ -72,7 +72,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | None:
-    """Returns the coordinates of an object that has a key for each of them; None if it has other keys for coordinates,
+    """Return the coordinates of an object that has a key for each of them; None if it has other keys for coordinates,
     or only some of these."""
     given = {name: fields[name] for name in _NAMES if name in fields}
     for names in _POINTS if count == 2 else _BOXES:
@@ -87,7 +87,7 @@ def _named(fields: dict[Any, Any], count: int, y_first: bool) -> list[object] | 
 
 
 def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
-    """Returns a parser of boxes in a list of items; ``numbers`` returns an item's coordinates. The list may be in an
+    """Return a parser of boxes in a list of items; ``numbers`` returns an item's coordinates. The list may be in an
     object under one of the keys ``wrappers``."""
 
     def read(text: str) -> tuple[RawBox, ...]:
@@ -99,7 +99,7 @@ def box_reader(numbers: Numbers, *wrappers: str) -> BoxReader:
 
 
 def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
-    """Returns a parser of points, like :func:`box_reader` for boxes."""
+    """Return a parser of points, like :func:`box_reader` for boxes."""
 
     def read(text: str) -> tuple[RawPoint, ...] | NoPoints:
         points = tuple(
@@ -113,7 +113,7 @@ def point_reader(numbers: Numbers, *wrappers: str) -> PointReader:
 
 
 def label_of(item: object) -> str:
-    """The label of an item; "" if it has none."""
+    """Return the label of an item; "" if it has none."""
     if not isinstance(item, dict):
         return ""
     label = next((item[name] for name in _LABELS if isinstance(item.get(name), str)), "")
@@ -121,13 +121,13 @@ def label_of(item: object) -> str:
 
 
 def _rows(found: object) -> list[object]:
-    """The rows of an item, which may hold one row or a list of rows."""
+    """Return the rows of an item, which may hold one row or a list of rows."""
     several = isinstance(found, list) and bool(found) and all(isinstance(row, list) for row in found)
     return found if several else [found]  # type: ignore[return-value]
 
 
 def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> list[Any]:
-    """Returns the items of a reply, which are the items of its only list, or its separate objects. Returns no items if
+    """Return the items of a reply, which are the items of its only list, or its separate objects. Returns no items if
     the reply states that there are none.
 
     Raises BadReply for JSON that is truncated or malformed, for an item without coordinates, for two different lists,
@@ -151,7 +151,7 @@ def json_items(text: str, numbers: Numbers, wrappers: tuple[str, ...] = ()) -> l
 
 
 def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any] | None:
-    """Returns the items of a list, which may be under a wrapper; None for other values. Raises BadReply if only some of
+    """Return the items of a list, which may be under a wrapper; None for other values. Raises BadReply if only some of
     the list's elements are items.
 
     Lists of numbers are items only under a wrapper: in prose they may mean anything
@@ -174,7 +174,7 @@ def _listed(value: Any, numbers: Numbers, wrappers: tuple[str, ...]) -> list[Any
 
 
 def json_values(text: str) -> Iterator[Any]:
-    """Yields the JSON lists and objects of a text in order. Raises BadReply if one is truncated or malformed.
+    """Yield the JSON lists and objects of a text in order. Raises BadReply if one is truncated or malformed.
 
     Brackets of prose are skipped. Single quotes and a trailing comma, as in Python literals, are accepted.
     """
@@ -203,7 +203,7 @@ def json_values(text: str) -> Iterator[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns an object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
+    """Return an object of these pairs. Raises BadReply for a duplicate key: one of its values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise BadReply(f"a JSON object with a key twice: {sorted(found)!r:.80}")
@@ -211,7 +211,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _literal(text: str, start: int) -> tuple[Any, int] | None:
-    """The Python literal (list or dict) at ``start``, with its end; None if there is none."""
+    """Return the Python literal (list or dict) at ``start``, with its end; None if there is none."""
     depth, opening = 0, text[start]
     for at in range(start, min(len(text), start + MAX_LITERAL_CHARS)):
         depth += (text[at] == opening) - (text[at] == _CLOSING[opening])

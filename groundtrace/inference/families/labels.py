@@ -42,7 +42,7 @@ L = TypeVar("L", bound=Labelled)
 
 
 def quoted(label: str) -> str:
-    """Returns the label for a prompt: on one line, without the tokens of chat templates and model tags.
+    """Return the label for a prompt: on one line, without the tokens of chat templates and model tags.
 
     A label comes from a model or a data set, so it must not end a quotation or begin a new chat turn. Raises
     :class:`groundtrace.inference.grounding.BadReply` if no letter or digit is left, or if it is too long for a name: a
@@ -62,7 +62,7 @@ def quoted(label: str) -> str:
 
 
 def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
-    """Returns the points or boxes of a reply that belong to the requested label.
+    """Return the points or boxes of a reply that belong to the requested label.
 
     These are the items without a label, and the items with the closest label (:func:`closeness`). If the reply has only
     one label, this label may have another noun: it counts as another word for the object, and all items are kept,
@@ -85,7 +85,7 @@ def about(found: Sequence[L], label: str) -> ParsedPointing[L]:
 
 
 def closeness(given: str, asked: str) -> int:
-    """Returns how close the label of a reply (``given``) is to the requested label (``asked``).
+    """Return how close the label of a reply (``given``) is to the requested label (``asked``).
 
     Returns :data:`SAME` for the same words, apart from plural, articles and the number of an instance ("person_2").
     Otherwise returns 0 if the labels contradict each other or have different nouns; :data:`SAYS_MORE` if ``given`` has
@@ -105,7 +105,7 @@ def closeness(given: str, asked: str) -> int:
 
 
 def _words(label: str, asked: str) -> tuple[str, ...]:
-    """Returns the words of a label in the singular, without articles. Numbers are kept only if ``asked`` has one."""
+    """Return the words of a label in the singular, without articles. Numbers are kept only if ``asked`` has one."""
     words = [singular(word) for word in _WORD.findall(label.casefold())]
     if not any(map(_is_number, _WORD.findall(asked.casefold()))):
         words = [word for word in words if not _is_number(word)]
@@ -113,7 +113,7 @@ def _words(label: str, asked: str) -> tuple[str, ...]:
 
 
 def _noun(label: str, asked: str) -> str:
-    """The last word of a label before "in", "with", a comma and the like; "" if there is none."""
+    """Return the last word of a label before "in", "with", a comma and the like; "" if there is none."""
     noun = ""
     for word in _words(_ASIDE.split(label.strip(), maxsplit=1)[0], asked):
         if noun and word in _ENDS:

@@ -16,7 +16,7 @@ _CLICK = re.compile(r"Click\((\d{1,3}\.\d), ?(\d{1,3}\.\d)\)")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parses the points of tags or clicks.
+    """Parse the points of tags or clicks.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for tags of Molmo 2.
     """

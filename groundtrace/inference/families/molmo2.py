@@ -17,7 +17,7 @@ _DECIMAL = re.compile(r"\b[xy]\d*\s*=\s*[\"'“”]?\d+\.")
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parses the points of the only image of the prompt.
+    """Parse the points of the only image of the prompt.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing`, also for points on several images or
     moments or on another image, and for tags with the decimals of Molmo 1, which has another frame.

@@ -10,7 +10,7 @@ _EMPTY = re.compile(r"\s*[\[({][\[\](){}\s]*")
 
 
 def groups_of(text: str, count: int, what: str) -> list[list[float]]:
-    """Returns the innermost groups of ``count`` numbers in a text; no groups if the text is only empty brackets.
+    """Return the innermost groups of ``count`` numbers in a text; no groups if the text is only empty brackets.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` if the text has no group of numbers, if a group has another
     length, and if a bracket does not close, since the text is then truncated.

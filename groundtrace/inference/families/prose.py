@@ -68,7 +68,7 @@ class _Rows:
 
 
 def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None:
-    """Returns the coordinates for the label in a reply, ``count`` numbers each; None if the reply is not such prose.
+    """Return the coordinates for the label in a reply, ``count`` numbers each; None if the reply is not such prose.
 
     Raises :class:`groundtrace.inference.grounding.BadReply` for a reply that is truncated, unclear, or about another
     object.
@@ -92,7 +92,7 @@ def rows_in_prose(text: str, count: int, label: str) -> list[list[float]] | None
 
 
 def _written(text: str) -> Iterator[_Rows]:
-    """Yields the brackets that hold only numbers, in order. Raises BadReply if a bracket does not close."""
+    """Yield the brackets that hold only numbers, in order. Raises BadReply if a bracket does not close."""
     at = 0
     while start := _OPEN.search(text, at):
         depth, at = 0, start.start()
@@ -117,7 +117,7 @@ def _floats(row: Sequence[str]) -> list[float]:
 
 
 def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
-    """Returns ``written`` with the two corners of each box, ``(1, 2), (3, 4)``, joined into one element.
+    """Return ``written`` with the two corners of each box, ``(1, 2), (3, 4)``, joined into one element.
 
     If points were requested, raises BadReply for two such pairs, since they may be corners.
     """
@@ -141,7 +141,7 @@ def _joined(text: str, written: Sequence[_Rows], count: int) -> list[_Rows]:
 
 
 def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
-    """Yields ``written`` with labels. A label is from the bracket's own line, or from a line above that ends with a
+    """Yield ``written`` with labels. A label is from the bracket's own line, or from a line above that ends with a
     colon."""
     heading, current, before = ("", True), ("", True), 0
     for each in written:
@@ -159,7 +159,7 @@ def _labelled(text: str, written: Sequence[_Rows]) -> Iterator[_Rows]:
 
 
 def label_in(line: str) -> tuple[str, bool]:
-    """Returns the words of a line's last sentence that name an object, and whether the sentence has no other words."""
+    """Return the words of a line's last sentence that name an object, and whether the sentence has no other words."""
     item = _ITEM.match(line)
     phrase = _SENTENCE.split(line[item.end() :] if item else line)[-1]
     words = _TOKEN.findall(_IN_THE_IMAGE.sub("", phrase.replace("_", " ")))
@@ -168,7 +168,7 @@ def label_in(line: str) -> tuple[str, bool]:
 
 
 def _check_words(text: str, written: Sequence[_Rows], label: str, count: int) -> None:
-    """Raises BadReply for a word or number outside of the brackets that makes their meaning doubtful."""
+    """Raise BadReply for a word or number outside of the brackets that makes their meaning doubtful."""
     own = {word.casefold() for word in _TOKEN.findall(label)}
     doubts = (_DOUBTS | (_OF_BOXES if count == 2 else _OF_POINTS)) - own
     allowed = own | {str(sum(len(each.rows) for each in written))}

@@ -26,7 +26,7 @@ _BEGIN, _END = "<|box_start|>", "<|box_end|>"
 
 
 def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
-    """Parses the points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
+    """Parse the points of tags, of ``point_2d`` in JSON, or of Qwen2-VL's tokens.
 
     Raises :class:`groundtrace.grading.responses.pointing.UnparsablePointing` and
     :class:`groundtrace.inference.grounding.BadReply`.
@@ -37,14 +37,14 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
 
 
 def read_boxes(text: str) -> Sequence[RawBox]:
-    """Parses the boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
+    """Parse the boxes of ``bbox_2d`` in JSON, or of Qwen2-VL's tokens. Raises
     :class:`groundtrace.inference.grounding.BadReply`.
     """
     return [raw_box(row, label) for row, label in _marked(text)] if _BEGIN in text else _boxes_in_json(text)
 
 
 def _marked(text: str) -> list[tuple[list[float], str]]:
-    """Returns the numbers between each pair of tokens, with the label before them."""
+    """Return the numbers between each pair of tokens, with the label before them."""
     before, *opened = text.split(_BEGIN)
     found: list[tuple[list[float], str]] = []
     label = ""

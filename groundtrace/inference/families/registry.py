@@ -31,5 +31,5 @@ DEFAULT = "plain"
 
 
 def trainable_families() -> "dict[str, Family]":
-    """The families that the trainer supports, by the ``model_type`` of their checkpoints."""
+    """Return the families that the trainer supports, by the ``model_type`` of their checkpoints."""
     return {kind: family for family in FAMILIES.values() for kind in family.trained_as}

@@ -77,7 +77,7 @@ _allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
 
 
 def allowance_of_call() -> Allowance | None:
-    """Returns the allowance of the call for which this task sends requests; None outside of a call."""
+    """Return the allowance of the call for which this task sends requests; None outside of a call."""
     return _allowance.get()
 
 

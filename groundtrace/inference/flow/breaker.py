@@ -21,7 +21,7 @@ SHORT_CHECK_TIMEOUT_S = 5.0
 class Breaker:
     """Watches the calls of one endpoint in one process. ``check`` asks the server whether it is up.
 
-    Implements :class:`groundtrace.inference.flow.guard.CallWatcher`. All methods run on the event loop of
+    Implements :class:`groundtrace.inference.flow.watcher.CallWatcher`. All methods run on the event loop of
     :mod:`groundtrace.inference.runtime`.
     """
 
@@ -42,7 +42,7 @@ class Breaker:
             return error
 
     async def admit(self) -> None:
-        """Raises CallError (``AWAY``) if the server is down.
+        """Raise CallError (``AWAY``) if the server is down.
 
         After several attempts without an answer (:data:`UNREACHABLE_IN_A_ROW`), the server is checked first.
         """
@@ -56,11 +56,11 @@ class Breaker:
         await impatient(error, wait_s)
 
     def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context manager that does nothing: a request that :meth:`admit` let through is always sent."""
+        """Return a context manager that does nothing: a request that :meth:`admit` let through is always sent."""
         return contextlib.nullcontext()
 
     async def is_away(self, error: CallError) -> bool:
-        """Always returns False, since no call waits for the server."""
+        """Return False, since no call waits for the server."""
         return False
 
     def tried(self, call: int, error: CallError | None) -> None:
@@ -71,7 +71,7 @@ class Breaker:
             self._unreachable += 1
 
     def failed(self, error: CallError) -> None:
-        """Does nothing, since :meth:`tried` gets the error too."""
+        """Do nothing, since :meth:`tried` gets the error too."""
 
     def ended(self, error: CallError | None) -> None:
-        """Does nothing, since the caller handles the call's error."""
+        """Do nothing, since the caller handles the call's error."""

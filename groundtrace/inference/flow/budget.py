@@ -116,7 +116,7 @@ class Ledger:
             lost.is_lost, self.spent = True, self.spent + lost.reserved
 
     def seen_of(self, prompt: str) -> tuple[int, int]:
-        """Returns the number of samples of this prompt so far, and their output tokens; before the first sample it
+        """Return the number of samples of this prompt so far, and their output tokens; before the first sample it
         returns a guess.
         """
         return self.seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
@@ -129,7 +129,7 @@ class Ledger:
         return affordable and (self.tokens is None or taken.tokens <= self.tokens)
 
     def as_text(self) -> str:
-        """Returns the amounts spent and their limits as text, for messages."""
+        """Return the amounts spent and their limits as text, for messages."""
         parts = [] if self.usd is None else [f"${self.spent.usd:.4f} of ${self.usd:g}"]
         return ", ".join(parts + ([] if self.tokens is None else [f"{self.spent.tokens} of {self.tokens} tokens"]))
 
@@ -165,7 +165,7 @@ class Budget:
         return self._ledger.exhausted
 
     def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
-        """Returns the expected output tokens of ``n`` samples of this prompt, from its earlier samples."""
+        """Return the expected output tokens of ``n`` samples of this prompt, from its earlier samples."""
         samples, tokens_out = self._ledger.seen_of(prompt)
         return n * min(max_tokens, -(-tokens_out // samples))
 
@@ -204,7 +204,7 @@ class Budget:
         self._state = self._timer = self._path = None
 
     async def _make_room(self, cost: Cost) -> None:
-        """Does nothing: this budget already has the limit of the whole run. A subclass takes more of the budget."""
+        """Do nothing: this budget already has the limit of the whole run. A subclass takes more of the budget."""
 
     def _as_text(self) -> str:
         return self._ledger.as_text()
@@ -230,7 +230,7 @@ class Budget:
             self._renew_later()
 
     def _change(self, work: Callable[[Ledger], T]) -> T:
-        """Returns the result of ``work`` on the ledger. If the ledger is in a shared file, keeps a copy of it."""
+        """Return the result of ``work`` on the ledger. If the ledger is in a shared file, keeps a copy of it."""
         if self._path is None:
             return work(self._ledger)
         if self._state is None:
@@ -245,7 +245,7 @@ class Budget:
 
 
 def budget_path(notes: str) -> Path | None:
-    """Returns the file in which the processes of a run share its budget; ``notes`` is the folder of the run's notes.
+    """Return the file in which the processes of a run share its budget; ``notes`` is the folder of the run's notes.
 
     Returns None outside of a run, or if the notes are in a store.
     """

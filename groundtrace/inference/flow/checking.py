@@ -38,7 +38,7 @@ async def checked(
 
 
 def described(name: str, roles: Sequence[str], settings: EndpointSettings) -> str:
-    """Returns the description of an endpoint for messages: its name, roles, model and base URL."""
+    """Return the description of an endpoint for messages: its name, roles, model and base URL."""
     at = f" at {settings.base_url}" if settings.base_url else ""
     return f"endpoint {name} ({', '.join(roles)}), {settings.model}{at}"
 
@@ -58,7 +58,7 @@ def will_not_serve(settings: EndpointSettings, error: CallError) -> bool:
 
 
 def what_to_do(name: str, roles: Sequence[str], settings: EndpointSettings, error: CallError, where: str = "") -> str:
-    """Returns one line that says which endpoint does not serve, why, and what to do. ``where`` is the prefix of its
+    """Return one line that says which endpoint does not serve, why, and what to do. ``where`` is the prefix of its
     config key, such as ``reward.``.
     """
     key = f"{where}endpoints.{name}"

@@ -9,8 +9,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextvars import ContextVar
-from typing import Protocol
 
 from groundtrace.inference.errors import GATEWAY_STATUSES, CallError, Failure, RunStopped
 from groundtrace.inference.flow.checking import (
@@ -21,6 +19,7 @@ from groundtrace.inference.flow.checking import (
     what_to_do,
     will_not_serve,
 )
+from groundtrace.inference.flow.ended_calls import UNSENT, EndedCalls
 from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.flow.outage_timer import REPORT_EVERY_S, OutageTimer
 from groundtrace.inference.flow.retry import MAX_WAIT_S
@@ -30,56 +29,13 @@ from groundtrace.schemas.text import printable
 UNREACHABLE_IN_A_ROW = 5
 """The number of attempts in a row without an answer after which the server is checked."""
 CALLS_BEHIND = 3
-"""A server that passes its check counts as down if so many different calls in a row got a status from 502 to 504, or
-were asked to wait (Retry-After). If there are fewer, these requests may be too large for the server: only they fail.
+"""A server that passes its check counts as down if this number of different calls in a row got a status from 502 to
+504, or a Retry-After. If there are fewer such calls, their requests may be too large for the server, and only these
+calls fail.
 """
-REFUSED_IN_A_ROW = 8
-"""The run ends after so many refusals in a row by a server that has answered before. Fewer refusals may be due to the
-images of the requests."""
-NEVER_ANSWERED = 20
-"""The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
 FIRST_PROBE_S, MAX_PROBE_S = 0.5, 10.0
 SHOWN_S = 2.0
 """Shorter waits are not shown: they end before a person could read the message."""
-
-_AT_ONCE = frozenset({401, 402})
-_UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})
-
-
-class CallWatcher(Protocol):
-    """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
-
-    async def admit(self) -> None:
-        """Wait until an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
-        it may not be sent.
-        """
-        ...
-
-    async def pause(self, error: CallError, wait_s: float) -> None:
-        """Wait before a retry. Raises the error, or RunStopped, if the call must not be retried."""
-        ...
-
-    def sending(self) -> contextlib.AbstractContextManager[None]:
-        """Count a request as in flight while the body runs. Raises RunStopped if the run has ended."""
-        ...
-
-    async def is_away(self, error: CallError) -> bool:
-        """Whether a call that failed after all retries must wait until the server is up, and then be sent again."""
-        ...
-
-    def tried(self, call: int, error: CallError | None) -> None:
-        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
-        error.
-        """
-        ...
-
-    def failed(self, error: CallError) -> None:
-        """Record that an attempt has failed."""
-        ...
-
-    def ended(self, error: CallError | None) -> None:
-        """Record that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
-        ...
 
 
 class Guard:
@@ -101,8 +57,8 @@ class Guard:
         self._outage = OutageTimer(name, self._named, settings.outage_timeout_s, notes)
         self.under_way = 0
         self._stopped: RunStopped | None = None
-        self._answered = False
-        self._failed_calls = self._refused = self._unreachable = 0
+        self._ended_calls = EndedCalls(name, roles, settings, notes)
+        self._unreachable = 0
         self._calls: set[int] = set()
         self._last: CallError | None = None
         self._away = self._behind = self._probing = False
@@ -137,28 +93,11 @@ class Guard:
 
     def ended(self, error: CallError | None) -> None:
         """Record that a call has ended. Raises :class:`RunStopped` if its error means that the run cannot go on."""
-        if error is None:
-            self._refused = 0
-            if not self._answered:
-                self._answered = True
-                self._notes.reached(f"{self._name}:answered")
-            return
-        if is_refusal(error):
-            self._refused += 1
-            if error.status in _AT_ONCE or not self._has_answered() or self._refused >= REFUSED_IN_A_ROW:
-                self._refuse(error)
-        elif error.failure not in _UNSENT:
-            if error.asks_to_wait:
-                self._outage.forget()  # the next call that is asked to wait gets the whole limit again
-            self._failed_calls += 1
-            if self._failed_calls >= NEVER_ANSWERED and not self._has_answered():
-                self.stop(
-                    f"{self._named}: no call was answered in {self._failed_calls}; the last: {error}. "
-                    f"Check the server, or set another endpoint for the role"
-                )
-
-    def _has_answered(self) -> bool:
-        return self._answered or self._notes.was_reached(f"{self._name}:answered")
+        if error is not None and error.asks_to_wait and not is_refusal(error) and error.failure not in UNSENT:
+            self._outage.forget()  # the next call that is asked to wait gets the whole limit again
+        problem = self._ended_calls.add(error)
+        if problem is not None:
+            self.stop(problem)
 
     def _refuse(self, error: CallError) -> None:
         self.stop(what_to_do(self._name, self._roles, self._settings, error))
@@ -258,7 +197,7 @@ class Guard:
             await self._sleep(min(left_s, max(wait_s, error.retry_after_s or 0.0)), reason=error)
 
     def _asks_everybody(self) -> bool:
-        return len(self._calls) >= CALLS_BEHIND or not self._has_answered()
+        return len(self._calls) >= CALLS_BEHIND or not self._ended_calls.any_answered
 
     async def _sleep(self, seconds: float, reason: CallError | None = None) -> None:
         """Wait, and show a long wait with its ``reason``. Raises :class:`RunStopped` as soon as the run is stopped."""
@@ -357,21 +296,3 @@ class Guard:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-
-_guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
-
-
-def guard_of_call() -> CallWatcher | None:
-    """Returns the watcher of this task's calls; None if they are not watched."""
-    return _guard.get()
-
-
-@contextlib.contextmanager
-def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
-    """In the body, the guard watches the requests of this task and of the tasks that it starts."""
-    before = _guard.set(guard)
-    try:
-        yield
-    finally:
-        _guard.reset(before)

@@ -28,7 +28,7 @@ def count_for(tally: Tally) -> None:
 
 
 def stage_of_call() -> str:
-    """Returns the stage for which this task makes its calls; "" outside of a stage."""
+    """Return the stage for which this task makes its calls; "" outside of a stage."""
     tally = _tally.get()
     return "" if tally is None else tally.stage
 

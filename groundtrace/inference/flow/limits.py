@@ -77,7 +77,7 @@ class ConcurrencyLimit:
         self._admit()
 
     def demand(self) -> int:
-        """Returns the largest number of slots for which there was work at the same time since the last call of this
+        """Return the largest number of slots for which there was work at the same time since the last call of this
         method; it is at most the limit.
         """
         demand, self._demand = min(self._demand, self.limit), self.inside + len(self._waiting)
@@ -155,7 +155,7 @@ class Rate:
         self._s_each = 60 / per_minute if per_minute else 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """Returns the seconds from ``now_s`` until the next unit is free. Takes no units."""
+        """Return the seconds from ``now_s`` until the next unit is free. Takes no units."""
         return max(0.0, self.free_s - now_s) if self.bounded else 0.0
 
     def take(self, amount: float, now_s: float) -> None:
@@ -173,7 +173,7 @@ class Opening:
         self._next_s = float("-inf")
 
     def delay_s(self, now_s: float) -> float:
-        """Returns the seconds that a request at ``now_s`` has to wait."""
+        """Return the seconds that a request at ``now_s`` has to wait."""
         if not self._left:
             return 0.0
         self._left -= 1

@@ -64,7 +64,7 @@ class Machines:
         return self._count
 
     def part(self, most: int) -> int:
-        """Returns this machine's part of the limit ``most``; 0 while the machine has not joined yet, or if its list of
+        """Return this machine's part of the limit ``most``; 0 while the machine has not joined yet, or if its list of
         objects is too old.
         """
         now_s = time.monotonic()
@@ -115,7 +115,7 @@ class Machines:
 
 
 def _machine_of(folder: Path) -> str:
-    """Returns the name of the machine whose processes share ``folder``. The first process chooses a random name."""
+    """Return the name of the machine whose processes share ``folder``. The first process chooses a random name."""
     file = folder / "machine"
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".machine.lock"):

@@ -30,7 +30,7 @@ class NoteFiles(Protocol):
 
 
 def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
-    """Returns the files of a process in the folder ``root``, which is a path or a URL."""
+    """Return the files of a process in the folder ``root``, which is a path or a URL."""
     folder = place(root, storage)
     return SentNotes(folder, process) if isinstance(folder, RemotePath) else AppendedNotes(folder, process)
 
@@ -53,7 +53,7 @@ class AppendedNotes:
             os.write(self._handles[kind], line)
 
     def flush(self) -> None:
-        """Does nothing, since :meth:`append` writes at once."""
+        """Do nothing, since :meth:`append` writes at once."""
 
     def close(self) -> None:
         """Close the files."""

@@ -135,7 +135,7 @@ def _digest(endpoint: str) -> str:
 
 
 def waiting(root: str) -> list[str]:
-    """Returns the messages of the processes that wait for a server, without duplicates."""
+    """Return the messages of the processes that wait for a server, without duplicates."""
     messages = set[str]()
     for path in Path(root).glob("away-*"):
         with contextlib.suppress(FileNotFoundError):  # the server is back
@@ -144,7 +144,7 @@ def waiting(root: str) -> list[str]:
 
 
 def paid_in(root: Path) -> Iterator[Paid]:
-    """Yields the notes of a run's processes about the usage of requests, without duplicates and truncated lines."""
+    """Yield the notes of a run's processes about the usage of requests, without duplicates and truncated lines."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
         for line in path.read_text("utf-8", "replace").splitlines():

@@ -87,7 +87,7 @@ class QuotaState:
 
 
 def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
-    """Divides ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
+    """Divide ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
 
     Unclaimed slots are shared evenly too. With each ``turn`` the remainder goes to other processes, so that each
     process gets slots at some time, even if there are more processes than slots.
@@ -147,7 +147,7 @@ class Quota:
             self._scheduled(self._tokens.take, tokens)
 
     def _taken(self, tokens: float, now_s: float) -> float:
-        """Returns the seconds until both rates are free. If both are free now, takes one request and ``tokens`` from
+        """Return the seconds until both rates are free. If both are free now, takes one request and ``tokens`` from
         them, and returns 0."""
         if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
             return wait_s
@@ -181,7 +181,7 @@ class Quota:
         return 1 if self._machines is None else self._machines.count
 
     def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
-        """Returns the result of ``work(tokens, now_s)`` on the rates that all processes share."""
+        """Return the result of ``work(tokens, now_s)`` on the rates that all processes share."""
         state, now_s, amount = self._opened(), self._now_s(), tokens * self._machine_count
         if state is None:
             return work(amount, now_s)
@@ -226,7 +226,7 @@ class Quota:
         self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
 
     def _opened(self) -> SharedState[QuotaState] | None:
-        """Returns the shared state. Returns None without a ``path``, or if the file cannot be opened; then the limits
+        """Return the shared state. Returns None without a ``path``, or if the file cannot be opened; then the limits
         apply to this process alone."""
         if self._state is None and self._path is not None:
             try:
@@ -241,7 +241,7 @@ class Quota:
         return self._state
 
     def _now_s(self) -> float:
-        """Returns the seconds of the machine's monotonic clock, or Unix time if the file is on a network disk."""
+        """Return the seconds of the machine's monotonic clock, or Unix time if the file is on a network disk."""
         if self._path is not None and _on_network(self._path.parent):
             return time.time()
         return asyncio.get_running_loop().time()
@@ -289,7 +289,7 @@ class Quotas:
             _opening.reset(token)
 
     def open(self, endpoint: str, settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-        """Returns the quota of an endpoint. Processes share it if the endpoint's name, kind, URL, model and limits are
+        """Return the quota of an endpoint. Processes share it if the endpoint's name, kind, URL, model and limits are
         the same in all of them."""
         path = None
         if self._folder is not None:
@@ -312,7 +312,7 @@ _opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Returns the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is shared with other
+    """Return the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is shared with other
     processes.
     """
     opening = _opening.get()

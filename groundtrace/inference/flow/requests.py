@@ -13,12 +13,13 @@ from typing import TypeVar
 
 from groundtrace.inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.allowance import allowance_of_call
-from groundtrace.inference.flow.guard import MAX_PROBE_S, guard_of_call
+from groundtrace.inference.flow.guard import MAX_PROBE_S
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.limits import BytesInFlight, ConcurrencyLimit, Opening
 from groundtrace.inference.flow.quota import quota_of
 from groundtrace.inference.flow.retry import retried, sleep
 from groundtrace.inference.flow.sizes import Sizes
+from groundtrace.inference.flow.watcher import guard_of_call
 from groundtrace.inference.request import Reply, Request, joined, with_tokens
 from groundtrace.inference.settings import EndpointSettings
 from groundtrace.schemas.usage import Usage
@@ -60,7 +61,7 @@ class Flow:
             yield data
 
     async def collect(self, request: Request, send: Send) -> Reply:
-        """Returns all samples of the request. Unusable and missing samples are requested again.
+        """Return all samples of the request. Unusable and missing samples are requested again.
 
         Raises :class:`groundtrace.inference.errors.CallError` if a sample cannot be obtained, and BudgetUsedUp if the
         budget does not suffice for another attempt; ``partial`` of the error holds the samples that did arrive. If the
@@ -81,7 +82,7 @@ class Flow:
         return joined(parts)
 
     def _counting(self, send: Send) -> Send:
-        """Returns a function like ``send`` that estimates the tokens of a reply if the server does not report them."""
+        """Return a function like ``send`` that estimates the tokens of a reply if the server does not report them."""
 
         async def counting(request: Request, n: int) -> Reply:
             reply = await send(request, n)
@@ -239,7 +240,7 @@ def _tokens_of(reply: Reply) -> int:
 
 
 def _telling(send: Send, first: int) -> Send:
-    """Returns a function like ``send`` that also calls the request's ``arrived`` with the reply, while the request
+    """Return a function like ``send`` that also calls the request's ``arrived`` with the reply, while the request
     holds its slot. So a killed process loses at most one reply per slot. ``first`` is the number of samples before this
     reply.
     """
@@ -254,17 +255,17 @@ def _telling(send: Send, first: int) -> Send:
 
 
 def _wasted(reply: Reply) -> Reply:
-    """Returns the usage of a reply that is not used, since another one came first; all its tokens count as wasted."""
+    """Return the usage of a reply that is not used, since another one came first; all its tokens count as wasted."""
     return Reply((), replace(reply.usage, tokens_wasted=_tokens_of(reply)))
 
 
 def _retried(reply: Reply, retries: int) -> Reply:
-    """Returns the joined reply of all attempts of a request, with the number of retries in its usage."""
+    """Return the joined reply of all attempts of a request, with the number of retries in its usage."""
     return replace(reply, usage=replace(reply.usage, retries=retries))
 
 
 def _undeclared(settings: EndpointSettings, request: Request) -> str | None:
-    """Returns the capability that the request needs but the endpoint does not declare; None if it declares all that are
+    """Return the capability that the request needs but the endpoint does not declare; None if it declares all that are
     needed."""
     media = request.prompt.media
     if any(part.kind == "video" for part in media) and not settings.video:

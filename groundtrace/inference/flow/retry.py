@@ -22,7 +22,7 @@ example the error itself.
 
 
 def wait_s(tries: int, error: CallError, jitter: float) -> float:
-    """Returns the seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After or, without
+    """Return the seconds to wait after the ``tries``-th failed attempt (from 1): the server's Retry-After or, without
     one, a wait that doubles with each attempt.
 
     The first wait is at most a fifth of a second if the server refused the request because of its load. It is at most a
@@ -39,12 +39,12 @@ def wait_s(tries: int, error: CallError, jitter: float) -> float:
 
 
 async def sleep(_: CallError, seconds: float) -> None:
-    """A :data:`Pause` that only waits."""
+    """Wait for ``seconds``, as a :data:`Pause` that never raises the error."""
     await asyncio.sleep(seconds)
 
 
 async def impatient(error: CallError, seconds: float) -> None:
-    """A :data:`Pause` that raises the error if the server asks for a wait longer than ``MAX_WAIT_S``."""
+    """Wait for ``seconds``, as a :data:`Pause` that raises the error for a wait longer than ``MAX_WAIT_S``."""
     if seconds > MAX_WAIT_S:
         raise error
     await asyncio.sleep(seconds)

@@ -47,7 +47,7 @@ class SharedState(Generic[T]):
             self._handles = opened.pop_all()
 
     def change(self, work: Callable[[T], R]) -> R:
-        """Returns the result of ``work``, which may change the value that it gets; other processes wait meanwhile."""
+        """Return the result of ``work``, which may change the value that it gets; other processes wait meanwhile."""
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
             value = self._read()

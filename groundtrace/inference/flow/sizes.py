@@ -10,7 +10,7 @@ class Sizes:
         self._seen: dict[str, tuple[int, int, int, int]] = {}
 
     def expected(self, request: Request, n: int) -> int:
-        """Returns the expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
+        """Return the expected tokens of ``n`` samples of a request: the average over the replies to its prompt.
 
         Before the first reply it returns the largest number that they may use. A lower guess could be too low for many
         requests that start together.

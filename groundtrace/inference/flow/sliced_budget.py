@@ -22,7 +22,7 @@ MAX_SLICES: Final = 200
 
 
 def budget_of(settings: ModelsSettings) -> Budget:
-    """Returns a worker's budget for these settings: in slices if the notes are in a store, else in a shared file."""
+    """Return a worker's budget for these settings: in slices if the notes are in a store, else in a shared file."""
     folder = place(settings.notes, settings.storage)
     if isinstance(folder, RemotePath):
         return SlicedBudget(settings.budget_usd, settings.budget_tokens, folder / "budget")
@@ -30,7 +30,7 @@ def budget_of(settings: ModelsSettings) -> Budget:
 
 
 def slice_of(whole: Cost, number: int) -> Cost:
-    """Returns the size of slice ``number`` (from 0)."""
+    """Return the size of slice ``number`` (from 0)."""
     share = SHARE * (1 - SHARE) ** number
     return Cost(whole.usd * share, int(whole.tokens * share))
 

@@ -21,7 +21,7 @@ class Watch:
         self._has_ended = False
 
     async def guard(self, role: str) -> Guard | None:
-        """Returns the guard of the role's endpoint; None for a model in this process.
+        """Return the guard of the role's endpoint; None for a model in this process.
 
         The first call (at the first cache miss) checks all endpoints, so that no request is paid for without use.
         Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint does not serve.

@@ -17,7 +17,7 @@ from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
 from groundtrace.publishing.exports.turns import check_marks, in_frame
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
-from groundtrace.publishing.figures import columns_of
+from groundtrace.publishing.reading import columns_of
 from groundtrace.schemas.arrow import hub_schema
 
 SCHEMA = hub_schema(

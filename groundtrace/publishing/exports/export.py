@@ -23,7 +23,7 @@ from groundtrace.publishing.exports.errors import REASONS, ExportError
 from groundtrace.publishing.exports.registry import export_format
 from groundtrace.publishing.exports.rows import any_tags, count_rows
 from groundtrace.publishing.exports.sides import SideCounts, write_side
-from groundtrace.publishing.figures import columns_of, read_summary
+from groundtrace.publishing.reading import columns_of, read_summary
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
 from groundtrace.schemas.run_summary import RunSummary

@@ -13,7 +13,7 @@ from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.publishing.exports.images import upright_image
 from groundtrace.publishing.exports.streams import by_stream
 from groundtrace.publishing.exports.turns import check_marks, has_tags, spoken, turns_of
-from groundtrace.publishing.figures import one_line
+from groundtrace.publishing.reading import one_line
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.run_summary import RunSummary
 

@@ -27,7 +27,7 @@ MAX_TAG_CHARS, MAX_NAME_CHARS = 64, 256
 
 
 def problems_of(card: str, files: Sequence[str]) -> list[str]:
-    """Returns the problems of a card that will be published with these ``files``; empty if there is no problem."""
+    """Return the problems of a card that will be published with these ``files``; empty if there is no problem."""
     parts = card.split("---\n", 2)
     if len(parts) < 3 or parts[0]:
         return ["it does not begin with front matter between two lines of ---"]
@@ -60,7 +60,7 @@ def _fields(front: Mapping[str, Any], files: Sequence[str]) -> Iterator[str]:
 
 
 def _listed(front: Mapping[str, Any], name: str, is_right: Callable[[Any], bool]) -> list[Any]:
-    """Returns the wrong values of a field that holds one value or a list."""
+    """Return the wrong values of a field that holds one value or a list."""
     value = front.get(name, [])
     values = value if isinstance(value, list) else [value]
     return [each for each in values if not isinstance(each, str) or not is_right(each)]

@@ -14,7 +14,7 @@ MAX_SILENCE_S = 300.0
 
 
 def open_client() -> HfApi:
-    """Opens the client without progress bars. Raises PublishError for an unusable address, token or setting."""
+    """Open the client without progress bars. Raises PublishError for an unusable address, token or setting."""
     check_address(constants.ENDPOINT)
     if constants.HF_HUB_OFFLINE:
         raise PublishError("HF_HUB_OFFLINE is set, and publishing needs the Hub: unset it, or try --dry-run")
@@ -30,7 +30,7 @@ def open_client() -> HfApi:
 
 
 def check_address(address: str) -> None:
-    """Raises PublishError for an HF_ENDPOINT that is not a server's address.
+    """Raise PublishError for an HF_ENDPOINT that is not a server's address.
 
     The message never quotes a password in the address; such a password would also replace the token in every request.
     """
@@ -51,7 +51,7 @@ def _no_address(address: str) -> str:
 
 
 def check_token() -> None:
-    """Raises PublishError if there is no token, or if a header cannot hold it; the message never quotes the token."""
+    """Raise PublishError if there is no token, or if a header cannot hold it; the message never quotes the token."""
     try:
         token = get_token()
     except (OSError, UnicodeDecodeError) as error:

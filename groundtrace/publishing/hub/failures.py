@@ -18,7 +18,7 @@ _NOT_AS_THE_HUB = (ValueError, LookupError, TypeError, AttributeError)
 
 @contextmanager
 def converting_hub_errors(repo: str, endpoint: str) -> Iterator[None]:
-    """Converts any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
+    """Convert any error of the body: PublishError if the user can correct it, HubDown if the Hub fails."""
     try:
         yield
     except (PublishError, HubDown):
@@ -44,7 +44,7 @@ def _converted(error: Exception, repo: str, endpoint: str) -> Exception:
 
 
 def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
-    """Returns the error to raise for an HTTP error answer of the Hub."""
+    """Return the error to raise for an HTTP error answer of the Hub."""
     status, message = refused.response.status_code, line_of(refused)
     if status == 401:
         return PublishError(f"the Hub refuses the token: {message}: set HF_TOKEN to one that may write {repo}")
@@ -60,12 +60,12 @@ def _refusal(refused: HfHubHTTPError, repo: str) -> Exception:
 
 
 def _http_error(error: BaseException | None) -> HfHubHTTPError | None:
-    """Returns the first HTTP error of the Hub among an error and its causes; None if there is no such error."""
+    """Return the first HTTP error of the Hub among an error and its causes; None if there is no such error."""
     return next((each for each in causes(error) if isinstance(each, HfHubHTTPError)), None)
 
 
 def line_of(error: BaseException) -> str:
-    """Returns the error's message on one line, without the token."""
+    """Return the error's message on one line, without the token."""
     message = getattr(error, "server_message", None) or str(error) or type(error).__name__
     if error.__cause__ is not None and isinstance(error, RuntimeError):
         message = f"{message}: {error.__cause__}"

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from groundtrace.publishing.card import write_card
-from groundtrace.publishing.figures import read_config, read_rubrics, read_summary
 from groundtrace.publishing.hub.card_check import problems_of
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.private import change_of, public_artifact, public_summary
 from groundtrace.publishing.hub.shards import Change, check_shard, copy_rows
 from groundtrace.publishing.hub.sources import Key, count_sources, strictest, uses_of
 from groundtrace.publishing.publication import Publication, SourceUse
+from groundtrace.publishing.reading import read_config, read_rubrics, read_summary
 from groundtrace.schemas.run_summary import RunSummary
 
 REJECTED, RUBRICS = "rejected", "rubrics"
@@ -74,16 +74,16 @@ class Prepared:
         return f"run-{self.published_sha256[:TAG_DIGITS]}"
 
     def size_bytes(self, name: str) -> int:
-        """Returns the size of a file in bytes."""
+        """Return the size of a file in bytes."""
         return (self.folder / name).stat().st_size
 
 
 def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Collection[str] = ()) -> Prepared:
-    """Puts the files to publish of a finished run in the empty folder ``staging``.
+    """Put the files to publish of a finished run in the empty folder ``staging``.
 
     ``asked`` are sources whose rows are published whatever their licence is. Raises PublishError if the counts of the
     run do not balance, no row may be published, or the card is wrong, and
-    :class:`groundtrace.publishing.figures.InspectError` for a folder without a finished run.
+    :class:`groundtrace.publishing.reading.InspectError` for a folder without a finished run.
     """
     summary = read_summary(run, digests=True)
     read_config(run)  # the card needs it
@@ -116,7 +116,7 @@ def prepare(run: Path, staging: Path, extras: Collection[str] = (), asked: Colle
 
 
 def check_balance(run: Path, summary: RunSummary, shards: Mapping[str, Sequence[Path]]) -> None:
-    """Raises PublishError if the counts of records do not add up, or the rows of the shards differ from the counts."""
+    """Raise PublishError if the counts of records do not add up, or the rows of the shards differ from the counts."""
     counts = summary.counts
     ends = counts.sft + counts.rl + counts.rejected_records
     if ends != counts.input:
@@ -144,7 +144,7 @@ def _rows_of(file: Path, needed: Sequence[str]) -> int:
 
 
 def nothing_to_publish(uses: Sequence[SourceUse]) -> str:
-    """Returns the message that says why no row is published."""
+    """Return the message that says why no row is published."""
     if not uses:
         return "the run has no rows to publish"
     use = uses[0]
@@ -162,7 +162,7 @@ def _put_shards(
     published: Collection[Key],
     change: Change | None,
 ) -> None:
-    """Links or copies the shards that have rows to publish, and renumbers them."""
+    """Link or copy the shards that have rows to publish, and renumber them."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, file in enumerate(files):
         target = folder / f"train-{number:05d}-of-{len(files):05d}.parquet"
@@ -176,7 +176,7 @@ def _put_shards(
 
 
 def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping[str, int]) -> dict[str, str]:
-    """Writes the extras and artifacts; returns the further configs by name, each with its file pattern."""
+    """Write the extras and artifacts; returns the further configs by name, each with its file pattern."""
     found = {REJECTED: f"{REJECTED}/*.parquet"} if rows.get(REJECTED) else {}
     if RUBRICS in extras:
         rubrics = read_rubrics(run)
@@ -194,7 +194,7 @@ def _put_extras(run: Path, staging: Path, extras: Collection[str], rows: Mapping
 
 
 def _put_words(run: Path, staging: Path, summary: RunSummary, rows: RunSummary, publication: Publication) -> None:
-    """Writes the card, and the run's summary without the maker's private data."""
+    """Write the card, and the run's summary without the maker's private data."""
     config = run / "config.toml"
     if config.is_file():  # the card takes the models from it; it is not published, as it holds paths and addresses
         (staging / "config.toml").write_bytes(config.read_bytes())
@@ -218,7 +218,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def sha256_of(file: Path) -> str:
-    """Returns the SHA-256 of a file's bytes. Raises PublishError if the file cannot be read."""
+    """Return the SHA-256 of a file's bytes. Raises PublishError if the file cannot be read."""
     try:
         with file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -227,7 +227,7 @@ def sha256_of(file: Path) -> str:
 
 
 def digest_of(summary: RunSummary, files: Mapping[str, str]) -> str:
-    """Returns the SHA-256 of the sorted lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each
+    """Return the SHA-256 of the sorted lines ``config <sha256>``, ``revision <id>`` and ``<path> <sha256>`` of each
     file.
     """
     lines = [f"config {summary.config_sha256}", f"revision {summary.revision}"]

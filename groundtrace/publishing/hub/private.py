@@ -1,7 +1,6 @@
 """Removes the maker's private data from rows and files before they are published: paths, costs, server messages."""
 
 import json
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from groundtrace.publishing.card import public_name
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.shards import Change
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.schemas.text import last_part
 
 PRIVATE = ("replaced", "taken_over", "paid", "forecast", "details", "truncated", "budget", "wall_s")
 """The fields of ``run.json`` that are private to the maker or quote rejected records."""
@@ -24,7 +24,7 @@ NAMES = "media_names"
 
 
 def public_summary(summary: RunSummary) -> dict[str, Any]:
-    """Returns the content of ``run.json`` without private data; of an input's or model's path only the last part is
+    """Return the content of ``run.json`` without private data; of an input's or model's path only the last part is
     kept.
     """
     fields = {name: value for name, value in summary.to_fields().items() if name not in PRIVATE}
@@ -44,7 +44,7 @@ def public_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 def public_artifact(file: Path, published: Path) -> str:
-    """Returns the text of a further file of a run without private data; a batch plan gets the counts of published rows.
+    """Return the text of a further file of a run without private data; a batch plan gets the counts of published rows.
 
     ``published`` is the folder with the published shards. Raises PublishError for a damaged file.
     """
@@ -59,13 +59,13 @@ def public_artifact(file: Path, published: Path) -> str:
 
 
 def _asked_in(published: Path, streams: list[str]) -> int:
-    """Returns the number of published rows that have exactly these streams."""
+    """Return the number of published rows that have exactly these streams."""
     found = (pq.read_table(file, columns=["streams"]) for file in sorted((published / "rl").glob("*.parquet")))
     return sum(set(each or ()) == set(streams) for table in found for each in table["streams"].to_pylist())
 
 
 def change_of(name: str, summary: RunSummary) -> Change | None:
-    """Returns the function that removes private data from a set's rows; None if the set can be published unchanged."""
+    """Return the function that removes private data from a set's rows; None if the set can be published unchanged."""
     if name == "rejected":
         return without_private_facts
     has_paths = any(public_name(model) != model for model in summary.roles.values())
@@ -73,36 +73,27 @@ def change_of(name: str, summary: RunSummary) -> Change | None:
 
 
 def without_private_facts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rejected rows without cost, without detail (which quotes servers and names files), and without media
+    """Return rejected rows without cost, without detail (which quotes servers and names files), and without media
     paths.
 
-    The last part of each media path and name is kept, and so are the hashes.
+    The last part of each media path and name is kept, since folders are private, and so are the hashes.
     """
     media = [
-        None if found is None else [{**medium, "uri": _last_part(medium["uri"] or "")} for medium in found]
+        None if found is None else [{**medium, "uri": last_part(medium["uri"] or "")} for medium in found]
         for found in batch["media"].to_pylist()
     ]
     for column in ("cost_usd", "detail"):
         batch = _with(batch, column, [None] * batch.num_rows)
     if NAMES in batch.schema.names:  # rows of older versions lack this column
         names = [
-            None if row is None else [name and _last_part(name) for name in row] for row in batch[NAMES].to_pylist()
+            None if row is None else [name and last_part(name) for name in row] for row in batch[NAMES].to_pylist()
         ]
         batch = _with(batch, NAMES, names)
     return _with(batch, "media", media)
 
 
-def _last_part(uri: str) -> str:
-    """Returns the last part of any path or address, without the query of an address, which may be a key to the file.
-
-    Relative paths are cut, too, as their folders are private.
-    """
-    path = re.split(r"[?#]", uri, maxsplit=1)[0] if "://" in uri else uri
-    return public_name(path).replace("\\", "/").rpartition("/")[2]
-
-
 def without_model_paths(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Returns rows whose lineage keeps only the last part of each model path."""
+    """Return rows whose lineage keeps only the last part of each model path."""
     lineage = [
         None if entry is None else {**entry, "models": [_public_model(model) for model in entry["models"] or ()]}
         for entry in batch["lineage"].to_pylist()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import one_line
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.hub.sources import Key
+from groundtrace.publishing.reading import one_line
 from groundtrace.stages.plumbing.malloc import release_memory
 from groundtrace.storage.files import written_whole
 
@@ -38,7 +38,7 @@ def check_shard(file: Path, needs_images: bool) -> bool:
 
 
 def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change | None = None) -> int:
-    """Writes the shard's rows of these sources to ``copy``, and returns their number. The copy is complete or does not
+    """Write the shard's rows of these sources to ``copy``, and return their number. The copy is complete or does not
     appear.
 
     ``change`` is applied to the kept rows. If no row is kept, there is no copy. Raises PublishError if the shard cannot
@@ -64,7 +64,7 @@ def copy_rows(file: Path, copy: Path, published: Collection[Key], change: Change
 
 
 def _groups(shard: pq.ParquetFile, published: Collection[Key], change: Change | None) -> Iterator[pa.Table]:
-    """Yields the rows of these sources, as one table for each row group."""
+    """Yield the rows of these sources, as one table for each row group."""
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in shard.iter_batches(READ_ROWS):

@@ -7,16 +7,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import BATCH_ROWS, one_line
 from groundtrace.publishing.hub.errors import PublishError
 from groundtrace.publishing.publication import SourceUse
+from groundtrace.publishing.reading import BATCH_ROWS, one_line
 
 Key = tuple[str, str]
 """The source and the licence of a row; "" for a missing value."""
 
 
 def count_sources(file: Path) -> Counter[Key]:
-    """Returns the number of rows of a shard by source and licence. Raises PublishError if the shard cannot be read."""
+    """Return the number of rows of a shard by source and licence. Raises PublishError if the shard cannot be read."""
     found = Counter[Key]()
     for batch in batches(file, ["source", "license"]):
         columns = (batch[name].to_pylist() for name in ("source", "license"))
@@ -25,7 +25,7 @@ def count_sources(file: Path) -> Counter[Key]:
 
 
 def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the columns of a shard in batches of rows. Raises PublishError if the shard cannot be read."""
+    """Yield the columns of a shard in batches of rows. Raises PublishError if the shard cannot be read."""
     try:
         with pq.ParquetFile(file) as shard:
             yield from shard.iter_batches(BATCH_ROWS, columns=list(columns))
@@ -34,7 +34,7 @@ def batches(file: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list[SourceUse]:
-    """Returns the sources of all sets, the sources with most rows first.
+    """Return the sources of all sets, the sources with most rows first.
 
     The sources in ``asked`` are published whatever their licence is. Raises PublishError for a name that no row has.
     """
@@ -49,5 +49,5 @@ def uses_of(counted: Mapping[str, Counter[Key]], asked: Collection[str]) -> list
 
 
 def strictest(uses: Sequence[SourceUse]) -> SourceUse | None:
-    """Returns the published source with the strictest licence; None if no source is published."""
+    """Return the published source with the strictest licence; None if no source is published."""
     return max((use for use in uses if use.is_published), key=lambda use: (use.terms, use.licence), default=None)

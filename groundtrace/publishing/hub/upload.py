@@ -42,7 +42,7 @@ class PublishResult:
 
 
 def check_name(repo: str) -> None:
-    """Raises PublishError for a name that is not ORG/NAME, or that the Hub does not accept."""
+    """Raise PublishError for a name that is not ORG/NAME, or that the Hub does not accept."""
     if not REPO.fullmatch(repo):
         raise PublishError(
             f"--repo {printable(repo)!r} is not the name of a repository: give ORG/NAME, such as my-team/my-set"
@@ -56,7 +56,7 @@ def check_name(repo: str) -> None:
 def send(
     prepared: Prepared, repo: str, *, public: bool, replace: bool, report: Callable[[str], None] = print
 ) -> PublishResult:
-    """Publishes the prepared files; ``report`` gets a line for each uploaded file.
+    """Publish the prepared files; ``report`` gets a line for each uploaded file.
 
     Raises PublishError for an error that the user can correct, and HubDown if the Hub does not answer.
     """
@@ -90,7 +90,7 @@ def send(
 
 
 def _check_card(card: str) -> None:
-    """Lets the Hub check the card. Raises PublishError with the Hub's message if the Hub refuses the card.
+    """Let the Hub check the card. Raises PublishError with the Hub's message if the Hub refuses the card.
 
     The client's own check is not used, since before version 2 it asks the public Hub and ignores HF_ENDPOINT.
     """
@@ -103,7 +103,7 @@ def _check_card(card: str) -> None:
 
 
 def stale_files(api: HfApi, there: DatasetInfo, prepared: Prepared, replace: bool) -> list[str]:
-    """Returns the files of an older publication that the new one lacks. Raises PublishError if they may not be
+    """Return the files of an older publication that the new one lacks. Raises PublishError if they may not be
     replaced.
     """
     found = [path for path in _names(there) if path != _LEFT_BY_THE_HUB]
@@ -138,7 +138,7 @@ def _are_the_same(api: HfApi, there: DatasetInfo, prepared: Prepared) -> bool:
 
 
 def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> None:
-    """Raises HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
+    """Raise HubDown if the commit lacks a file, or the tag lacks a shard, although the Hub accepted them.
 
     If the same data is published again after other data, its tag still refers to its first commit, whose card may be
     older.
@@ -157,7 +157,7 @@ def _check_arrival(api: HfApi, prepared: Prepared, repo: str, commit: str) -> No
 
 
 def _missing(api: HfApi, prepared: Prepared, repo: str, paths: Sequence[str], revision: str) -> list[str]:
-    """Returns the files that the repository lacks or holds with other content, as far as the Hub reports it."""
+    """Return the files that the repository lacks or holds with other content, as far as the Hub reports it."""
     found: dict[str, RepoFile] = {}
     for first in range(0, len(paths), PATHS_A_REQUEST):
         asked = list(paths[first : first + PATHS_A_REQUEST])
@@ -176,7 +176,7 @@ def _is_as_sent(file: RepoFile | None, prepared: Prepared, path: str) -> bool:
 def _sent_files(
     api: HfApi, prepared: Prepared, repo: str, report: Callable[[str], None]
 ) -> Iterator[CommitOperationAdd]:
-    """Uploads the large files, and returns all files as operations for the commit."""
+    """Upload the large files, and return all files as operations for the commit."""
     for number, name in enumerate(prepared.files, 1):
         addition = CommitOperationAdd(name, str((prepared.folder / name).resolve()))
         api.preupload_lfs_files(repo, [addition], repo_type="dataset")
@@ -185,5 +185,5 @@ def _sent_files(
 
 
 def mb(size_bytes: float) -> str:
-    """Returns a size in bytes as text, in MB or kB."""
+    """Return a size in bytes as text, in MB or kB."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e5 else f"{size_bytes / 1e3:,.1f} kB"

@@ -15,7 +15,7 @@ from groundtrace.rewards.scorers import format, outcome
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]] | Mapping[str, Any], config: str = "", **_: Any
 ) -> list[dict[str, float]] | dict[str, float]:
-    """Returns for each input ``overall``, and the figures of its outcome and its format, whose means EasyR1 logs.
+    """Return for each input ``overall``, and the figures of its outcome and its format, whose means EasyR1 logs.
 
     The figures are those of :func:`groundtrace.publishing.rewards.plugin.verdict_figures`. A single input, as with
     ``reward_type: sequential``, gives a single result. ``config`` comes from ``reward_function_kwargs``. Raises the

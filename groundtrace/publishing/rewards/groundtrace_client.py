@@ -87,7 +87,7 @@ class Settings(NamedTuple):
 
 
 def settings_of(given: Mapping[str, Any]) -> Settings:
-    """Returns the settings in ``given``; missing settings come from the environment. Raises ValueError for a wrong
+    """Return the settings in ``given``; missing settings come from the environment. Raises ValueError for a wrong
     value.
     """
     if "config" in given:
@@ -147,7 +147,7 @@ def compute_score(
     ground_truths: Sequence[str] | None = None,
     **given: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Returns ``score`` and the outcome's :func:`_figures` to verl, for one response or for each response of a list.
+    """Return ``score`` and the outcome's :func:`_figures` to verl, for one response or for each response of a list.
 
     verl's batch manager passes lists in the arguments with plural names. The ground truth is the row's reference.
     ``given`` may hold settings (``reward_kwargs``). Do not use this with verl's ``rate_limited`` manager, which counts
@@ -168,7 +168,7 @@ def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _figures(name: str, value: float | None) -> dict[str, float]:
-    """Returns a verdict as two finite numbers, for trainers that average each key over all responses.
+    """Return a verdict as two finite numbers, for trainers that average each key over all responses.
 
     The first number is the verdict's value, or 0 if it is unscored. The second number is 1 if it is scored, else 0.
     """
@@ -176,7 +176,7 @@ def _figures(name: str, value: float | None) -> dict[str, float]:
 
 
 def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
-    """Returns to EasyR1 ``overall`` of each input, and the :func:`_figures` of its outcome and its format.
+    """Return to EasyR1 ``overall`` of each input, and the :func:`_figures` of its outcome and its format.
 
     An input that is not in a list gives a result that is not in a list.
     """
@@ -197,7 +197,7 @@ def compute_score_easyr1(reward_inputs: Any, **given: Any) -> Any:
 
 
 def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
-    """Returns the reward functions for TRL with the given settings; other settings come from the environment."""
+    """Return the reward functions for TRL with the given settings; other settings come from the environment."""
     settings_of(given)  # raises for wrong settings at the start
 
     def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -207,7 +207,7 @@ def reward_funcs(**given: Any) -> list[Callable[..., list[float | None]]]:
 
 
 def verified(completions: Sequence[Any], **columns: Any) -> list[float | None]:
-    """Returns to TRL the reward of each completion, with the settings of the environment; None if it is unscored."""
+    """Return to TRL the reward of each completion, with the settings of the environment; None if it is unscored."""
     return _for_trl(settings_of({}), completions, columns)
 
 
@@ -238,7 +238,7 @@ def _leaves_out() -> bool:
 
 
 def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns the mean of each verdict over the scored responses.
+    """Return the mean of each verdict over the scored responses.
 
     If several processes train, TRL needs the same names from each process. The result then holds only the outcome,
     which is NaN if a process has no outcome.
@@ -255,7 +255,7 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _last_turn(completion: Any) -> Any:
-    """Returns the text of a completion; if the completion is a list of turns, the text of its last turn."""
+    """Return the text of a completion; if the completion is a list of turns, the text of its last turn."""
     if not isinstance(completion, (list, tuple)):
         return completion  # scores() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
@@ -271,14 +271,14 @@ class Verified:
         self.args = args
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Returns the reward of each completion. Raises Unscored, since swift would count a missing reward as 0."""
+        """Return the reward of each completion. Raises Unscored, since swift would count a missing reward as 0."""
         settings = settings_of({})
         found = scores(settings, _references(columns), list(completions), is_step=True)
         return [_reward(settings, each) for each in found]
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:
-    """Returns ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF, which ignores the reward if this raises."""
+    """Return ``rewards``, ``scores`` and ``extra_logs`` to OpenRLHF, which ignores the reward if this raises."""
     settings = settings_of({})
     body = json.dumps({"query": queries, "prompts": prompts, "labels": labels}).encode()
     found = _answer(settings, "/get_reward", body, time.monotonic() + settings.timeout_s)
@@ -293,7 +293,7 @@ def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Ma
 
 
 def scores(settings: Settings, references: Sequence[Any], responses: Sequence[Any], is_step: bool) -> list[Any]:
-    """Returns the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
+    """Return the server's score of each response, in order: ``reward``, ``outcome`` and ``verdicts``.
 
     ``reward`` and ``outcome`` are None if the response is unscored. ``is_step`` is whether these are the responses of a
     training step. A list that is too long for one request is split. The parts are not sent as a step, so a recipe that
@@ -330,7 +330,7 @@ def scores(settings: Settings, references: Sequence[Any], responses: Sequence[An
 
 
 def _requests(items: Sequence[Any], batch: int) -> list[list[Any]]:
-    """Splits the items into requests of at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
+    """Split the items into requests of at most ``batch`` items and about :data:`MAX_BODY_BYTES`."""
     requests: list[list[Any]] = [[]]
     size = 0
     for item in items:
@@ -362,7 +362,7 @@ def _id_of(number: int, reference: Any) -> str:
 
 
 def _read_scores(settings: Settings, found: Mapping[str, Any], count: int) -> list[Any]:
-    """Returns the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
+    """Return the scores in an answer. Raises RewardRefused if the answer does not hold ``count`` valid scores."""
     answered = found.get("scores")
     if "error" in found:
         raise RewardRefused(f"{settings.url} sent scores and also an error: {found['error']!r:.200}")
@@ -394,7 +394,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _reward(settings: Settings, score: Mapping[str, Any]) -> float:
-    """Returns the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
+    """Return the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
     missing.
     """
     if score["reward"] is not None:
@@ -422,7 +422,7 @@ class _Again(Exception):
 
 
 def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping[str, Any]:
-    """Returns the JSON of the server's answer; retries until the monotonic time ``until``.
+    """Return the JSON of the server's answer; retries until the monotonic time ``until``.
 
     Raises RewardUnavailable and RewardRefused.
     """
@@ -450,7 +450,7 @@ def _answer(settings: Settings, path: str, body: bytes, until: float) -> Mapping
 
 
 def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping[str, Any]:
-    """Sends a request once; returns the JSON of a successful answer. Raises _Again and RewardRefused."""
+    """Send a request once; returns the JSON of a successful answer. Raises _Again and RewardRefused."""
     headers = {"Content-Type": "application/json"}
     if settings.token:
         headers["Authorization"] = f"Bearer {settings.token}"
@@ -470,7 +470,7 @@ def _post(settings: Settings, path: str, body: bytes, limit_s: float) -> Mapping
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the pairs as a JSON object. Raises ValueError for a repeated name, since its value would be ambiguous."""
+    """Return the pairs as a JSON object. Raises ValueError for a repeated name, since its value would be ambiguous."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name twice")
@@ -478,14 +478,14 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _after_s(text: str | None) -> float:
-    """Returns the seconds of a ``Retry-After``; 0 for a date, since the client's own wait is then enough."""
+    """Return the seconds of a ``Retry-After``; 0 for a date, since the client's own wait is then enough."""
     return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _exchange(
     url: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str], limit_s: float
 ) -> tuple[int, str | None, bytes]:
-    """Returns status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the
+    """Return status, Retry-After and body of the answer; uses no proxy. Raises _Again if no answer comes within the
     limit.
     """
     address = urlsplit(url)
@@ -530,7 +530,7 @@ def _log() -> logging.Logger:
 
 
 def _register() -> None:
-    """Registers the reward with swift as ``groundtrace``, if swift loads this file."""
+    """Register the reward with swift as ``groundtrace``, if swift loads this file."""
     for name in ("swift.rewards", "swift.plugin"):  # swift 4 and swift 3
         if "swift" in sys.modules and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified
@@ -538,7 +538,7 @@ def _register() -> None:
 
 
 def main() -> int:
-    """Prints the server's health; returns the exit code: 0 if the server is ready, 1 if not, 2 for wrong settings."""
+    """Print the server's health; returns the exit code: 0 if the server is ready, 1 if not, 2 for wrong settings."""
     try:
         settings = settings_of({})
     except ValueError as error:

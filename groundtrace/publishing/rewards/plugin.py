@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def _forget() -> None:
-    """Clears the rewards in a forked process, since the thread on which they score exists only in the parent."""
+    """Clear the rewards in a forked process, since the thread on which they score exists only in the parent."""
     global _lock
     _lock = threading.Lock()
     _rewards.clear()
@@ -30,7 +30,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def reward_of(config: str) -> RowReward:
-    """Returns this process's reward for a config file, a bundled name, or "" (the config that the environment names).
+    """Return this process's reward for a config file, a bundled name, or "" (the config that the environment names).
 
     Safe to call from several threads. The first call for a config checks the endpoints of all roles. Raises
     :class:`groundtrace.schemas.errors.UserError`, such as :class:`groundtrace.inference.preflight.NotServed`.
@@ -48,14 +48,14 @@ def reward_of(config: str) -> RowReward:
 
 
 def close_rewards() -> None:
-    """Closes all rewards of this process; not necessary at the end of a trainer."""
+    """Close all rewards of this process; not necessary at the end of a trainer."""
     with _lock:
         while _rewards:
             _rewards.popitem()[1].close()
 
 
 def scored_texts(config: str, references: Sequence[object], texts: Sequence[object], is_step: bool) -> list[Scored]:
-    """Returns the scores of responses; ``texts[i]`` answers the row of ``references[i]``.
+    """Return the scores of responses; ``texts[i]`` answers the row of ``references[i]``.
 
     Raises the same errors as :meth:`groundtrace.publishing.rewards.row_reward.RowReward.score`. An endpoint that does
     not answer causes an error and never a score.
@@ -76,7 +76,7 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
 
 
 def number_of(config: str, scored: Scored) -> float:
-    """Returns the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
+    """Return the reward; for an unscored response, the setting ``unscored``. Raises Unscored if this setting is
     missing.
     """
     if scored.reward is not None:
@@ -89,7 +89,7 @@ def number_of(config: str, scored: Scored) -> float:
 
 
 def verdict_figures(names: Sequence[str], scored: Scored) -> dict[str, float]:
-    """Returns the verdicts with these names as finite numbers, with the same keys for every response.
+    """Return the verdicts with these names as finite numbers, with the same keys for every response.
 
     These numbers are for trainers that expect the same keys in all responses and average each key. ``NAME_or_0`` is the
     verdict's value, or 0 if it is unscored; ``NAME_scored`` is 1 if it is scored, else 0. The mean of ``NAME_or_0``

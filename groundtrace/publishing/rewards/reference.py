@@ -37,13 +37,13 @@ class RowReference:
     stream: str = ""
 
     def text(self) -> str:
-        """Returns the reference as one line of JSON with sorted keys."""
+        """Return the reference as one line of JSON with sorted keys."""
         fields = {name: value for name, value in asdict(self).items() if value or name in FIELDS}
         return json.dumps(fields, sort_keys=True, ensure_ascii=False)
 
 
 def read_reference(text: str) -> RowReference:
-    """Returns the reference that :meth:`RowReference.text` wrote. Raises BadReference for any other text."""
+    """Return the reference that :meth:`RowReference.text` wrote. Raises BadReference for any other text."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -52,7 +52,7 @@ def read_reference(text: str) -> RowReference:
 
 
 def reference_of(found: object, text: str) -> RowReference:
-    """Returns the reference in parsed JSON; ``text`` is quoted in errors. Raises BadReference."""
+    """Return the reference in parsed JSON; ``text`` is quoted in errors. Raises BadReference."""
     given = {"stream": "", **found} if isinstance(found, dict) else {}
     fields: dict[str, str] = {}
     for name in (*FIELDS, "stream"):

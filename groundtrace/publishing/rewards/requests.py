@@ -42,7 +42,7 @@ class ScoreRequest:
 
 
 def read_json(body: bytes) -> Mapping[str, Any]:
-    """Parses a body as a JSON object. Raises BadRequest."""
+    """Parse a body as a JSON object. Raises BadRequest."""
     try:
         found = json.loads(body.decode("utf-8"), object_pairs_hook=_without_repeats)
     except BadRequest:
@@ -57,7 +57,7 @@ def read_json(body: bytes) -> Mapping[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the pairs as a JSON object. Raises BadRequest for a repeated field, whose value would be ambiguous."""
+    """Return the pairs as a JSON object. Raises BadRequest for a repeated field, whose value would be ambiguous."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -67,7 +67,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_score(body: bytes) -> ScoreRequest:
-    """Parses a request to ``/score``. Raises BadRequest."""
+    """Parse a request to ``/score``. Raises BadRequest."""
     found = read_json(body)
     _refuse_others(found, {"items", "is_step"}, None)
     items, is_step = found.get("items"), found.get("is_step", False)
@@ -79,7 +79,7 @@ def read_score(body: bytes) -> ScoreRequest:
 
 
 def read_get_reward(body: bytes) -> ScoreRequest:
-    """Parses a request of OpenRLHF, whose labels are references; a response is the part of a query after its prompt.
+    """Parse a request of OpenRLHF, whose labels are references; a response is the part of a query after its prompt.
 
     Raises BadRequest, also if a query does not begin with its prompt, since the response is then ambiguous.
     """
@@ -98,7 +98,7 @@ def read_get_reward(body: bytes) -> ScoreRequest:
 
 
 def response_in(query: str, prompt: str) -> str | None:
-    """Returns the part of a query after the prompt, without its end token; None if the query has another beginning.
+    """Return the part of a query after the prompt, without its end token; None if the query has another beginning.
 
     A query is decoded from the model's input tokens. So an image's mark, which occurs once in the prompt, is repeated
     in the query for every token of the image.
@@ -155,7 +155,7 @@ _DEFAULTS = {"id": "", "run": "", "family": DEFAULT, "stream": ""}
 
 
 def _checked(text: str, name: str, number: int) -> str:
-    """Returns the text. Raises BadRequest for an unpaired surrogate, which JSON can hold but UTF-8 cannot."""
+    """Return the text. Raises BadRequest for an unpaired surrogate, which JSON can hold but UTF-8 cannot."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

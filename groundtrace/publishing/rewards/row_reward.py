@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.preflight import Health
 from groundtrace.publishing.rewards.reference import BadReference, RowReference
 from groundtrace.publishing.rewards.settings import RemoteRewardSettings
@@ -63,7 +63,7 @@ class ScoreBatch:
     texts: tuple[str, ...]
 
     def scores(self, found: Sequence[Sequence[Sequence[Scored]]]) -> list[Scored]:
-        """Returns the score of each answer, in order, from the scores of the parts; an answer without a place is
+        """Return the score of each answer, in order, from the scores of the parts; an answer without a place is
         unscored.
         """
         return [
@@ -101,7 +101,7 @@ class RowReward:
         return tuple(self._folders)
 
     def open_run(self, name: str) -> tuple[int, str | None]:
-        """Opens a run; returns its number of rows and a warning about unscored rows, if any.
+        """Open a run; returns its number of rows and a warning about unscored rows, if any.
 
         Raises BadReference, ShardError and ConfigError.
         """
@@ -109,18 +109,18 @@ class RowReward:
         return len(shards), check_judge(self.settings.reward, shards)
 
     def check_endpoints(self) -> None:
-        """Checks the endpoints of the recipe's roles (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`).
+        """Check the endpoints of the recipe's roles (:meth:`groundtrace.rewards.rows.reward.Reward.check_endpoints`).
 
         Raises :class:`groundtrace.inference.preflight.NotServed`.
         """
         self._reward.check_endpoints()
 
     async def health(self) -> tuple[Health, ...]:
-        """Checks the endpoints of the recipe's roles. Must run on the loop of :mod:`groundtrace.inference.runtime`."""
+        """Check the endpoints of the recipe's roles. Must run on the loop of :mod:`groundtrace.inference.runtime`."""
         return await self._reward.health()
 
     def score(self, answers: Sequence[Answer], is_step: bool = True) -> list[Scored]:
-        """Returns the score of each answer, in order.
+        """Return the score of each answer, in order.
 
         ``is_step`` is whether the answers are all responses of a training step, or at least all responses to their
         questions. Raises BadAnswer for a missing row, BadReference for a question without responses of one of its
@@ -134,7 +134,7 @@ class RowReward:
         return call.scores(found)
 
     async def attempt(self, call: ScoreBatch, is_step: bool) -> list[Scored]:
-        """Scores a call without waiting for endpoints that are down; raises JudgesDown instead.
+        """Score a call without waiting for endpoints that are down; raises JudgesDown instead.
 
         Must run on the event loop of :mod:`groundtrace.inference.runtime`.
         """
@@ -147,7 +147,7 @@ class RowReward:
         return call.scores(found)
 
     def check_way(self, is_step: bool) -> None:
-        """Raises ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
+        """Raise ConfigError if ``is_step`` is False and the recipe needs whole groups or steps."""
         why = None
         if not is_step and self.recipe.compares:
             why = "compares the responses to a question, but receives them one by one here:"
@@ -157,7 +157,7 @@ class RowReward:
             raise ConfigError(f"reward.recipe = {self.recipe.name!r} {why} use an interface that passes lists")
 
     def prepare(self, answers: Sequence[Answer]) -> ScoreBatch:
-        """Groups the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
+        """Group the answers into parts to score. Raises BadAnswer with the answer's index, and BadReference."""
         groups: dict[tuple[Path, str], dict[str, tuple[PreparedRow, list[str]]]] = {}
         found: list[tuple[tuple[Path, str], str, int] | None] = []
         for number, answer in enumerate(answers):
@@ -184,7 +184,7 @@ class RowReward:
         return ScoreBatch(tuple(parts), places, tuple(answer.text for answer in answers))
 
     def learn(self, call: ScoreBatch, found: Sequence[Sequence[Sequence[Scored]]], is_step: bool) -> None:
-        """Adds a call's scores to the current step, and lets the recipe learn when the step is complete."""
+        """Add a call's scores to the current step, and let the recipe learn when the step is complete."""
         if not self.recipe.learns:
             return
         with self._learning:
@@ -196,11 +196,11 @@ class RowReward:
                 self._step = []
 
     def close(self) -> None:
-        """Closes the reply cache and the connections."""
+        """Close the reply cache and the connections."""
         self._reward.close()
 
     def _ready_of(self, reference: RowReference) -> tuple[tuple[Path, str], PreparedRow]:
-        """Returns the key (folder, id) of a reference's row, and the row with the prompt of its stream.
+        """Return the key (folder, id) of a reference's row, and the row with the prompt of its stream.
 
         Raises BadReference, UnusableRow, ShardError and ConfigError.
         """
@@ -228,7 +228,7 @@ class RowReward:
         return key, replace(ready, row=row)
 
     def _check_streams(self, groups: Mapping[tuple[Path, str], Mapping[str, object]]) -> None:
-        """Raises BadReference if the recipe compares streams and the call lacks a stream of a question."""
+        """Raise BadReference if the recipe compares streams and the call lacks a stream of a question."""
         if not self.recipe.compares:
             return
         for key, found in groups.items():
@@ -244,7 +244,7 @@ class RowReward:
         return self._reward.ready(self._shards(folder).named(id))
 
     def _folder(self, run: str) -> Path:
-        """Returns the folder of the run that a reference names. Raises BadReference for a run that may not be read.
+        """Return the folder of the run that a reference names. Raises BadReference for a run that may not be read.
 
         If folders are configured, a name is only compared as a text: the path in a reference is never opened.
         """
@@ -259,7 +259,7 @@ class RowReward:
         raise BadReference(f"there is no run {run!r:.80} here; the known runs are {known}")
 
     def _shards(self, folder: Path) -> Shards:
-        """Returns the rows of a run, which are opened at first use.
+        """Return the rows of a run, which are opened at first use.
 
         Raises ShardError, and ConfigError if the rows lack something that the recipe needs.
         """

@@ -22,25 +22,22 @@ at once, and all other requests are scored.
 """
 
 import asyncio
-import contextlib
 import hmac
 import logging
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from groundtrace.config.settings import ConfigError
-from groundtrace.inference.preflight import Health
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.rewards.judge_watch import JudgeWatch
 from groundtrace.publishing.rewards.requests import BadRequest, ScoreRequest, read_get_reward, read_score
 from groundtrace.publishing.rewards.row_reward import BadAnswer, RowReward, ScoreBatch
 from groundtrace.rewards.rows.reward import JudgesDown, Scored
 from groundtrace.schemas.errors import UserError
-from groundtrace.schemas.text import say
 
 _log = logging.getLogger(__name__)
 _http_log = logging.getLogger(f"{__name__}.http")
@@ -53,8 +50,6 @@ IDLE_S = 60.0
 """Timeout for a connection that sends no request, or an incomplete request head."""
 RETRY_AFTER_S = 5
 """The ``Retry-After`` of answers while a judge is down."""
-CHECK_EVERY_S = 2.0
-"""The interval between checks of the endpoints of the recipe's roles."""
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -68,7 +63,7 @@ _http_log.addFilter(_is_ours)
 
 
 def runner_of(app: web.Application, shutdown_timeout_s: float) -> web.AppRunner:
-    """Returns the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
+    """Return the runner of the application. It does not decompress bodies: a small body may expand to gigabytes."""
     return web.AppRunner(
         app,
         access_log=None,
@@ -104,7 +99,7 @@ class Refused(Exception):
         self.status, self.kind, self.item, self.retry_after_s = status, kind, item, retry_after_s
 
     def response(self) -> web.Response:
-        """Returns the error as an HTTP response."""
+        """Return the error as an HTTP response."""
         error = {"type": self.kind, "message": str(self)} | ({} if self.item is None else {"item": self.item})
         headers = {"Retry-After": str(self.retry_after_s)} if self.retry_after_s else None
         return web.json_response({"error": error}, status=self.status, headers=headers)
@@ -120,16 +115,16 @@ class RewardServer:
         self._scoring = asyncio.Semaphore(bounds.max_scoring)
         self._at_once = self._waiting = self._scored = self._held_bytes = 0
         self._tasks: set[asyncio.Task[list[Scored]]] = set()
-        self._health: tuple[Health, ...] | None = None
+        self._judges = JudgeWatch(reward)
 
     def app(self) -> web.Application:
-        """Returns the application with its routes; its errors are JSON."""
+        """Return the application with its routes; its errors are JSON."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._errors])
         app.router.add_post("/score", self._post_score)
         app.router.add_post("/get_reward", self._post_get_reward)
         app.router.add_get("/health", self._get_health)
         app.router.add_get("/health/live", self._get_live)
-        app.cleanup_ctx.append(self._checking)
+        app.cleanup_ctx.append(self._judges.running)
         app.on_cleanup.append(self._finish)
         return app
 
@@ -157,8 +152,7 @@ class RewardServer:
     async def _get_health(self, _: web.Request) -> web.Response:
         counts = {"rows": self._rows, "scoring": self._at_once, "waiting": self._waiting, "scored": self._scored}
         counts["held_bytes"] = self._held_bytes
-        roles = {role: _state(each) for each in self._health or () for role in each.roles}
-        is_ready = self._health is not None and all(each.fault is None for each in self._health)
+        is_ready, roles = self._judges.are_ready, self._judges.states
         state = {"status": "ready" if is_ready else "unready", "roles": roles, "recipe": self._reward.recipe.name}
         headers = None if is_ready else {"Retry-After": str(RETRY_AFTER_S)}
         return web.json_response(state | counts, status=200 if is_ready else 503, headers=headers)
@@ -166,42 +160,10 @@ class RewardServer:
     async def _get_live(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
-    async def _checking(self, _: web.Application) -> AsyncIterator[None]:
-        """Checks the endpoints once before the server takes requests, and then regularly until its end."""
-        await self._check()
-        task = asyncio.create_task(self._check_periodically())
-        yield
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    async def _check_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(CHECK_EVERY_S)
-            await self._check()
-
-    async def _check(self) -> None:
-        try:
-            found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
-        except Exception:  # a defect: the last health is outdated
-            _log.exception("the endpoints cannot be checked")
-            self._health = None
-        else:
-            self._report_changes(found)
-            self._health = found
-
-    def _report_changes(self, found: tuple[Health, ...]) -> None:
-        before = {each.name: each.message for each in self._health or ()}
-        for each in found:
-            if each.message and not before.get(each.name):
-                say(f"beam: {each.message}", file=sys.stderr)
-            elif before.get(each.name) and not each.message:
-                say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
-
     async def _answered(
         self, request: web.Request, parse: Callable[[bytes], ScoreRequest]
     ) -> tuple[ScoreRequest, list[Scored]]:
-        """Reads and scores a request; returns it with its scores. Raises Refused."""
+        """Read and score a request; returns it with its scores. Raises Refused."""
         self._check_head(request)
         size = min(request.content_length or MAX_BODY_BYTES, MAX_BODY_BYTES)
         if self._held_bytes + size > MAX_HELD_BYTES:
@@ -219,7 +181,7 @@ class RewardServer:
             self._held_bytes -= size
 
     def _check_head(self, request: web.Request) -> None:
-        """Checks the headers. Raises Refused for a request whose body must not be read."""
+        """Check the headers. Raises Refused for a request whose body must not be read."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._token and not hmac.compare_digest(bearer.encode("utf-8", "replace"), self._token.encode()):
             raise Refused(401, "unauthorised", "the request does not have the server's token")
@@ -229,7 +191,7 @@ class RewardServer:
             raise Refused(415, "not_json", "the body must be sent as it is, without a Content-Encoding")
 
     async def _read(self, request: web.Request, parse: Callable[[bytes], ScoreRequest]) -> ScoreRequest:
-        """Reads and parses the body. Raises Refused."""
+        """Read and parse the body. Raises Refused."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await request.read()
@@ -249,7 +211,7 @@ class RewardServer:
         return asked
 
     async def _scores(self, request: web.Request, asked: ScoreRequest) -> list[Scored]:
-        """Queues the request and returns its scores. Raises Refused, also if the queue is full or after the timeout."""
+        """Queue the request and return its scores. Raises Refused, also if the queue is full or after the timeout."""
         if self._waiting + self._at_once >= self._bounds.max_scoring + self._bounds.max_waiting:
             raise Refused(
                 429, "busy", f"{self._waiting} requests wait already: send the request again", retry_after_s=1
@@ -301,7 +263,7 @@ class RewardServer:
             task.exception()  # marks the exception as retrieved, also if the client has timed out
 
     async def _finish(self, _: web.Application) -> None:
-        """Cancels the tasks that are still running when the server ends."""
+        """Cancel the tasks that are still running when the server ends."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -310,7 +272,7 @@ class RewardServer:
     async def _errors(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Returns every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
+        """Return every error as JSON; for a defect of the server, the JSON holds only the type of the exception."""
         try:
             return await handler(request)
         except Refused as error:
@@ -322,11 +284,6 @@ class RewardServer:
         except Exception as error:  # a defect: the client gets an error, the log the traceback
             _log.exception("a request failed")
             return Refused(500, "internal", f"{type(error).__name__}; the server's own output says more").response()
-
-
-def _state(health: Health) -> str:
-    """``ready``, or the kind of the fault; details are not public."""
-    return "ready" if health.fault is None else health.fault.failure.value
 
 
 def _plain(scored: Scored) -> dict[str, Any]:

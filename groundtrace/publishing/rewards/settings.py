@@ -9,7 +9,8 @@ from typing import Annotated
 
 from pydantic import FiniteFloat, NonNegativeInt, PositiveInt
 
-from groundtrace.config.settings import ConfigError, PartName, Plugins, build, given_values, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import PartName, Plugins, build, given_values, settings
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.inference.settings import FrameName
@@ -50,7 +51,7 @@ class SpeechSettings:
     ] = None
 
     def speech_of(self, named: str) -> Speech:
-        """Returns how the model writes coordinates; ``named`` is the family that a row names, which is never imported.
+        """Return how the model writes coordinates; ``named`` is the family that a row names, which is never imported.
 
         Raises ConfigError for bounds that no image can meet, and ValueError for an unknown family.
         """
@@ -115,7 +116,7 @@ class RemoteRewardSettings:
 
 
 def load_reward_settings(named: str = "") -> RemoteRewardSettings:
-    """Loads the settings of a file or of a bundled config such as ``argos``.
+    """Load the settings of a file or of a bundled config such as ``argos``.
 
     If ``named`` is empty, the environment variable :data:`VARIABLE` names the config; if that is empty, too, the
     defaults are used. Of a trainer's config the other sections are ignored, but its ``model.frame`` and

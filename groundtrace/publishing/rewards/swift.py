@@ -29,7 +29,7 @@ class Verified:
         reward_of("")
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        """Returns the reward of each completion.
+        """Return the reward of each completion.
 
         Raises the same errors as :func:`groundtrace.publishing.rewards.verl.compute_score`.
         """
@@ -41,7 +41,7 @@ class Verified:
 
 
 def register() -> bool:
-    """Registers the reward with swift as ``groundtrace``; returns False if swift is not installed."""
+    """Register the reward with swift as ``groundtrace``; returns False if swift is not installed."""
     for name in REGISTRIES:
         if importlib.util.find_spec("swift") is not None and importlib.util.find_spec(name) is not None:
             importlib.import_module(name).orms[COLUMN] = Verified

@@ -17,7 +17,7 @@ RewardFunction = Callable[..., list[float | None]]
 
 
 def reward_funcs(config: str = "") -> list[RewardFunction]:
-    """Returns the reward functions for a config file, a bundled name, or "" (the config that the environment names).
+    """Return the reward functions for a config file, a bundled name, or "" (the config that the environment names).
 
     Checks the endpoints of all roles; raises the same errors as
     :func:`groundtrace.publishing.rewards.plugin.reward_of`.
@@ -31,12 +31,12 @@ def reward_funcs(config: str = "") -> list[RewardFunction]:
 
 
 def verified(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-    """Returns the rewards by the config that the environment names; for trainers that need an import path."""
+    """Return the rewards by the config that the environment names; for trainers that need an import path."""
     return rewards("", completions, columns)
 
 
 def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[float | None]:
-    """Returns the reward of each completion; None if it is unscored.
+    """Return the reward of each completion; None if it is unscored.
 
     Raises the same errors as :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
@@ -51,7 +51,7 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 
 
 def _text(completion: Completion) -> object:
-    """Returns the text of a completion; if the completion is a list of turns, the text of its last turn."""
+    """Return the text of a completion; if the completion is a list of turns, the text of its last turn."""
     if not isinstance(completion, list | tuple):
         return completion  # scored_texts() refuses a completion that is not a text
     content = completion[-1].get("content") if completion else ""
@@ -61,6 +61,6 @@ def _text(completion: Completion) -> object:
 
 
 def _means(names: Sequence[str], found: Sequence[Scored]) -> dict[str, float]:
-    """Returns the mean of each verdict over the completions in which the verdict is scored."""
+    """Return the mean of each verdict over the completions in which the verdict is scored."""
     values = {name: [value for each in found if (value := each.value(name)) is not None] for name in names}
     return {name: sum(known) / len(known) for name, known in values.items() if known}

@@ -23,7 +23,7 @@ def compute_score(
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
-    """Returns ``score``, and the figures of the verdicts in ``shown`` of the recipe.
+    """Return ``score``, and the figures of the verdicts in ``shown`` of the recipe.
 
     For the figures see :func:`groundtrace.publishing.rewards.plugin.verdict_figures`.
 

@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
-from groundtrace.config.settings import ConfigError, settings
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import settings
 from groundtrace.rewards.aggregate import GateSettings
 from groundtrace.rewards.case import Case
 from groundtrace.rewards.recipes.base import Earned, Memory, Recipe
@@ -53,7 +54,7 @@ class Argos(Recipe):
         check_names("skip", self.settings.skip, self.scorers)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the responses to one question by Eq. 9; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question by Eq. 9; returns their rewards in order. Raises BudgetUsedUp."""
         found = await asyncio.gather(*(verify(case, self._gate(case), self.scorers) for case in cases))
         return [Earned(verified.score, verified.verdicts) for verified in found]
 
@@ -61,7 +62,7 @@ class Argos(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Returns 1, or 1 minus the grounding's share of all weights if the question has targets; see the base."""
+        """Return 1, or 1 minus the grounding's share of all weights if the question has targets; see the base."""
         weights = (settings or GateSettings()).weights
         total = sum(weights.get(name, 0.0) for name in (outcome.NAME, spatial.NAME, reasoning.NAME))
         return 1.0 - weights.get(spatial.NAME, 0.0) / total if pointable and gold_count(question) != 0 else 1.0
@@ -76,7 +77,7 @@ class Argos(Recipe):
         return (*self.settings.skip, counting.NAME)
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raises ConfigError if no endpoint can find objects, unless the settings skip the spatial scorer."""
+        """Raise ConfigError if no endpoint can find objects, unless the settings skip the spatial scorer."""
         finds_objects = "detector" in roles or {"pointer", "segmenter"} <= {*roles}
         if spatial.NAME not in self.settings.skip and not finds_objects:
             raise ConfigError(
@@ -85,7 +86,7 @@ class Argos(Recipe):
             )
 
     def _gate(self, case: Case) -> GateSettings:
-        """Returns the settings; they also skip each scorer whose required role, such as the judge, has no endpoint.
+        """Return the settings; they also skip each scorer whose required role, such as the judge, has no endpoint.
 
         Grounding scorers are not skipped: if they cannot run, the response is unscored.
         """

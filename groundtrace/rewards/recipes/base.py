@@ -17,8 +17,18 @@ from groundtrace.rewards.selection import choose
 from groundtrace.schemas.records import Question, Verdict
 
 
+class HasVerdicts:
+    """A class with a field ``verdicts``."""
+
+    verdicts: tuple[Verdict, ...]
+
+    def value(self, name: str) -> float | None:
+        """Return the value of the verdict with this name; None if it is unscored or there is no such verdict."""
+        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
+
+
 @dataclass(frozen=True)
-class Earned:
+class Earned(HasVerdicts):
     """The reward of one response (None if unscored) and the verdicts on it, one of which is the outcome."""
 
     reward: float | None
@@ -28,10 +38,6 @@ class Earned:
     def outcome(self) -> float | None:
         """The value of the outcome's verdict; None if it is unscored."""
         return self.value(outcome.NAME)
-
-    def value(self, name: str) -> float | None:
-        """Returns the value of the verdict with this name; None if it is unscored or there is no such verdict."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,12 @@ class Memory:
     references: Mapping[str, Reference] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns the memory as numbers, strings, lists and dicts."""
+        """Return the memory as numbers, strings, lists and dicts."""
         return asdict(self)
 
     @classmethod
     def of_plain(cls, plain: Mapping[str, Any]) -> "Memory":
-        """Returns the memory that :meth:`as_plain` wrote; a fresh memory for an empty mapping."""
+        """Return the memory that :meth:`as_plain` wrote; a fresh memory for an empty mapping."""
         if not plain:
             return cls()
         curriculum = dict(plain["curriculum"])
@@ -106,7 +112,7 @@ class Recipe(Protocol):
     settings: Any
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the responses to one question; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question; returns their rewards in order. Raises BudgetUsedUp."""
         ...
 
     @property
@@ -118,7 +124,7 @@ class Recipe(Protocol):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Returns the maximum reward of a right answer without looking at the media, divided by the maximum with
+        """Return the maximum reward of a right answer without looking at the media, divided by the maximum with
         looking.
 
         ``pointable`` are the phrases that the pointer found; ``streams`` are the streams of the question. Judges are
@@ -132,15 +138,15 @@ class Recipe(Protocol):
         return ()
 
     def check_served(self, roles: Collection[str]) -> None:
-        """Raises ConfigError if the recipe cannot work with endpoints for only these roles."""
+        """Raise ConfigError if the recipe cannot work with endpoints for only these roles."""
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Returns the memory after a step with these responses."""
+        """Return the memory after a step with these responses."""
         return memory
 
 
 async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, ...]:
-    """Returns the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
+    """Return the scorers' verdicts, in order; if a scorer's needs are not met, its verdict is unscored, with a reason.
 
     If the outcome's scorer is one of them, it runs first, and the other scorers get its verdict as ``Case.outcome``.
     Raises BudgetUsedUp.
@@ -157,7 +163,7 @@ async def verdicts_of(scorers: Sequence[Scorer], case: Case) -> tuple[Verdict, .
 
 
 async def verdict_of(scorer: Scorer, case: Case) -> Verdict:
-    """Returns the scorer's verdict; if the scorer does not run, an unscored verdict with the reason. Raises
+    """Return the scorer's verdict; if the scorer does not run, an unscored verdict with the reason. Raises
     BudgetUsedUp.
     """
     choice = choose(scorer, case)

@@ -90,7 +90,7 @@ class Ivgr(Recipe):
         return (*scorers_named(outcome.NAME, format.NAME, consistency.NAME), *named)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the responses of both streams to one question; returns their rewards in order.
+        """Score the responses of both streams to one question; returns their rewards in order.
 
         Raises BudgetUsedUp.
         """
@@ -122,7 +122,7 @@ class Ivgr(Recipe):
     def blind_share(
         cls, question: Question, pointable: Sequence[str], streams: Sequence[str], settings: Any = None
     ) -> float:
-        """Returns the mean over the streams; if there are gold boxes, the grounded stream loses the boxes' share of the
+        """Return the mean over the streams; if there are gold boxes, the grounded stream loses the boxes' share of the
         weights.
         """
         weights = (settings or IvgrSettings()).weights
@@ -135,14 +135,14 @@ class Ivgr(Recipe):
         return Earned(stream(verdicts, self.settings.weights), verdicts)
 
     async def _boxes(self, cases: Sequence[Case]) -> tuple[Verdict, ...]:
-        """Returns the verdicts on the boxes of all responses to one question (Eq. 2)."""
+        """Return the verdicts on the boxes of all responses to one question (Eq. 2)."""
         if self.settings.labels:
             return await boxes_named.score_named_group(cases, self.settings.boxes)
         gold = cases[0].question.gold_boxes or () if cases else ()
         return boxes.score_group([case.boxes for case in cases], gold, self.settings.boxes)
 
     async def _consistency(self, case: Case, best: Reference | None, is_dual: bool) -> Verdict:
-        """Returns the verdict on the consistency with the best reference; not applicable if no reference can exist."""
+        """Return the verdict on the consistency with the best reference; not applicable if no reference can exist."""
         if not is_dual:
             return Verdict(consistency.NAME, None, "the question is asked in words alone")
         scorer = consistency_scorer(self.settings.judgements, self.settings.max_apart)
@@ -150,14 +150,14 @@ class Ivgr(Recipe):
         return await verdict_of(scorer, replace(case, context=context))
 
     def _reference(self, text: str, earned: Earned) -> Reference | None:
-        """Returns the response's reasoning if it may be a reference (§3.3), else None."""
+        """Return the response's reasoning if it may be a reference (§3.3), else None."""
         response, box_score = parse_response(text), earned.value(boxes.NAME)
         if box_score is None or not is_reference(response, earned.outcome, box_score, self.settings.min_box_score):
             return None
         return Reference(response.think or "", box_score)
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Returns the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4)."""
+        """Return the memory whose archive holds the best valid grounded reasoning of each question so far (Eq. 4)."""
         references: dict[str, Reference | None] = dict(memory.references)
         for judged in step:
             if judged.context.stream == GROUNDED:
@@ -168,6 +168,6 @@ class Ivgr(Recipe):
 
 
 def _better(*references: Reference | None) -> Reference | None:
-    """Returns the reference with the highest box reward (if equal, the first one); None if there is no reference."""
+    """Return the reference with the highest box reward (if equal, the first one); None if there is no reference."""
     known = [reference for reference in references if reference is not None]
     return max(known, key=lambda reference: reference.box_score, default=None)

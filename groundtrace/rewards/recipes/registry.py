@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from groundtrace.config.settings import ConfigError, build
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
 from groundtrace.schemas.registry import Registry, RegistryError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ RECIPES: "Registry[type[Recipe]]" = Registry(
 
 
 def make_recipe(name: str, options: Mapping[str, object], where: str = "options") -> "Recipe":
-    """Returns the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
+    """Return the recipe with this name, or at ``module:NAME``, with the settings in ``options``.
 
     ``where`` is the config key of the options, for messages. Raises ConfigError for a recipe that cannot be used, and
     for options that do not match its settings.

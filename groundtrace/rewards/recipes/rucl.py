@@ -45,7 +45,7 @@ class Rucl(Recipe):
         return scorers_named(outcome.NAME, rubric_scores.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the responses to one question with the current λ_t; returns their rewards in order.
+        """Score the responses to one question with the current λ_t; returns their rewards in order.
 
         Raises BudgetUsedUp.
         """
@@ -60,7 +60,7 @@ class Rucl(Recipe):
         ]
 
     def learn(self, memory: Memory, step: Sequence[RewardedResponse]) -> Memory:
-        """Returns the memory after a step, whose mean over the easy rubrics is added to the curriculum (Eq. 7)."""
+        """Return the memory after a step, whose mean over the easy rubrics is added to the curriculum (Eq. 7)."""
         tiers = [_tiers(judged.context, judged.earned) for judged in step]
         known = [tier.easy for tier in tiers if tier is not None and tier.easy is not None]
         mean = sum(known) / len(known) if known else None
@@ -68,7 +68,7 @@ class Rucl(Recipe):
 
 
 def _tiers(context: Context, earned: Earned) -> TierScores | None:
-    """Returns the means of Eq. 5; None if there are rubrics but no judge has judged the response by them."""
+    """Return the means of Eq. 5; None if there are rubrics but no judge has judged the response by them."""
     (verdict,) = (verdict for verdict in earned.verdicts if verdict.name == rubric_scores.NAME)
     rubrics, scores = context.added(RUBRICS) or (), scores_of_verdict(verdict)
     return None if rubrics and not scores else tier_scores(rubrics, scores)

@@ -55,7 +55,7 @@ class SailRl(Recipe):
         return scorers_named(outcome.NAME, format.NAME, judging.NAME, thinking.NAME)
 
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
-        """Scores the responses to one question by Eq. 1; returns their rewards in order. Raises BudgetUsedUp."""
+        """Score the responses to one question by Eq. 1; returns their rewards in order. Raises BudgetUsedUp."""
         return list(await asyncio.gather(*map(self._one, cases)))
 
     async def _one(self, case: Case) -> Earned:
@@ -75,7 +75,7 @@ class SailRl(Recipe):
 
 
 def _factors(verdicts: tuple[Verdict, ...]) -> list[Verdict]:
-    """Returns the verdicts that are factors of the product in Eq. 1."""
+    """Return the verdicts that are factors of the product in Eq. 1."""
     return [verdict for verdict in verdicts if verdict.name != format.NAME]
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.grading.answers.registry import ANSWER_TYPES
 from groundtrace.inference.endpoint import is_real
 from groundtrace.rewards.blindness import blind_figures, blind_text
@@ -41,7 +41,7 @@ def reads_text(settings: RewardSettings) -> bool:
 
 
 def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
-    """Returns a note on the rows with a free-text gold answer if no judge grades free text; None if all rows are
+    """Return a note on the rows with a free-text gold answer if no judge grades free text; None if all rows are
     usable.
 
     These rows are left out, because only their right answers could be scored. Raises ConfigError if there are no other
@@ -57,7 +57,7 @@ def check_judge(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
-    """Returns a note on the rows whose rubrics leave a stratum empty; None if there are no such rows or rubrics are not
+    """Return a note on the rows whose rubrics leave a stratum empty; None if there are no such rows or rubrics are not
     used.
     """
     if "rubrics" not in settings.make_recipe().needs:
@@ -71,13 +71,13 @@ def note_strata(settings: RewardSettings, shards: Shards) -> str | None:
 
 
 def note_detected(shards: Shards) -> str | None:
-    """Returns a note on the rows whose gold boxes are from a detector; None if there are no such rows."""
+    """Return a note on the rows whose gold boxes are from a detector; None if there are no such rows."""
     found = shards.count_detected()
     return f"{counted(found, 'row')} of {len(shards)} use a detector's boxes as gold boxes" if found else None
 
 
 def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
-    """Returns a function that raises UnusableRow for a row whose responses the reward cannot score."""
+    """Return a function that raises UnusableRow for a row whose responses the reward cannot score."""
     is_read, in_streams = reads_text(settings), "stream" in settings.make_recipe().needs
 
     def check(row: TrainingRow) -> None:
@@ -92,7 +92,7 @@ def row_check(settings: RewardSettings) -> Callable[[TrainingRow], None]:
 
 
 def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
-    """Returns the mean reward per response of a policy that never looks at the images, and a note on the estimate.
+    """Return the mean reward per response of a policy that never looks at the images, and a note on the estimate.
 
     The reward is None if rules cannot grade any of the rows. Only a reward above this value is evidence that a policy
     looks at the images.
@@ -103,7 +103,7 @@ def blind_reward(shards: Shards, recipe: Recipe) -> tuple[float | None, str]:
 
 
 def note_start(reward: float | None, blind: float | None) -> str | None:
-    """Returns a warning if the initial policy's reward is not above that of a policy that never looks; else None."""
+    """Return a warning if the initial policy's reward is not above that of a policy that never looks; else None."""
     if reward is None or blind is None or reward > blind:
         return None
     return (

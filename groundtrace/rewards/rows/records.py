@@ -41,7 +41,7 @@ class Records:
         return name == "stream" and self._form in STREAMS
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """Returns the record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are
+        """Return the record as a row. Raises UnusableRow if the record is invalid, has a video, or its media are
         missing.
         """
         number, line = self._lines[index]

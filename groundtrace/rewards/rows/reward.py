@@ -27,7 +27,7 @@ from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards.case import Case, case_of
 from groundtrace.rewards.locating import ObjectMasks, served_by
-from groundtrace.rewards.recipes.base import Earned, Memory, RewardedResponse
+from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, RewardedResponse
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
@@ -48,7 +48,7 @@ class JudgesDown(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Scored:
+class Scored(HasVerdicts):
     """The scores of a response: the recipe's ``reward``, and the raw ``outcome``; None means unscored.
 
     ``text`` is the response with coordinates in original pixels.
@@ -58,10 +58,6 @@ class Scored:
     outcome: float | None
     text: str
     verdicts: tuple[Verdict, ...]
-
-    def value(self, name: str) -> float | None:
-        """Returns the value of the verdict with this name; None if the verdict is unscored or absent."""
-        return next((verdict.value for verdict in self.verdicts if verdict.name == name), None)
 
 
 @dataclass(frozen=True)
@@ -82,13 +78,13 @@ class PreparedRow:
     sizes: tuple[Size, ...]
 
     def with_responses(self, texts: Iterable[str], speech: Speech) -> PromptResponses:
-        """Returns the row with responses to it; ``texts`` are raw texts of a model that writes coordinates as
+        """Return the row with responses to it; ``texts`` are raw texts of a model that writes coordinates as
         ``speech`` says.
         """
         return PromptResponses(self.row, self.question, tuple(self.in_pixels(text, speech) for text in texts))
 
     def in_pixels(self, text: str, speech: Speech) -> str:
-        """Returns a response with coordinates in original pixels; a text above ``MAX_RESPONSE_CHARS`` is returned
+        """Return a response with coordinates in original pixels; a text above ``MAX_RESPONSE_CHARS`` is returned
         unchanged.
         """
         return speech.to_pixels(text, self.sizes) if self.sizes and len(text) <= MAX_RESPONSE_CHARS else text
@@ -133,14 +129,14 @@ class Reward:
         runtime().submit(check_roles(runtime().models(self._models), self._asks, WHERE)).result()
 
     async def health(self) -> tuple[Health, ...]:
-        """Returns the current health of the endpoints of the recipe's roles.
+        """Return the current health of the endpoints of the recipe's roles.
 
         Runs on the event loop of :mod:`groundtrace.inference.runtime`.
         """
         return await healths(runtime().models(self._models), self._asks, WHERE)
 
     def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
-        """Returns the scores of each row's responses, in order; ``texts`` are raw texts of a model with this
+        """Return the scores of each row's responses, in order; ``texts`` are raw texts of a model with this
         ``speech``.
 
         The streams of one question, which are adjacent rows, are scored together.
@@ -152,7 +148,7 @@ class Reward:
         return [scored for part in parts for scored in part]
 
     def ready(self, row: TrainingRow) -> PreparedRow:
-        """Returns the row, after writing each distinct image to a file in the run's folder. Raises UnusableRow for a
+        """Return the row, after writing each distinct image to a file in the run's folder. Raises UnusableRow for a
         damaged image.
         """
         key = (row.question, row.frames, tuple(hashlib.sha256(data).hexdigest() for data, _ in row.images))
@@ -163,7 +159,7 @@ class Reward:
         return PreparedRow(replace(row, images=()), *self._known[key])
 
     def wait_for(self, parts: Sequence[Part]) -> list[list[list[Scored]]]:
-        """Returns the scores of each prompt's responses, in order; retries until a timeout. Raises JudgesDown."""
+        """Return the scores of each prompt's responses, in order; retries until a timeout. Raises JudgesDown."""
         deadline_s, wait_s = time.monotonic() + self._settings.wait_s, FIRST_WAIT_S
         found: dict[int, list[list[Scored]]] = {}
         while True:
@@ -181,7 +177,7 @@ class Reward:
             wait_s = min(2 * wait_s, MAX_WAIT_S)
 
     async def attempt(self, parts: Sequence[Part]) -> list[list[list[Scored]] | JudgesDown]:
-        """Returns for each part the scores of its responses, or JudgesDown if endpoints did not answer; makes one
+        """Return for each part the scores of its responses, or JudgesDown if endpoints did not answer; makes one
         attempt.
 
         Runs on the event loop of :mod:`groundtrace.inference.runtime`.
@@ -199,7 +195,7 @@ class Reward:
         return JudgesDown(f"{counted(len(down), 'call')} failed: {down[0]}") if down else scored
 
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
-        """Returns the scores of one question's responses, for each of its prompts."""
+        """Return the scores of one question's responses, for each of its prompts."""
         masks = self._masks(part[0].question, session)
         groups = [_cases(asked.row, asked.texts, masks) for asked in part]
         cases = [case for group in groups for case in group]
@@ -213,7 +209,7 @@ class Reward:
         ]
 
     def _masks(self, question: Question, session: Session) -> ObjectMasks:
-        """Returns the object masks of the question; parts of the same question that are scored at the same time share
+        """Return the object masks of the question; parts of the same question that are scored at the same time share
         them.
         """
         known = self._in_use.get(question)
@@ -247,7 +243,7 @@ def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[C
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:
-    """Returns the media of a row: its images, or the clips that its images are frames of.
+    """Return the media of a row: its images, or the clips that its images are frames of.
 
     ``frames`` has an entry for each image: the index of its medium and, for a frame, its number and time. It is empty
     if the row has no clips.

@@ -58,18 +58,18 @@ class TrainingRow:
 
 
 def labels_of(boxes: Sequence[Box]) -> tuple[str, ...]:
-    """Returns the distinct labels of the boxes, in order."""
+    """Return the distinct labels of the boxes, in order."""
     return tuple(dict.fromkeys(box.label for box in boxes))
 
 
 def sizes_of(row: TrainingRow, images: Sequence[HasImageSize]) -> list[tuple[int, int]]:
-    """Returns the width and height of each of the row's ``images``; for a clip, only the size of its first frame."""
+    """Return the width and height of each of the row's ``images``; for a clip, only the size of its first frame."""
     sizes = [(image.width, image.height) for image in images]
     return sizes[:1] if row.frames else sizes
 
 
 def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow]:
-    """Returns a copy of the row for each of its streams (if ``only`` is given, for these streams); a row without
+    """Return a copy of the row for each of its streams (if ``only`` is given, for these streams); a row without
     streams is returned as it is.
 
     The user turn of a copy is the stream's prompt, and its ``context.stream`` is the stream.
@@ -89,7 +89,7 @@ def per_stream(row: TrainingRow, only: Collection[str] = ()) -> list[TrainingRow
 
 
 def together(rows: Sequence[TrainingRow]) -> list[list[int]]:
-    """Returns the indices of the prompts in groups that are scored together: adjacent prompts of one question in
+    """Return the indices of the prompts in groups that are scored together: adjacent prompts of one question in
     different streams.
 
     Every other prompt is a group by itself.

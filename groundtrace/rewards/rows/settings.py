@@ -65,13 +65,13 @@ class RewardSettings:
         return {role: name for role, name in self.roles.items() if name}
 
     def make_recipe(self) -> Recipe:
-        """Returns the recipe with its options. Raises ConfigError if an option is invalid."""
+        """Return the recipe with its options. Raises ConfigError if an option is invalid."""
         return make_recipe(self.recipe, self.options, "reward.options")
 
 
 def config_file(named: str) -> str:
-    """Returns the path of a config: ``named`` if this file exists, else the bundled config with that name in
-    ``groundtrace/trainer/configs/``, else ``named``.
+    """Return the path of a config: ``named`` if this file exists, else the bundled config with that name
+    (:data:`CONFIGS`), else ``named``.
     """
     bundled = CONFIGS / f"{named}.toml"
     return str(bundled) if not Path(named).exists() and bundled.is_file() else named

@@ -52,7 +52,7 @@ class Shards:
     """
 
     def __init__(self, data: Path, side: str, cache: Path) -> None:
-        """``data`` is a run folder or the folder of its shards; ``cache`` is the folder for the memory-mapped copy.
+        """Open the shards in ``data``, a run folder or a folder of shards; ``cache`` is for the memory-mapped copy.
 
         Raises ShardError if there are no shards or no rows, a column is missing, or a shard cannot be read.
         """
@@ -102,7 +102,7 @@ class Shards:
         return sum(max(1, len(streams)) for streams in self.streams)
 
     def count_detected(self) -> int:
-        """The number of rows whose gold boxes are from a detector."""
+        """Return the number of rows whose gold boxes are from a detector."""
         return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
 
     @property
@@ -116,14 +116,16 @@ class Shards:
         return column in self._rows.column_names
 
     def rewarded_questions(self) -> Iterator[RewardedQuestion]:
-        """Yields the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs; reads no images."""
+        """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs; reads no images."""
         narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
         for row in narrow:
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
                 yield rewarded_question(row)
 
     def count_free_text(self) -> int:
-        """The number of rows with a gold answer that only a judge can compare with other wordings. Reads no images."""
+        """Return the number of rows with a gold answer that only a judge can compare with other wordings. Reads no
+        images.
+        """
         columns = (self._rows[name] for name in ("answer", "answer_type", "choices"))
         return sum(
             answer_type_named(named).needs_judge(answer, tuple(choices) if choices else None)
@@ -132,7 +134,7 @@ class Shards:
         )
 
     def named(self, id: str) -> TrainingRow:
-        """Returns the row with this id, and reads no other row. Raises UnusableRow if there is no such row, or more
+        """Return the row with this id, and read no other row. Raises UnusableRow if there is no such row, or more
         than one.
         """
         places = self._places.get(id, ())
@@ -149,7 +151,7 @@ class Shards:
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
-        """Returns the row with this index. Raises UnusableRow if its fields are invalid."""
+        """Return the row with this index. Raises UnusableRow if its fields are invalid."""
         fields = self._rows[index]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
@@ -191,7 +193,7 @@ def _row(fields: Mapping[str, Any], turns: Sequence[Mapping[str, Any]] | None, a
 
 
 def _streams(fields: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Returns the streams of a row with their prompts. Raises TypeError if a stream is unknown or has no prompt."""
+    """Return the streams of a row with their prompts. Raises TypeError if a stream is unknown or has no prompt."""
     streams = tuple(fields.get(STREAMS.name) or ())
     found = {prompt["stream"]: prompt["content"] for prompt in fields.get(STREAM_PROMPTS.name) or ()}
     for stream in streams:
@@ -210,7 +212,7 @@ def _context(added: Mapping[str, Any]) -> Context:
 
 
 def shard_side(data: Path) -> str:
-    """Returns the set to evaluate: ``rl`` if the run has RL shards, else ``sft``; for a folder of shards, the set that
+    """Return the set to evaluate: ``rl`` if the run has RL shards, else ``sft``; for a folder of shards, the set that
     it holds.
     """
     if sorted((data / "rl").glob("*.parquet")):
@@ -222,7 +224,7 @@ def shard_side(data: Path) -> str:
 
 
 def _shard_files(data: Path, side: str) -> list[Path]:
-    """Returns the shards that hold rows. Raises ShardError if there are no shards, or if one cannot be read."""
+    """Return the shards that hold rows. Raises ShardError if there are no shards, or if one cannot be read."""
     files = sorted((data / side).glob("*.parquet")) or sorted(data.glob("*.parquet"))
     if not files:
         raise ShardError(f"{data} has no shards: expected {side}/*.parquet, as `beam run` writes them")

@@ -66,7 +66,7 @@ the harmonic mean, which is lower if the two differ. ``recall_only`` rewards mor
 
 
 def max_boxes(gold: Sequence[Box]) -> int:
-    """Returns the maximum number of different boxes in a response.
+    """Return the maximum number of different boxes in a response.
 
     It is :data:`BOXES_PER_GOLD` for each gold box, and at least :data:`MIN_BOXES_ALLOWED`.
     """
@@ -76,7 +76,7 @@ def max_boxes(gold: Sequence[Box]) -> int:
 def match_group(
     responses: Sequence[tuple[Box, ...]], gold: Sequence[Box], names: Names | None = None
 ) -> tuple[Values, Values]:
-    """Returns the recalls and the precisions of the responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
+    """Return the recalls and the precisions of the responses, both (G,) in [0, 1]: the two sums of iVGR Eq. 2.
 
     A response without boxes, or with too many boxes, has recall 0 and precision 0. Labels are compared only if
     ``names`` is given.
@@ -100,7 +100,7 @@ def match_group(
 def score_group(
     responses: Sequence[tuple[Box, ...]], gold: tuple[Box, ...], form: str = "bidirectional", names: Names | None = None
 ) -> tuple[Verdict, ...]:
-    """Returns one verdict for each response of a group, in order; the module describes the degenerate cases.
+    """Return one verdict for each response of a group, in order; the module describes the degenerate cases.
 
     Labels are compared only if ``names`` is given.
 
@@ -121,7 +121,7 @@ def score_group(
 
 
 def score_boxes(predicted: tuple[Box, ...], gold: tuple[Box, ...], form: str = "bidirectional") -> Verdict:
-    """Returns the verdict on one response.
+    """Return the verdict on one response.
 
     Raises:
         ValueError: ``form`` is not one of :data:`FORMS`.
@@ -138,18 +138,18 @@ def _reason(count: int, limit: int, of: str, recall: float, precision: float) ->
 
 
 def _places(boxes: Iterable[Box]) -> set[Place]:
-    """Returns the set of different boxes, without their labels."""
+    """Return the set of different boxes, without their labels."""
     return {(box.media_index, box.x1, box.y1, box.x2, box.y2) for box in boxes}
 
 
 def _named(boxes: Iterable[Box], by_label: bool) -> list[Named]:
-    """Returns the different boxes in a fixed order; unless ``by_label`` is True, "" replaces their labels."""
+    """Return the different boxes in a fixed order; unless ``by_label`` is True, "" replaces their labels."""
     named = {((box.media_index, box.x1, box.y1, box.x2, box.y2), box.label if by_label else "") for box in boxes}
     return sorted(named)
 
 
 def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names: Names | None) -> tuple[float, float]:
-    """Returns recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
+    """Return recall and precision of one response with boxes; ``gold`` holds the columns of the ``wanted`` boxes."""
     columns = _columns([place for place, _ in given])
     placed = _iou(columns, gold)
     overlap = placed
@@ -163,7 +163,7 @@ def _match(given: Sequence[Named], wanted: Sequence[Named], gold: Values, names:
 
 
 def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.intp]:
-    """Returns the indices of the predicted boxes that count: of several near-duplicates only the worst box counts.
+    """Return the indices of the predicted boxes that count: of several near-duplicates only the worst box counts.
 
     ``placed`` is the IoU of each predicted box with each gold box, (m, n); ``overlap`` is this IoU, or 0 if the labels
     do not match. Boxes with different nearest gold boxes, by place and name, are never near-duplicates, even if they
@@ -184,7 +184,7 @@ def _distinct(columns: Values, placed: Values, overlap: Values) -> NDArray[np.in
 
 
 def _columns(places: Sequence[Place]) -> Values:
-    """Returns the boxes in order as an array (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
+    """Return the boxes in order as an array (6, n): the medium, x1, y1, x2, y2 and the area in square pixels.
 
     An invalid box becomes a point with area 1, so that its overlap with any box is 0 and no union is 0.
     """
@@ -199,7 +199,7 @@ def _columns(places: Sequence[Place]) -> Values:
 
 
 def _iou(a: Values, b: Values) -> Values:
-    """Returns the IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
+    """Return the IoU (n, m) of two sets of columns, (6, n) and (6, m)."""
     a = a[:, :, None]
     b = b[:, None, :]
     width, height = np.maximum(np.minimum(a[3:5], b[3:5]) - np.maximum(a[1:3], b[1:3]), 0)

@@ -15,12 +15,12 @@ from groundtrace.schemas.records import Verdict
 
 
 def centre_point(box: Box) -> Point:
-    """Returns the centre of a box as a point with the same label."""
+    """Return the centre of a box as a point with the same label."""
     return Point(box.label, *box.centre, box.media_index)
 
 
 async def score_counted(case: Case) -> Verdict:
-    """Returns the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the box centres."""
+    """Return the verdict of :func:`groundtrace.rewards.scorers.counting.score_counting` on the box centres."""
     return await counting.score_counting(replace(case, points=tuple(map(centre_point, case.boxes))))
 
 

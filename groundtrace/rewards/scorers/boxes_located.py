@@ -70,7 +70,7 @@ class _Found:
 
 
 async def score_located(case: Case) -> Verdict:
-    """Returns the share of right boxes, with one :class:`BoxView` for each box as evidence."""
+    """Return the share of right boxes, with one :class:`BoxView` for each box as evidence."""
     if not case.boxes:
         return Verdict(NAME, 0.0, "no box")
     if len(case.boxes) > MAX_BOXES:
@@ -89,7 +89,7 @@ async def score_located(case: Case) -> Verdict:
 
 
 async def _things(box: Box, case: Case) -> _Found:
-    """Returns the objects with the box's name in its image.
+    """Return the objects with the box's name in its image.
 
     The objects are the gold boxes with that name if the box is on one of them, else the instances that the detector
     finds. Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
@@ -114,14 +114,14 @@ def _is_of(box: Box, gold: Box) -> bool:
 
 
 def bounds(mask: Mask, label: str = "", media_index: int = 0) -> Box:
-    """Returns the tightest box around a mask's pixels; the mask must not be empty."""
+    """Return the tightest box around a mask's pixels; the mask must not be empty."""
     rows, columns = np.flatnonzero(mask.pixels.any(axis=1)), np.flatnonzero(mask.pixels.any(axis=0))
     left, top = mask.x + float(columns[0]), mask.y + float(rows[0])
     return Box(label, left, top, mask.x + float(columns[-1]) + 1, mask.y + float(rows[-1]) + 1, media_index)
 
 
 def _each_alone(boxes: Sequence[Box], found: Sequence[_Found]) -> frozenset[int]:
-    """Returns the indices of a maximum set of boxes that can be matched to objects one to one; earlier boxes come
+    """Return the indices of a maximum set of boxes that can be matched to objects one to one; earlier boxes come
     first.
     """
     things: list[Box] = []

@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 
 
 async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") -> tuple[Verdict, ...]:
-    """Returns one verdict for each response to one question, in order.
+    """Return one verdict for each response to one question, in order.
 
     The function also compares labels; otherwise it is like :func:`groundtrace.rewards.scorers.boxes.score_group`.
     Raises BudgetUsedUp.
@@ -52,13 +52,13 @@ async def score_named_group(cases: Sequence[Case], form: str = "bidirectional") 
 
 
 def _unclear_pairs(written: Sequence[Box], gold: Sequence[Box]) -> set[Pair]:
-    """Returns the label pairs of overlapping boxes whose words do not decide whether both can name one object."""
+    """Return the label pairs of overlapping boxes whose words do not decide whether both can name one object."""
     pairs = {(box.label, other.label) for box in written for other in gold if box.iou(other) > 0}
     return {pair for pair in pairs if names_alike(*pair) is None}
 
 
 async def _alike(pair: Pair, case: Case) -> bool | str:
-    """Asks the judge whether both labels can name one object; returns the error message if the judge fails."""
+    """Ask the judge whether both labels can name one object; returns the error message if the judge fails."""
     if case.judge is None:
         return False
     try:
@@ -69,7 +69,7 @@ async def _alike(pair: Pair, case: Case) -> bool | str:
 
 
 async def ask_label(label: str, gold: str, question: Question, caller: Caller) -> Reading:
-    """Asks the judge whether the label can name the object of the gold label; returns 1 or 0, and the reason.
+    """Ask the judge whether the label can name the object of the gold label; returns 1 or 0, and the reason.
 
     Raises CallError, BadReply and BudgetUsedUp.
     """

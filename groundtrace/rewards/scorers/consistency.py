@@ -48,7 +48,7 @@ async def score_consistency(
     judgements: int = 1,
     max_apart: float | None = None,
 ) -> Verdict:
-    """Returns R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
+    """Return R_consistency = α in [0, 1] (iVGR §3.3), or the mean of several judgements of α (§5, Table 9: four).
 
     Args:
         reference_text: the reference's reasoning; None while the archive has no reference, which gives the score 0. A
@@ -77,7 +77,7 @@ async def score_consistency(
 
 
 async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller: Caller, judgements: int) -> Verdict:
-    """Returns the judge's verdict with the texts in this order."""
+    """Return the judge's verdict with the texts in this order."""
     (first_name, first), (second_name, second) = texts
     task = JudgeTask(
         PROMPT,
@@ -90,7 +90,7 @@ async def _judged(texts: tuple[tuple[str, str], ...], question: Question, caller
 
 
 def mean_of_reply(reply: CallResult) -> Reading:
-    """Returns the mean level of the samples that can be parsed; raises BadReply if fewer than half can be parsed."""
+    """Return the mean level of the samples that can be parsed; raises BadReply if fewer than half can be parsed."""
     levels, faults = [], []
     for completion in reply.completions:
         try:
@@ -113,7 +113,7 @@ def _level(text: str) -> tuple[str, str]:
 
 
 def consistency_scorer(judgements: int = 1, max_apart: float | None = None) -> Scorer:
-    """Returns the scorer with these arguments of :func:`score_consistency`."""
+    """Return the scorer with these arguments of :func:`score_consistency`."""
 
     async def score(case: Case) -> Verdict:
         texts = (case.context.reference, case.response.think)

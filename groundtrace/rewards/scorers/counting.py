@@ -30,7 +30,7 @@ NAME = "counting"
 
 
 async def score_counting(case: Case) -> Verdict:
-    """Returns the verdict over all images: 1 if points and instances are one to one.
+    """Return the verdict over all images: 1 if points and instances are one to one.
 
     The value is :attr:`groundtrace.rewards.masks.Pairing.value`. The detector also searches for the counted entities,
     so that a completely missed class is detected. If there is no value, because the number of instances is not the
@@ -93,7 +93,7 @@ def _place(point: Point, case: Case) -> tuple[float, float]:
 
 
 async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case) -> list[Pairing]:
-    """Returns one pairing for each medium, and a last pairing for points on media that the question does not have."""
+    """Return one pairing for each medium, and a last pairing for points on media that the question does not have."""
     pairings: list[Pairing] = []
     places = list(dict.fromkeys((p.media_index, _place(p, case)) for p in counted))
     for index in range(len(case.question.media)):
@@ -105,7 +105,7 @@ async def _pairings(labels: Sequence[str], counted: Sequence[Point], case: Case)
 
 
 def _verdict(pairings: Sequence[Pairing], answer: int) -> Verdict:
-    """Returns the verdict on all pairings together.
+    """Return the verdict on all pairings together.
 
     If there are more instances than the answer, the value is the number of instances pointed at divided by the answer,
     or None if that number reaches the answer. If there are fewer instances than the answer, the value is None.

@@ -23,7 +23,7 @@ DECISIONS = {"think": COMPLEX, "direct": SIMPLE, "neither": None}
 
 
 async def score_judging(response: Response, complexity: str | None, caller: Caller) -> Verdict:
-    """Returns R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
+    """Return R_judge (SAIL-RL §3.2): 1 if the judge section makes the right decision, else 0.
 
     The right decision is to think about a complex question, and to answer a simple one directly. A missing or empty
     judge section, or one without a decision, gives 0.

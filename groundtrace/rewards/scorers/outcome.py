@@ -27,7 +27,7 @@ def needs_judge(question: Question) -> bool:
 
 
 async def score_outcome(question: Question, predicted: str | None, caller: Caller | None) -> Verdict:
-    """Returns 1 for a right answer, 0 for a wrong or missing answer; unscored if neither rules nor judge can decide.
+    """Return 1 for a right answer, 0 for a wrong or missing answer; unscored if neither rules nor judge can decide.
 
     ``caller`` is the caller of the judge; with None, free text that needs a judge is unscored.
     """

@@ -29,7 +29,7 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """Returns P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
+    """Return P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
 
     ``role`` is the judge's role. For reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge
     gets the yes/no question, whose prompt marks where the text was cut. The value is 0 without reasoning or answer.
@@ -43,7 +43,7 @@ async def score_reasoning(
 
 
 async def _probability(question: Question, reasoning: str, predicted: str, caller: Caller, role: str) -> Verdict:
-    """Returns Eq. 5. Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of
+    """Return Eq. 5. Deviation: the closing tag is part of the answer, so that "25" does not add to the probability of
     "2".
     """
     prompt = load_prompt(PROBABILITY_PROMPT).render(
@@ -73,7 +73,7 @@ async def _judgement(question: Question, reasoning: str, predicted: str, caller:
 
 
 async def _score(case: Case) -> Verdict:
-    """Returns the first judge's verdict; the verdict of a second judge, if any, is added to the evidence."""
+    """Return the first judge's verdict; the verdict of a second judge, if any, is added to the evidence."""
     judged = (case.question, case.response.think, case.answer)
     verdict = await score_reasoning(*judged, case.caller)
     if second_judge.ROLE not in case.served.roles:

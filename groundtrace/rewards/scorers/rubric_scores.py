@@ -35,7 +35,7 @@ class JudgedRubric:
 
 
 async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller) -> Verdict:
-    """Returns the share of all rubrics that are met (Eq. 5, over both strata together).
+    """Return the share of all rubrics that are met (Eq. 5, over both strata together).
 
     The verdict is not applicable without rubrics, and has failed if the judge fails. Its evidence is one JSON object
     for each rubric, in order, as :func:`scores_of_verdict` reads it. Raises BudgetUsedUp.
@@ -53,7 +53,7 @@ async def score_rubrics(question: Question, attempt: str, rubrics: tuple[Rubric,
 
 
 def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
-    """Returns the score of each rubric, from the verdict's evidence; empty if the judge failed."""
+    """Return the score of each rubric, from the verdict's evidence; empty if the judge failed."""
     rows = [row for row in map(json.loads, verdict.evidence) if "rubric_id" in row]
     return tuple(RubricScore(row["rubric_id"], row["applicable"], row["score"]) for row in rows)
 
@@ -61,7 +61,7 @@ def scores_of_verdict(verdict: Verdict) -> tuple[RubricScore, ...]:
 async def judge_rubrics(
     question: Question, attempt: str, rubrics: tuple[Rubric, ...], caller: Caller
 ) -> tuple[JudgedRubric, ...]:
-    """Returns the judge's result for each rubric on the whole text of the attempt, in order; makes no call without
+    """Return the judge's result for each rubric on the whole text of the attempt, in order; makes no call without
     rubrics.
 
     Raises CallError, BadReply and BudgetUsedUp.
@@ -86,7 +86,7 @@ async def judge_rubrics(
 
 
 def judged_of_reply(text: str, rubrics: tuple[Rubric, ...]) -> tuple[JudgedRubric, ...]:
-    """Returns the reply as pairs (applicability, score) with their rationales, in the order of the rubrics.
+    """Return the reply as pairs (applicability, score) with their rationales, in the order of the rubrics.
 
     Raises BadReply as :func:`groundtrace.rewards.rubrics.scores_of_reply` does, and if the rationale of an applicable
     rubric is missing or comes after its score, so that the score cannot be based on it (App. F).

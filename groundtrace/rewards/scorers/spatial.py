@@ -69,7 +69,7 @@ class PointView:
 
 
 async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[PointView, Mask | None]:
-    """Returns the result of Eq. 2 for a point, and the mask that the point is on, if any.
+    """Return the result of Eq. 2 for a point, and the mask that the point is on, if any.
 
     Raises CallError and BadReply as :meth:`groundtrace.rewards.locating.ObjectMasks.of` does.
     """
@@ -83,7 +83,7 @@ async def view_point(number: int, point: Point, masks: ObjectMasks) -> tuple[Poi
 
 
 def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> int | None:
-    """Returns the index of the smallest mask that contains the point; None if no mask contains it."""
+    """Return the index of the smallest mask that contains the point; None if no mask contains it."""
     medium = masks.question.media[point.media_index]
     x, y = on_pixels(point.x, medium.width), on_pixels(point.y, medium.height)
     holding = [index for index, mask in enumerate(found) if mask.holds(x, y)]
@@ -91,7 +91,7 @@ def _smallest_under(point: Point, found: Sequence[Mask], masks: ObjectMasks) -> 
 
 
 async def score_spatial(case: Case) -> Verdict:
-    """Returns the verdict on the points of one response, with one :class:`PointView` for each distinct point as
+    """Return the verdict on the points of one response, with one :class:`PointView` for each distinct point as
     evidence.
 
     The points of a label that is not detected or cannot be searched are wrong. If a server does not answer, or its
@@ -135,7 +135,7 @@ class _Tally:
     neutral: int = 0
 
     async def add(self, point: Point, mask: Mask, case: Case, targets: Targets) -> None:
-        """Counts a point that is on an object of its label. Raises CallError and BadReply."""
+        """Count a point that is on an object of its label. Raises CallError and BadReply."""
         place = point.media_index, point.frame
         if targets.exist is not False and await is_target(point, case, targets):
             held = self.named if await names_target(point, case, targets) else self.claimed
@@ -151,7 +151,7 @@ class _Tally:
         return _count(self.named, self.claimed)
 
     def readings(self, off: int, number: int | None) -> tuple[PointCounts, PointCounts]:
-        """Returns the two readings of labels that do not name the targets: their points count, or their points are
+        """Return the two readings of labels that do not name the targets: their points count, or their points are
         neutral.
         """
         claim = PointCounts.within(self.found, off + _count(self.mistaken), number)
@@ -159,13 +159,13 @@ class _Tally:
 
 
 def _count(*masks: Masks) -> int:
-    """Returns the number of distinct objects."""
+    """Return the number of distinct objects."""
     places = {place for each in masks for place in each}
     return sum(len(distinct([mask for each in masks for mask in each.get(place, ())])) for place in places)
 
 
 def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointView]) -> Verdict:
-    """Returns the verdict from the tally of points on objects and the views of points that are not on their object."""
+    """Return the verdict from the tally of points on objects and the views of points that are not on their object."""
     off, evidence = [_fault(view) for view in views if not view.on], tuple(view.evidence for view in views)
     if not tally.found and not off and not targets.exist:
         lacking = targets.reason or "nothing to point at"
@@ -184,7 +184,7 @@ def _verdict(case: Case, targets: Targets, tally: _Tally, views: Sequence[PointV
 
 
 def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[Point], Awaitable[bool | None]]:
-    """Returns a function that the temporal scorer uses to check single points of the clip ``media_index``.
+    """Return a function that the temporal scorer uses to check single points of the clip ``media_index``.
 
     It returns True for a point on a further target, False for a point off its object, and None for a neutral point. It
     is unknown whether the dogs in two frames are the same dog. So for each kind of object, only the frame with most
@@ -212,7 +212,7 @@ def point_checker(case: Case, media_index: int, targets: Targets) -> Callable[[P
 
 
 async def _kind(point: Point, kinds: Sequence[str], case: Case) -> str:
-    """Returns the known kind of the point's object; if there is none, the point's label is a new kind.
+    """Return the known kind of the point's object; if there is none, the point's label is a new kind.
 
     "dog" and "brown dog" may be one animal, and so may "dog" and an "animal" at the same place.
     """

@@ -94,7 +94,7 @@ async def score_temporal(
     has_targets: bool = False,
     pointing: PointingSettings = DEFAULT_POINTING,
 ) -> Verdict:
-    """Returns the mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
+    """Return the mean of the categories' values (Argos §3.1), with one :class:`ItemScore` for each item as evidence.
 
     ``clip`` is in order of time. ``spatial`` is a function that gets a point with the number and time of the stated
     frame, and returns whether the point is right, or None if it is neutral
@@ -136,7 +136,7 @@ T = TypeVar("T")
 
 
 async def _all(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """Returns the results in order, after all coroutines have ended, so that no coroutine still runs if one raises."""
+    """Return the results in order, after all coroutines have ended, so that no coroutine still runs if one raises."""
     results = await asyncio.gather(*work, return_exceptions=True)
     done: list[T] = []
     for result in results:
@@ -171,7 +171,7 @@ class _ClipScorer:
         return tuple((frame.number, frame.t_s) for frame in self.clip)
 
     async def point(self, point: Point) -> ItemScore:
-        """Scores a point in its frame (Eq. 2)."""
+        """Score a point in its frame (Eq. 2)."""
         item = f"{point.label!r:.60} at ({point.x:g}, {point.y:g})"
         if point.frame is None and point.t_s is None:
             return ItemScore("points", item, 0.0, (), "no frame or time is stated for it")
@@ -191,7 +191,7 @@ class _ClipScorer:
         return ItemScore("points", item, float(on_object), (frame.number,), "on it" if on_object else "not on it")
 
     async def frame(self, statement: FrameStatement) -> ItemScore:
-        """Asks the judge about the description of one frame (Fig. 11)."""
+        """Ask the judge about the description of one frame (Fig. 11)."""
         index, reason = resolve_moment(statement.frame, statement.t_s, self.times)
         if index is None:
             return ItemScore("frames", f"{statement.description!r:.80}", 0.0, (), reason)
@@ -200,7 +200,7 @@ class _ClipScorer:
         return await self._judged("frames", statement.description, FRAME_PROMPT, media, (frame.number,))
 
     async def segment(self, statement: SegmentStatement) -> ItemScore:
-        """Asks the judge about the description of a span, with the span's frames in order (Eq. 4)."""
+        """Ask the judge about the description of a span, with the span's frames in order (Eq. 4)."""
         span = (statement.first_frame, statement.last_frame, statement.start_s, statement.end_s)
         indices, reason = resolve_span(*span, self.times)
         if not indices:
@@ -222,7 +222,7 @@ class _ClipScorer:
 
 
 def _plain(description: str) -> str:
-    """Returns the description with each point tag replaced by its label, since a frame does not show coordinates."""
+    """Return the description with each point tag replaced by its label, since a frame does not show coordinates."""
     pieces: list[str] = []
     done = 0
     for tag in scan_tags(description):
@@ -233,7 +233,7 @@ def _plain(description: str) -> str:
 
 
 async def _score(case: Case) -> Verdict:
-    """Scores the response on the clip's sampled frames, which the models saw; points are checked as on images."""
+    """Score the response on the clip's sampled frames, which the models saw; points are checked as on images."""
     if not parse_times(case.text):
         return Verdict(NAME, 0.0, "no moment or span of time is named")
     if case.clips > 1:

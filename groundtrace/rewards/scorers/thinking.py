@@ -33,7 +33,7 @@ async def score_thinking(
     complexity: str | None = None,
     correct: bool | None = None,
 ) -> Verdict:
-    """Returns R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); it has failed if the judge fails on d1, d2 or d3.
+    """Return R_think = (d1 + d2 + d3) / 3 in [0, 1] (SAIL-RL §3.1); it has failed if the judge fails on d1, d2 or d3.
 
     Without reasoning the judge is not called. The paper gives 0 to a response that decides to think and does not think
     (§3.3), and does not define the reward of a direct answer: here it is 1 if the answer is ``correct`` and
@@ -47,7 +47,7 @@ async def score_thinking(
 
 
 def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
-    """Returns the mean of the aspects' values, with the reason of each aspect; failed if an aspect is unscored."""
+    """Return the mean of the aspects' values, with the reason of each aspect; failed if an aspect is unscored."""
     values = [aspect.value for aspect in aspects if aspect.value is not None]
     failed = len(values) < len(aspects)
     reason = "; ".join(
@@ -61,7 +61,7 @@ def thinking_of(aspects: Sequence[Verdict]) -> Verdict:
 async def score_aspects(
     question: Question, response: Response, caller: Caller, wanted: Collection[str] = ASPECTS
 ) -> tuple[Verdict, ...]:
-    """Returns the ``wanted`` verdicts among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
+    """Return the ``wanted`` verdicts among d1 (logic), d2 (grounding) and d3 (consistency), in this order.
 
     The value of each verdict is 1 or 0, or the verdict has failed. The response must have reasoning; without an answer
     d3 is 0. Raises BudgetUsedUp after all calls have ended.

@@ -54,7 +54,7 @@ class ToolCallSettings:
             raise ValueError("factors must not contain the same kind twice")
 
     def factor(self, kind: str) -> Factor:
-        """Returns the weights of a kind of question. Raises ValueError for an unknown kind."""
+        """Return the weights of a kind of question. Raises ValueError for an unknown kind."""
         found = next((factor for factor in self.factors if factor.kind == kind), None)
         if found is None:
             raise ValueError(f"tool_calls.factors has no entry for the kind {kind!r}: add one")
@@ -62,7 +62,7 @@ class ToolCallSettings:
 
 
 def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
-    """Returns μ: the share of right answers (outcome 1) among the scored answers of a group; None if no answer is
+    """Return μ: the share of right answers (outcome 1) among the scored answers of a group; None if no answer is
     scored.
     """
     scored = [outcome for outcome in outcomes if outcome is not None]
@@ -70,7 +70,7 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 
 
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
-    """Returns d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
+    """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
 
     Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above this μ, calls lower the reward.
 
@@ -91,7 +91,7 @@ def tool_reward(
     kind: str = "general",
     looked_share: float = 1.0,
 ) -> float | None:
-    """Returns r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
+    """Return r = c · (succeeded / calls) · d(μ) of one trajectory (CodeDance Eq. 1, 5); 0 without calls.
 
     Deviations: if d(μ) > 0, r is multiplied by ``looked_share``; if d(μ) < 0, the share of succeeded calls is taken as
     1. By Eq. 1 a failed call on an easy question would cost nothing, so a policy could avoid the penalty for calls by
@@ -125,7 +125,7 @@ def tool_reward(
 
 
 def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[float, ...]:
-    """Returns G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
+    """Return G_t = r_t + discount · G_{t+1} for each turn, computed from the last turn backwards (CodeDance Eq. 2).
 
     ``failed`` holds for each turn whether it executed code that failed. If so, r_t is ``failure_reward``; otherwise r_t
     is 0, also for a turn without code.
@@ -141,7 +141,7 @@ def turn_returns(failed: Sequence[bool], settings: ToolCallSettings) -> tuple[fl
 def normalise_turns(
     returns: Sequence[Sequence[float]], executed: Sequence[Sequence[bool]]
 ) -> tuple[tuple[float, ...], ...]:
-    """Returns A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
+    """Return A_turn: a turn's return minus the batch's mean, divided by its standard deviation (CodeDance Eq. 2).
 
     ``executed`` holds for each turn whether it has code. Mean and (population) standard deviation are computed over the
     turns with code of all trajectories of the batch. The A_turn of a turn without code, which is a final turn, is 0, as
@@ -162,7 +162,7 @@ def normalise_turns(
 def turn_advantages(
     sequence: Sequence[float], turns: Sequence[Sequence[float]], settings: ToolCallSettings
 ) -> tuple[tuple[float, ...], ...]:
-    """Returns A = A_seq + turn_weight · A_turn for each turn of each trajectory: the advantage of the turn's tokens.
+    """Return A = A_seq + turn_weight · A_turn for each turn of each trajectory: the advantage of the turn's tokens.
 
     Args:
         sequence: A_seq, one per trajectory.

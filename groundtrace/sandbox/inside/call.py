@@ -17,14 +17,14 @@ ENDINGS = ("ok", "error", "memory")
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
-    """Returns two connected sockets; the first one receives the credentials of each sender."""
+    """Return two connected sockets; the first one receives the credentials of each sender."""
     ours, theirs = socket.socketpair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     return ours, theirs
 
 
 def receive_credited(control: socket.socket, size: int = _CHUNK) -> tuple[bytes, int]:
-    """Returns the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
+    """Return the next bytes (b"" at the end of the stream), and the id of their sender as the kernel reports it (0 if
     it reports none)."""
     data, ancillary, _, _ = control.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, content in ancillary:
@@ -103,7 +103,9 @@ class RunningCall:
             self._take_answer()
 
     def _take_answer(self) -> None:
-        """Take the answer if it is complete. It is read again only when its next piece is: it may come byte by byte."""
+        """Take the answer if it is complete. It is parsed again only when its next piece is complete, since it may
+        arrive byte by byte.
+        """
         if len(self._answer) < self._needed:
             return
         at = 0
@@ -130,7 +132,9 @@ class RunningCall:
 
 
 def _is_answer(header: dict[str, Any], pixels: list[bytes], max_pixels: int) -> bool:
-    """Whether it is what :mod:`inside.holder` answers: model-written code may have sent anything else in its place."""
+    """Whether header and pixels have the form of an answer of :mod:`inside.holder`: model-written code may have sent
+    any other data.
+    """
     sizes, left_out, error = header.get("sizes"), header.get("left_out"), header.get("error")
     if not isinstance(sizes, list) or len(sizes) != len(pixels):
         return False

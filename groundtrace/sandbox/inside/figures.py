@@ -50,7 +50,7 @@ class Shown:
 
 
 def _readable(image: Any) -> Any:
-    """Returns the image as RGB: transparent parts become white, and levels of more than 8 bits are scaled to 8 bits."""
+    """Return the image as RGB: transparent parts become white, and levels of more than 8 bits are scaled to 8 bits."""
     from PIL import Image
 
     if image.mode.startswith("I") or image.mode == "F":
@@ -63,7 +63,7 @@ def _readable(image: Any) -> Any:
 
 
 def _as_pil(shown: Any) -> Any:
-    """Returns the shown object as a PIL image; None if it is not an image."""
+    """Return the shown object as a PIL image; None if it is not an image."""
     from PIL import Image
 
     if isinstance(shown, Image.Image):
@@ -106,7 +106,7 @@ def _drawn(figure: Any) -> Any:
 
 
 def open_figures() -> Iterator[Any]:
-    """Yields the open figures of pyplot."""
+    """Yield the open figures of pyplot."""
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         yield from (pyplot.figure(number) for number in pyplot.get_fignums())
 
@@ -119,13 +119,13 @@ def show_figures(shown: Shown) -> None:
 
 
 def files_at(folder: str) -> dict[str, tuple[int, int, int]]:
-    """Returns the image files below a folder by path, each with its time, size and inode, which a write changes."""
+    """Return the image files below a folder by path, each with its time, size and inode, which a write changes."""
     found = {}
     for base, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(base, name)
             if name.lower().endswith(SUFFIXES) and not os.path.islink(path):
-                with contextlib.suppress(OSError):  # it is in a folder that can be listed and not entered
+                with contextlib.suppress(OSError):  # its folder can be listed but not entered
                     status = os.stat(path)
                     found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
     return found
@@ -152,7 +152,7 @@ class ShowInsteadOfWindows(MetaPathFinder):
         self._show, self._looking = show, False
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        """Returns a spec of cv2 that replaces cv2's window functions after loading it; None for all other modules."""
+        """Return a spec of cv2 that replaces cv2's window functions after loading it; None for all other modules."""
         if fullname != "cv2" or self._looking:
             return None
         self._looking = True

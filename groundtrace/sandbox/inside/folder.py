@@ -22,8 +22,8 @@ class FolderError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link: its path below the root, its kind and rights, its time, its number (the same for further
-    names of a file), and its content or target, which further names are without.
+    """A file, folder or link: its path below the root, its kind and rights, its time, its number (the same for all
+    names of a file), and its content or target. Only the first name of a file has the content.
     """
 
     path: bytes
@@ -34,14 +34,17 @@ class Entry:
 
 
 Copy = tuple[Entry, ...]
-"""The entries of a folder, itself (its path is empty) and its subfolders; a folder comes before its own content."""
+"""The entries of a folder: the folder itself (with an empty path) and everything below it. A folder comes before its
+content.
+"""
 
 
 def copied(root: bytes, max_bytes: int) -> Copy:
-    """The folder's content.
+    """Return the folder's content.
 
-    Raises FolderError for too many files, too deep folders, what is no file or link, and files of more than
-    ``max_bytes`` in all: sparse ones count in full, since they are so large when they are read and written again.
+    Raises FolderError for too many files, for folders that are nested too deeply, for an entry that is not a file, a
+    folder or a link, and for files of more than ``max_bytes`` in all. A sparse file counts in full, since it has its
+    full size when it is read and written again.
     """
     entries = [_entry(root, b"", set(), max_bytes)]
     inodes: set[int] = set()
@@ -57,7 +60,7 @@ def copied(root: bytes, max_bytes: int) -> Copy:
 
 
 def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
-    """The paths below the root, a folder's before those in it."""
+    """Yield the paths below the root; the path of a folder comes before the paths in it."""
     waiting = [b""]
     while waiting:
         below = waiting.pop()
@@ -71,7 +74,7 @@ def _paths(root: bytes, closing: contextlib.ExitStack) -> Iterator[bytes]:
 
 
 def _names(folder: bytes, closing: contextlib.ExitStack) -> list[bytes]:
-    """Returns the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
+    """Return the names in the folder. If its owner lacks a permission, it is granted until ``closing`` ends."""
     mode = stat.S_IMODE(os.lstat(folder).st_mode)
     if mode & 0o700 != 0o700:
         os.chmod(folder, 0o700)
@@ -113,7 +116,7 @@ def _content(full: bytes) -> bytes:
 def restore(root: bytes, copy: Copy) -> None:
     """Make the folder's content that of the copy.
 
-    A file that is still there stays the same file, so that one that the state holds open is that of its path.
+    A file that still exists stays the same file, so that an open file of the state is still the file at its path.
     """
     kept = clear(root, copy)
     placed: dict[int, bytes] = {}
@@ -131,7 +134,7 @@ def restore(root: bytes, copy: Copy) -> None:
                 os.rename(kept[entry.inode], full)
             _write(full, entry.content)
             placed[entry.inode] = full
-    for entry in reversed(copy):  # what is in a folder before the folder, which it changes
+    for entry in reversed(copy):  # the content of a folder before the folder, whose time it changes
         full = os.path.join(root, entry.path)
         if not stat.S_ISLNK(entry.mode):
             os.chmod(full, stat.S_IMODE(entry.mode))
@@ -139,7 +142,7 @@ def restore(root: bytes, copy: Copy) -> None:
 
 
 def _write(full: bytes, content: bytes) -> None:
-    """Write a file that is new, empty or cut, or has the content already."""
+    """Write the content to a file that is new, empty or cut; leave a file that has this content already."""
     handle = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         if os.fstat(handle).st_size != len(content):
@@ -147,8 +150,8 @@ def _write(full: bytes, content: bytes) -> None:
 
 
 def clear(root: bytes, copy: Copy = ()) -> dict[int, bytes]:
-    """Remove all that is in the folder but the copy's files, whose paths it returns by their numbers: emptied where
-    their content is another. What is in folders moves up first, so that paths stay short.
+    """Remove everything from the folder except the copy's files, and return their paths by their numbers. A file whose
+    content differs from the copy is emptied. The content of a folder is moved up first, so that paths stay short.
     """
     os.chmod(root, 0o700)
     taken = {entry.path for entry in copy}
@@ -189,8 +192,8 @@ def _opened(folder: bytes) -> list[bytes]:
 
 
 def _empty_unless(full: bytes, content: bytes) -> None:
-    """Empty the file if its content is another. Otherwise cut its last byte. This clears what a mapping of the file
-    has behind the end.
+    """Empty the file if its content differs from ``content``. Otherwise cut its last byte, which clears the bytes that
+    a mapping of the file has beyond the end.
     """
     os.chmod(full, 0o600)
     if os.lstat(full).st_size != len(content) or _content(full) != content:

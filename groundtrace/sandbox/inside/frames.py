@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_HEADER = 1 << 20
-"""Bytes of a header: texts in it are capped far below."""
+"""The maximum size of a header in bytes; the texts in it are limited to far less."""
 MAX_ERROR_CHARS = 4000
-"""Of the text of an error in a header."""
+"""The maximum length of an error's text in a header."""
 MAX_PARTS = 4096
 _MAX_PART = 1 << 40
-"""Bytes of a part, far more than any reader accepts. A sum of larger numbers may have too many digits to be printed."""
+"""The maximum size of a part in bytes, which is far more than any reader accepts. A sum of larger numbers may have too
+many digits to be printed.
+"""
 _LENGTH = struct.Struct("!I")
 
 
@@ -24,16 +26,16 @@ class BadFrame(Exception):
 
 
 def pack(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
-    """Returns the message as bytes."""
+    """Return the message as bytes."""
     sized = {**header, "parts": [len(part) for part in parts]}
-    text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # a third of the bytes of \\u escapes
+    text = json.dumps(sized, ensure_ascii=False).encode("utf-8", "surrogatepass")  # UTF-8 needs a third of \\u's bytes
     return b"".join((_LENGTH.pack(len(text)), text, *parts))
 
 
 def read(
     receive: Callable[[int], bytes], max_bytes: int, max_parts: int = MAX_PARTS
 ) -> tuple[dict[str, Any], list[bytes]]:
-    """Returns the header and the parts of a stream's next message.
+    """Return the header and the parts of a stream's next message.
 
     ``receive(n)`` must return exactly n bytes, and raise EOFError at the end of the stream. Raises BadFrame for a
     header that is not JSON of the known form, or is too large, and for more than ``max_parts`` parts, or parts of more
@@ -49,7 +51,7 @@ def read(
 
 
 def parse_header(text: bytes) -> dict[str, Any]:
-    """Returns the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
+    """Return the parsed header; its ``parts`` is a list of lengths. Raises BadFrame if it is not valid."""
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -20,7 +20,7 @@ import stat
 import sys
 import time
 import types
-from os import _exit  # which model-written code may replace in os
+from os import _exit  # model-written code may replace it in os
 from typing import Any, NoReturn
 
 from . import figures, frames, kernel, outcome
@@ -29,7 +29,7 @@ from .processes import MAX_OPEN_FILES
 FOLDER = "/tmp"
 """The folder of a trajectory, a file system in memory, where its code reads and writes."""
 MAX_FDS = 3
-"""The most file descriptors that a message brings: the next control socket, and the pipes for stdout and stderr."""
+"""The maximum number of file descriptors in a message: the next control socket, and the pipes for stdout and stderr."""
 _THREADS_END_S = 0.05
 
 
@@ -52,7 +52,7 @@ state = _State()
 
 
 def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], list[bytes], list[int]]:
-    """Returns the next message's header and parts, and the file descriptors that came with it.
+    """Return the next message's header and parts, and the file descriptors that came with it.
 
     Raises EOFError if the other end has closed the socket, and BadFrame for a message that is not valid.
     """
@@ -75,7 +75,9 @@ def receive(control: socket.socket, max_bytes: int) -> tuple[dict[str, Any], lis
 
 
 def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
-    """Wait for what the supervisor asks, until it ends. A fork that has run a call goes on here with its own socket."""
+    """Answer the supervisor's requests until the supervisor ends. A fork that has run a call continues here with its
+    own socket.
+    """
     positions: dict[int, tuple[int, int]] = {}
     while True:
         try:
@@ -107,7 +109,7 @@ def serve(control: socket.socket, limits: dict[str, Any]) -> NoReturn:
 
 
 def _positions() -> dict[int, tuple[int, int]]:
-    """Where the open files are read and written next, and their flags: a fork changes these for this process too."""
+    """Return the positions and flags of the open files, since a fork changes both for this process too."""
     found = {}
     for fd in range(MAX_OPEN_FILES):
         with contextlib.suppress(OSError):
@@ -132,7 +134,7 @@ def _is_fork() -> bool:
     numbers = random.getstate() if random else None
     middle = os.fork()
     if middle:
-        with contextlib.suppress(ChildProcessError):  # where the code ignores SIGCHLD
+        with contextlib.suppress(ChildProcessError):  # the code may ignore SIGCHLD
             os.waitpid(middle, 0)
         return False
     if os.fork():
@@ -268,7 +270,7 @@ def start(control: socket.socket, limits: dict[str, Any], program: bytes, readab
     """Become the first holder: load the packages that each trajectory needs, drop all rights, and answer requests."""
     prepare()
     kernel.hide_memory(False)
-    with open("/proc/self/oom_score_adj", "w") as file:  # the kernel is to end this rather than the supervisor
+    with open("/proc/self/oom_score_adj", "w") as file:  # out of memory, the kernel ends this, not the supervisor
         file.write("1000")
     kernel.hide_memory()
     version = kernel.restrict_files(readable, [FOLDER, "/dev/null"])

@@ -1,6 +1,7 @@
-"""The supervisor's end of a process that holds the state: it lets the process run, stops it, and asks it.
+"""The supervisor's connection to a process that holds the state: it resumes and stops the process, and sends it
+requests.
 
-What such a process sends is not trusted: model-written code may have sent it.
+The messages of such a process are not trusted: model-written code may have sent them.
 """
 
 import contextlib
@@ -54,8 +55,8 @@ class Holder:
             os.kill(self.pid, signal.SIGKILL)
 
     def send(self, header: dict[str, Any], fds: list[int], watch: Callable[[], None] = lambda: None) -> None:
-        """Send the process a request with file descriptors. Raises TrajectoryLost if it does not accept it, and what
-        ``watch`` raises, which is called every 30 ms.
+        """Send the process a request with file descriptors; ``watch`` is called every 30 ms. Raises TrajectoryLost if
+        the process does not accept the request, and the errors of ``watch``.
         """
         data, deadline = memoryview(frames.pack(header)), time.monotonic() + _ANSWER_S
         self.control.settimeout(_WATCH_S)
@@ -74,8 +75,8 @@ class Holder:
 def answer_of(
     control: socket.socket, timeout_s: float = _ANSWER_S, watch: Callable[[], None] = lambda: None
 ) -> tuple[dict[str, Any], int]:
-    """A short message of a holder, and the process that sent it. Raises TrajectoryLost if none comes in time, and what
-    ``watch`` raises, which is called every 30 ms.
+    """Return a short message of a holder, and the process that sent it; ``watch`` is called every 30 ms. Raises
+    TrajectoryLost if no message arrives in time, and the errors of ``watch``.
     """
     now, sender = time.monotonic(), 0
     deadline, next_watch = now + timeout_s, now + _WATCH_S
@@ -85,7 +86,7 @@ def answer_of(
         found = bytearray()
         while len(found) < size:
             now = time.monotonic()
-            if now > deadline:  # of all that it sends together, which may come byte by byte
+            if now > deadline:  # for the whole message, which may arrive byte by byte
                 raise TimeoutError("timed out")
             if now > next_watch:
                 next_watch = now + _WATCH_S

@@ -46,7 +46,7 @@ def set_filter(program: bytes) -> None:
 
 
 def landlock_version() -> int:
-    """Returns the version of Landlock's interface in this kernel, 0 if the kernel has none."""
+    """Return the version of Landlock's interface in this kernel, 0 if the kernel has none."""
     return max(0, _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_ONLY)))
 
 

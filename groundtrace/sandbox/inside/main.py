@@ -10,7 +10,7 @@ from .supervisor import Supervisor
 
 
 def _exactly(size: int) -> bytes:
-    """Returns exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
+    """Return exactly ``size`` bytes from the host. Raises EOFError if the host has closed the pipe."""
     found = bytearray()
     while len(found) < size:
         data = os.read(0, size - len(found))
@@ -27,7 +27,7 @@ def _reply(header: dict[str, Any], parts: list[bytes]) -> None:
 
 
 def main() -> None:
-    """Answer the host's requests, which come on stdin, on stdout, until the host closes one of the pipes."""
+    """Read the host's requests from stdin, and write the answers to stdout, until the host closes one of the pipes."""
     try:
         header, parts = frames.read(_exactly, frames.MAX_HEADER)
         if header["uid"]:

@@ -24,7 +24,7 @@ def ended(act: Callable[[], None]) -> tuple[str, str]:
 
 
 def _text_of(error: BaseException) -> str:
-    """Returns the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
+    """Return the error as Python prints it, but only with the traceback lines of the call's code, and shortened."""
     try:
         lines = traceback.TracebackException.from_exception(error, limit=-20)
         lines.stack = traceback.StackSummary.from_list([at for at in lines.stack if at.filename.startswith("<call ")])
@@ -35,7 +35,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _str(thing: object) -> str:
-    """As ``str``, which is code of the thing's class and may fail."""
+    """Return ``str(thing)``, or a substitute if it fails, since it is code of the thing's class."""
     try:
         return str(thing)
     except BaseException:

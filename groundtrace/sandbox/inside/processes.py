@@ -9,20 +9,22 @@ from typing import Any
 
 MAX_OPEN_FILES = 256
 _MAX_SIGNALS = 128
-"""Queued signals and timers, which the kernel counts for all processes of a user together, outside the sandbox too."""
+"""The maximum number of queued signals and timers. The kernel counts them for all processes of a user together, also
+for those outside the sandbox.
+"""
 _MEMORY = ("RssAnon", "RssShmem", "VmSwap", "VmPTE")
 _SOCKET_KIB = 208
-"""What waits in a socket to be read, at most, which the kernel counts as no process's memory."""
+"""The maximum size of the unread data in a socket, which the kernel does not count as memory of any process."""
 
 
 def others() -> set[int]:
-    """Returns the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
+    """Return the ids of all processes in the sandbox except this one and process 1, which reaps the others."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {1, os.getpid()}
 
 
 def _status_of(pid: int, of: str = "status") -> dict[str, str]:
-    """The lines of a process's status, or of that of one of its threads; empty if it has ended. A process chooses its
-    name, in which ``\\r`` is no new line.
+    """Return the lines of the status of a process, or of one of its threads; empty if it has ended. A process chooses
+    its name, so ``\\r`` in it must not end a line.
     """
     path = f"/proc/{pid}/{of}"
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace", newline="\n") as file:
@@ -31,7 +33,7 @@ def _status_of(pid: int, of: str = "status") -> dict[str, str]:
 
 
 def running(pids: Iterable[int]) -> dict[int, int]:
-    """Returns those of the processes that run or are stopped, each with the id of its parent.
+    """Return the processes that run or are stopped, each with the id of its parent.
 
     A zombie is neither, unless only its first thread has ended. Each process is read once: if it were read again for
     its parent, it might have ended in between.
@@ -45,12 +47,12 @@ def running(pids: Iterable[int]) -> dict[int, int]:
 
 
 def threads_of(pid: int) -> int:
-    """Returns the number of the process's threads, 0 if the process has ended."""
+    """Return the number of the process's threads, 0 if the process has ended."""
     return int(_status_of(pid).get("Threads", "0"))
 
 
 def memory_kib(pid: int) -> int:
-    """Returns the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
+    """Return the process's memory in KiB, in swap and for page tables too, without the files that it maps."""
     lines = _status_of(pid)
     if "RssAnon" not in lines:  # its first thread has ended, the others have not
         with contextlib.suppress(OSError):
@@ -60,7 +62,7 @@ def memory_kib(pid: int) -> int:
 
 
 def sockets_kib() -> int:
-    """What all sockets of the sandbox may hold in memory."""
+    """Return the maximum memory of all sockets of the sandbox, in KiB."""
     with contextlib.suppress(OSError), open("/proc/net/protocols", encoding="ascii") as file:
         return sum(int(line.split()[2]) for line in file if line.startswith("UNIX")) * _SOCKET_KIB
     return 0

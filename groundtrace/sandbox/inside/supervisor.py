@@ -24,10 +24,12 @@ _WATCH_S = 0.03
 _PART_S = 3.0
 """Timeout for a call's process to fork once more: model-written code may have made this impossible."""
 _FORKING = 3
-"""The processes that share their memory, and each count in full, while one forks twice."""
+"""The number of processes that share their memory while one of them forks twice; each of them counts in full."""
 _CLOSED_S = 0.2
 _END_S = 5.0
-"""For all processes but the holder to end, which are many where the code forks, and slow where they hold much."""
+"""Timeout for the end of all processes but the holder. These are many if the code forks, and slow if they hold much
+memory.
+"""
 
 
 class Supervisor:
@@ -113,16 +115,16 @@ class Supervisor:
         return header, [*map(bytes, call.streams.values()), *call.pixels]
 
     def settle(self) -> None:
-        """Wait until the holder before the last call has ended. It is stopped and killed when the call is answered, and
-        takes some milliseconds to give back its memory; they pass while the host reads the answer.
+        """Wait until the holder before the last call has ended. That holder is killed when the call is answered, and
+        needs some milliseconds to release its memory; meanwhile the host reads the answer.
 
-        Raises TrajectoryLost if it does not end.
+        Raises TrajectoryLost if that holder does not end.
         """
         self._end_all_but(self.holder)
 
     def _forked(self, request: dict[str, Any]) -> RunningCall:
         """Have the holder fork a process that runs the request."""
-        self.ended.clear()  # their numbers come again
+        self.ended.clear()  # the kernel reuses process ids
         ours, theirs = pair()
         (out_r, out_w), (err_r, err_w) = os.pipe(), os.pipe()
         try:
@@ -146,7 +148,7 @@ class Supervisor:
         while not call.is_over:
             for fd, event in poll.poll(1000 * _WATCH_S):
                 if fd == 0:
-                    sys.exit(0)  # the host has ended: a request comes only after the answer to the one before
+                    sys.exit(0)  # the host has ended: it sends a request only after the previous answer
                 elif fd == call.control.fileno():
                     was_started = call.pid
                     call.read_answer()
@@ -180,13 +182,15 @@ class Supervisor:
             call.end("memory", "the call writes more files than it may")
 
     def _watch_memory(self, without: int = 0, times: int = _FORKING) -> None:
-        """Raise TooMuchMemory if all processes but one hold more than so many times what a call may hold."""
+        """Raise TooMuchMemory if the processes, except ``without``, hold more than ``times`` the memory that a call may
+        use.
+        """
         held = sum(map(processes.memory_kib, processes.others() - {without})) + processes.sockets_kib()
         if held > times * self.limits["memory_mb"] * 1024:
             raise TooMuchMemory("the call needs more memory than it may use")
 
     def _how_it_ended(self, pid: int) -> str:
-        """Returns a message that says how the process of a call ended, or that it only closed its connection."""
+        """Return a message that says how the process of a call ended, or that it only closed its connection."""
         deadline = time.monotonic() + _CLOSED_S
         while pid not in self.ended and time.monotonic() < deadline:
             self._reap()
@@ -220,7 +224,7 @@ class Supervisor:
             header["ended"] = [max(0, threads), header["ended"][1]]
 
     def _parted(self, running: Holder) -> Holder:
-        """Returns a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
+        """Return a fork of the call's process. The fork has no other threads, and shows that requests are accepted.
 
         Raises TrajectoryLost if the process does not fork.
         """
@@ -243,7 +247,7 @@ class Supervisor:
         Raises TrajectoryLost if they do not end.
         """
         found: set[int] = set()
-        # All at once, the holder too: one by one they would fork on, and end before their turn. Nothing wakes them.
+        # All are stopped at once, the holder too: one by one, they would fork again and end before their turn.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.group, signal.SIGSTOP)
         deadline, attempt = time.monotonic() + _END_S, 0
@@ -253,7 +257,7 @@ class Supervisor:
             running = processes.running(processes.others() - {each.pid for each in kept if each})
             if not running:
                 return len(found)
-            # The process between a holder and its fork is the holder's child. It is not of the code.
+            # The process between a holder and its fork is the holder's child; the code did not start it.
             found |= {pid for pid, parent in running.items() if parent != self.holder.pid}
             for pid in running:
                 with contextlib.suppress(ProcessLookupError):

@@ -13,7 +13,8 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import ShardError, Shards, shard_side
 from groundtrace.trainer.evaluation.examiner import Examiner, ExaminerWithCrops
-from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page, mean
+from groundtrace.trainer.evaluation.figures import EvaluatedQuestion, eval_figures, eval_page
+from groundtrace.trainer.group import mean
 from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler

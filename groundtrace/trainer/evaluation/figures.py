@@ -14,6 +14,7 @@ from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.passk import pass_at_k
+from groundtrace.trainer.group import mean
 from groundtrace.trainer.sample import Rollout
 
 SHOWN_QUESTIONS, SHOWN_ANSWERS = 24, 2
@@ -129,9 +130,3 @@ def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> 
 
 def _pass(answered: EvaluatedQuestion, k: int) -> float:
     return pass_at_k(len(answered.outcomes), sum(outcome == 1 for outcome in answered.outcomes), k)
-
-
-def mean(values: Sequence[float | None]) -> float | None:
-    """Returns the mean of the values that are not None; None if all values are None."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from groundtrace.publishing.figures import InspectError, read_config, read_summary
+from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.schemas.run_summary import ReplacedFigures, RunSummary
 from groundtrace.schemas.text import excerpt
 
@@ -17,7 +17,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
     ``config`` is the new run's resolved config as TOML text. ``other_input`` is whether the input has another content,
     whatever its name is. ``kept`` of the result is True if the old run has rows and anything differs: its outputs are
-    then kept. Raises :class:`groundtrace.publishing.figures.InspectError` if its config is damaged.
+    then kept. Raises :class:`groundtrace.publishing.reading.InspectError` if its config is damaged.
     """
     try:
         old = read_summary(root, checked=False)
@@ -44,7 +44,7 @@ def replaced_by(root: Path, summary: RunSummary, config: str, other_input: bool 
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Yields the dotted keys with their values, shortened for a message."""
+    """Yield the dotted keys with their values, shortened for a message."""
     for key, value in values.items():
         if isinstance(value, dict):
             yield from flat(value, f"{before}{key}.")

@@ -9,7 +9,7 @@ from groundtrace.pipelines.running.endings import RunNote, ending_of
 from groundtrace.pipelines.running.plan.freshness import FreshnessError, fresh_since, is_unfinished_fresh
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.failure import RunFailure, StageCounts, write_failure
-from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.run_summary import PaidFigures, RunSummary
 from groundtrace.schemas.text import counted, dollars
 from groundtrace.stages.plumbing.metrics import board

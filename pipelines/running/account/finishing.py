@@ -12,7 +12,7 @@ from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.publishing.blind_baseline import blind_baseline
 from groundtrace.publishing.card import write_card
 from groundtrace.publishing.diversity import balances
-from groundtrace.publishing.figures import open_tables, read_rubrics
+from groundtrace.publishing.reading import open_tables, read_rubrics
 from groundtrace.publishing.report import write_report
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.run_summary import RunSummary

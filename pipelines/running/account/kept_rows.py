@@ -5,7 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.figures import InspectError, read_summary, truncations
+from groundtrace.publishing.figures import truncations
+from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_summary import TRAINING_SETS, RunSummary
 from groundtrace.schemas.text import counted

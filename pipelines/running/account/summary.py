@@ -1,6 +1,5 @@
 """Makes the summary of a run (``run.json``) from the figures of its waves and the notes on its requests."""
 
-import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -16,16 +15,17 @@ from groundtrace.pipelines.running.plan.loading import PipelineError
 from groundtrace.pipelines.running.plan.plan import Plan
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.revision import code_revision
+from groundtrace.schemas.run_files import FileEntry
 from groundtrace.schemas.run_summary import (
     TRAINING_SETS,
     AnsweredFigures,
     BudgetFigures,
-    FileEntry,
     RunSummary,
     StageFigures,
     TargetFigures,
     TruncatedReplies,
 )
+from groundtrace.schemas.text import utc_now
 from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
 from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -96,7 +96,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
         revision=code_revision(),
         prompts={name: load_prompt(name).sha256 for name in plan.stages.prompts_sent(plan.models_asked, plan.settings)},
         artifacts=tuple(sorted(name for name in files if "/" not in name)),
-        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        finished=utc_now(),
         wall_s=round(wall_s, 2),
         target=reached,
         budget=budget_figures(arguments.budget, paid, figures) if arguments.budget.bounded else None,

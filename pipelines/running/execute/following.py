@@ -85,7 +85,7 @@ def _typed_text(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
-    """Replaces gRPC's error for a lost job server, which has several lines, with an error of the run."""
+    """Replace gRPC's error for a lost job server, which has several lines, with an error of the run."""
     before, threading.excepthook = threading.excepthook, _pass_over_server
     try:
         yield
@@ -99,7 +99,7 @@ def _telling_of_server(options: PipelineOptions) -> Iterator[None]:
 
 
 def _pass_over_server(failed: threading.ExceptHookArgs) -> None:
-    """Ignores gRPC errors of Beam's reader thread: the main thread raises the same error."""
+    """Ignore gRPC errors of Beam's reader thread: the main thread raises the same error."""
     if not issubclass(failed.exc_type, grpc.RpcError):
         threading.__excepthook__(failed)
 

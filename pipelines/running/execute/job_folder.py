@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from groundtrace.pipelines.running.endings import JobIncomplete
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
-from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.schemas.run_files import FileEntry
 from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS, ShardEntry
 from groundtrace.storage.mirror import fetch
 from groundtrace.storage.remote_path import RemotePath, Stat

@@ -110,7 +110,7 @@ def leave() -> None:
 
 
 def end_with(parent: int, wanted: str) -> None:
-    """Used in a worker: end this process when its parent has ended, or when the folder ``wanted`` is removed.
+    """Use in a worker: end this process when its parent has ended, or when the folder ``wanted`` is removed.
 
     Before the parent removes the folder, it waits for the last replies of this process.
     """

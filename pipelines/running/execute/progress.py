@@ -151,7 +151,7 @@ def run_left_s(calls: deque[tuple[float, int]], expected: float | None) -> float
 
 
 def duration_text(seconds: float) -> str:
-    """Returns ``40 s``, ``12 min`` or ``3 h 20 min``."""
+    """Return ``40 s``, ``12 min`` or ``3 h 20 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)

@@ -9,7 +9,7 @@ from groundtrace.pipelines.running.plan.inputs import check_fields, count_record
 from groundtrace.pipelines.running.plan.local_run import RunFolderError
 from groundtrace.pipelines.running.plan.options import OptionError, check_in_store, see_no_disk
 from groundtrace.pipelines.running.plan.plan import Plan
-from groundtrace.publishing.figures import InspectError, read_config, read_summary
+from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.stages.sources.registry import format_of
 from groundtrace.storage.places import is_remote
 
@@ -19,7 +19,7 @@ def check_plan(plan: Plan) -> None:
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
-    :class:`groundtrace.publishing.figures.InspectError` for a damaged config in the folder, and
+    :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder, and
     :class:`groundtrace.config.extras.MissingExtra`.
     """
     arguments = plan.arguments

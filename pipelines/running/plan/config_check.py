@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.endpoint import COORDINATE_ROLES, is_embedded, is_real
 from groundtrace.schemas.arrow import CORE, EARLIER
 from groundtrace.stages.plumbing.stage_list import StageList

@@ -20,7 +20,7 @@ from typing import Any
 from groundtrace.config.settings import config_sha256
 from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.plan import Plan
-from groundtrace.publishing.figures import InspectError, read_summary
+from groundtrace.publishing.reading import InspectError, read_summary
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.schemas.intervals import CONFIDENCE, wilson
 from groundtrace.schemas.run_summary import RunSummary

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from groundtrace.pipelines.running.plan.freshness import begin_fresh
-from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.errors import UserError
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.files import is_unfinished, locked, write_atomically

@@ -5,7 +5,7 @@ from pathlib import Path
 from groundtrace.pipelines.running.plan.local_run import STAGED, LocalRun, RunFolderError, real_path
 from groundtrace.pipelines.running.plan.options import OptionError
 from groundtrace.pipelines.running.plan.store_run import LEDGER, MEDIA, PREVIOUS, StoreRun
-from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.schemas.text import excerpt
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.lease import FOLDER as LEASE

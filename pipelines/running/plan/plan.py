@@ -113,7 +113,7 @@ class Plan:
         return replace(self.models, roles=tuple(sorted(self.roles.items())))
 
     def wire(self, pipeline: beam.Pipeline | None = None, context: RunContext | None = None) -> WiredPipeline:
-        """Wires the recipe's DAG for a run with that context on a pipeline; the default is a pipeline that is never
+        """Wire the recipe's DAG for a run with that context on a pipeline; the default is a pipeline that is never
         run.
 
         Raises what :func:`groundtrace.pipelines.running.plan.wiring.wire` raises, and

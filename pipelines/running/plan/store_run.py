@@ -18,7 +18,7 @@ from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.plan.freshness import FRESH
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun, RunFolderError
 from groundtrace.pipelines.running.plan.remote_ledger import LEDGER, RemoteLedger
-from groundtrace.publishing.figures import FAILED_PAGE
+from groundtrace.publishing.reading import FAILED_PAGE
 from groundtrace.stages.sources.base import RUN_MARKER
 from groundtrace.storage.lease import FOLDER as LEASE_FOLDER
 from groundtrace.storage.lease import Lease, Lost, leased
@@ -176,7 +176,7 @@ class StoreRun(LocalRun):
         (self.target / SUMMARY).upload(self.root / SUMMARY)
 
     def _mine(self, items: Iterable[T]) -> Iterator[T]:
-        """Yields the items, and checks the lease before each.
+        """Yield the items, and check the lease before each.
 
         A process that was suspended for a minute could otherwise write into another process's run. Raises
         :class:`groundtrace.storage.lease.Lost`.
@@ -187,7 +187,7 @@ class StoreRun(LocalRun):
             yield item
 
     def _outputs_here(self) -> set[str]:
-        """The paths of the outputs in the local folder."""
+        """Return the paths of the outputs in the local folder."""
         found = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file())
         return {name for name in found if _is_output(name)}
 

@@ -46,7 +46,7 @@ class WiredPipeline:
 
 
 def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings: Any) -> WiredPipeline:
-    """Wires the recipe's DAG on a pipeline.
+    """Wire the recipe's DAG on a pipeline.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError` if records would get lost or a stage is
     missing from the list, :class:`groundtrace.stages.plumbing.stage_list.RecipeError` if two stages or columns have one
@@ -75,7 +75,7 @@ def wire(recipe: Recipe, pipeline: beam.Pipeline, context: RunContext, settings:
 
 
 def stages_of(recipe: Recipe, context: RunContext, settings: Any) -> StageList:
-    """Returns the stages that the recipe wires in a run with that context and config, without expanding them.
+    """Return the stages that the recipe wires in a run with that context and config, without expanding them.
 
     A stage consists of several Beam transforms, and setting these up takes most of the time of :func:`wire` (90 to
     290 ms for the bundled recipes, against 12 to 35 ms here). If ``build`` does more with a stage's outputs than hand
@@ -107,7 +107,7 @@ class _Outline(beam.Pipeline):
         self.stages: list[DraftStage] = []
 
     def apply(self, transform: Any, pvalueish: Any = None, label: str | None = None) -> Any:
-        """Applies a transform as Beam does, and a stand-in for a stage."""
+        """Apply a transform as Beam does, and a stand-in for a stage."""
         if isinstance(transform, DraftStage):
             self.stages.append(transform)
             transform, label = _StandIn(self), label or transform.label
@@ -170,7 +170,7 @@ class _StageVisitor(PipelineVisitor):
 
 
 def _outermost(node: Any) -> Any:
-    """Returns the node of the outermost stage that contains a node of the DAG; None if no stage does."""
+    """Return the node of the outermost stage that contains a node of the DAG; None if no stage does."""
     found = None
     while node is not None:
         if isinstance(node.transform, DraftStage):

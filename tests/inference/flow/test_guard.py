@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from groundtrace.inference.errors import CallError, Failure, RunStopped, stop_in
-from groundtrace.inference.flow.guard import CALLS_BEHIND, NEVER_ANSWERED, REFUSED_IN_A_ROW, Guard
+from groundtrace.inference.flow.ended_calls import NEVER_ANSWERED, REFUSED_IN_A_ROW
+from groundtrace.inference.flow.guard import CALLS_BEHIND, Guard
 from groundtrace.inference.flow.notes import RunNotes, waiting
 from groundtrace.inference.settings import EndpointSettings
 

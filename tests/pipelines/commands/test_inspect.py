@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from groundtrace.pipelines.commands import cli, inspect, tables
 from groundtrace.pipelines.commands.inspect import inspect_run, run_inspect
-from groundtrace.publishing import figures as run_figures
-from groundtrace.publishing.figures import InspectError, open_tables
+from groundtrace.publishing import reading
+from groundtrace.publishing.reading import InspectError, open_tables
 
 LEDGER = {
     "calls": 3,
@@ -59,7 +59,7 @@ def write_run(folder: Path, sft: list[dict[str, Any]], rejected: list[dict[str, 
         counts[row["stage"]][row["reason"]] += 1
     for name, rows in (("sft", sft), ("rl", []), ("rejected", rejected or [])):
         (folder / name).mkdir(parents=True)
-        table = pa.Table.from_pylist(rows, schema=run_figures.SHARDS[name])
+        table = pa.Table.from_pylist(rows, schema=reading.SHARDS[name])
         pq.write_table(table, folder / name / "train-00000-of-00001.parquet")
     (folder / "run.json").write_text(json.dumps(summary_of(len(sft), 0, counts)), "utf-8")
     return folder
@@ -196,7 +196,7 @@ def test_refused_queries_say_why_in_one_line(run: Path, sql: str, message: str) 
     ],
 )
 def test_the_database_itself_is_closed(run: Path, sql: str) -> None:
-    with open_tables(run, run_figures.read_summary(run)) as tables, pytest.raises(duckdb.Error):
+    with open_tables(run, reading.read_summary(run)) as tables, pytest.raises(duckdb.Error):
         tables.execute(sql.format(run))
     assert not list(run.glob("x*"))
 

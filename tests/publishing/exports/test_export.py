@@ -16,7 +16,7 @@ from groundtrace.publishing.exports import sides
 from groundtrace.publishing.exports.errors import REASONS, ExportError
 from groundtrace.publishing.exports.export import SUMMARY
 from groundtrace.publishing.exports.registry import FORMATS, export_format
-from groundtrace.publishing.figures import InspectError
+from groundtrace.publishing.reading import InspectError
 from groundtrace.publishing.rewards import groundtrace_client
 from groundtrace.schemas.errors import UserError
 from tests.publishing.exports.made_runs import exported, lines, make_run, other, picture, rl, sft, table, trace

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import groundtrace
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.preflight import NotServed
 from groundtrace.publishing.rewards.plugin import Unscored
 from groundtrace.publishing.rewards.reference import COLUMN, BadReference, RowReference

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from groundtrace.publishing.rewards import server
+from groundtrace.publishing.rewards import judge_watch
 
 from .serving import items_of, raw_post
 from .worlds import WORLDS, Written
@@ -276,7 +276,7 @@ def test_a_judge_that_goes_and_comes_back(
     write: Write, serve: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """While it is away what needs it is refused at once, without a try, and what does not is scored."""
-    monkeypatch.setattr(server, "CHECK_EVERY_S", 0.05)
+    monkeypatch.setattr(judge_watch, "CHECK_EVERY_S", 0.05)
     found, switch = write("sail_rl"), Switched()
     text = found.config.read_text("utf-8").replace("max_retries = 0", "max_retries = 8")
     with switch.serving(found.world.judge) as base_url:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.families.registry import FAMILIES
 from groundtrace.publishing.rewards.settings import (
     OTHER_SECTIONS,

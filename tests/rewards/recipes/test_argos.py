@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.rewards.locating import ServedRoles
 from groundtrace.rewards.pointing_score import PointingSettings

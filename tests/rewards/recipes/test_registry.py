@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.grading.responses.traces import read_trace
 from groundtrace.inference.session import Session
 from groundtrace.rewards.case import Context, case_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.grading.responses.response import parse_points
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.preflight import NotServed

@@ -10,7 +10,7 @@ import pytest
 from groundtrace.pipelines.running.endings import JobIncomplete
 from groundtrace.pipelines.running.execute.job_folder import JobFolder, job_folder, read_job
 from groundtrace.pipelines.running.plan.local_run import LocalRun
-from groundtrace.schemas.run_summary import FileEntry
+from groundtrace.schemas.run_files import FileEntry
 from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, ids_sha256
 from groundtrace.storage.remote_path import RemotePath
 from tests.pipelines.running.jobs import end, write_job

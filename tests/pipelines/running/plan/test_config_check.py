@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.pipelines.running.plan.config_check import check_kept_names
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
 from groundtrace.schemas.columns import Column

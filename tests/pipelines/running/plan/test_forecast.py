@@ -24,7 +24,7 @@ from groundtrace.pipelines.running.plan.forecast import (
     workers_text,
 )
 from groundtrace.pipelines.running.plan.plan import RunArguments, make_plan
-from groundtrace.publishing.figures import read_summary
+from groundtrace.publishing.reading import read_summary
 from groundtrace.rewards.rubrics import RubricSettings
 from groundtrace.schemas.run_summary import Counts, RoleLedger, RunSummary, StageFigures
 from groundtrace.schemas.usage import Usage

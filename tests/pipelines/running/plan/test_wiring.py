@@ -8,7 +8,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 
-from groundtrace.config.settings import ConfigError
+from groundtrace.config.errors import ConfigError
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.plan import wiring
 from groundtrace.pipelines.running.plan.loading import PipelineError, bundled_names, load_recipe

@@ -1,0 +1,103 @@
+"""The errors of configs: each message is one line that names the key, the expected value and the actual one."""
+
+import dataclasses
+import difflib
+import re
+import textwrap
+import typing
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from groundtrace.config.fields import section_class
+from groundtrace.schemas.errors import UserError
+
+MAX_SHOWN_CHARS = 200
+EXPECTED = {
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a string",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a section",
+    "mapping_type": "must be a section",
+    "dataclass_type": "must be a section",
+}
+"""Messages for type errors, with TOML's names of the types; other errors have pydantic's own messages."""
+
+
+class ConfigError(UserError, ValueError):
+    """A config cannot be used; the message names the key and says what to do."""
+
+
+def first_error(cls: type, error: ValidationError, where: str = "") -> str:
+    """Return the message of one error, in one line.
+
+    An error for an unknown key is preferred, since the key may be a misspelling of a missing one.
+    """
+    found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
+    place = found["loc"]
+    if place and isinstance(place[0], int):  # an argument by position
+        place = (dataclasses.fields(cls)[place[0]].name, *place[1:])
+    if place[-1:] == ("[key]",):  # the error is in the key of a mapping, not in its value
+        place = place[:-1]
+    key = _dotted((where, *place) if where else place)
+    if found["type"] == "missing":
+        return f"{key} is not set{_meaning(cls, place)}"
+    if found["type"] == "unexpected_keyword_argument":
+        return _unknown(key, _fields_at(cls, place[:-1]))
+    if found["type"] == "value_error":
+        raised = found.get("ctx", {})["error"]
+        message = str(raised)
+        return message if isinstance(raised, ConfigError) else _own_message(key, message, _fields_at(cls, place))
+    expected = EXPECTED.get(found["type"]) or re.sub(r"^\w+ should ", "must ", found["msg"])
+    expected = expected.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
+    return f"{key} {expected}, got {textwrap.shorten(repr(found['input']), MAX_SHOWN_CHARS, placeholder='…')}"
+
+
+def _meaning(cls: type, place: Sequence[int | str]) -> str:
+    """Return the meaning of the key at that place, from its annotation; "" if it has none."""
+    at = _class_at(cls, place[:-1])
+    hints = {} if at is None else typing.get_type_hints(at, include_extras=True)
+    meanings = [each for each in getattr(hints.get(str(place[-1])), "__metadata__", ()) if isinstance(each, str)]
+    return f": {meanings[-1]}" if meanings else ""
+
+
+def _own_message(key: str, message: str, fields: Sequence[str]) -> str:
+    """Return the message of one of our own checks, with the key of the value or section in front."""
+    if not key:
+        return message
+    if not fields:
+        return f"{key} {message}"
+    names_field = re.split(r"\W", message, maxsplit=1)[0] in fields
+    return f"{key}.{message}" if names_field else f"{key}: {message}"
+
+
+def _fields_at(cls: type, place: Sequence[int | str]) -> list[str]:
+    """Return the keys of the section at that place; empty if a value is there."""
+    at = _class_at(cls, place)
+    return [] if at is None else [field.name for field in dataclasses.fields(at)]
+
+
+def _class_at(cls: type, place: Sequence[int | str]) -> type | None:
+    """Return the class of the section at that place; None if a value is there."""
+    at: type | None = cls
+    steps = iter(place)
+    for step in steps:
+        at, several = section_class(typing.get_type_hints(at).get(str(step)))
+        if several and next(steps, None) is None:
+            at = None
+        if at is None:
+            return None
+    return at
+
+
+def _dotted(place: Sequence[int | str]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+
+
+def _unknown(key: str, names: Sequence[str]) -> str:
+    section, dot, name = key.rpartition(".")
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {section}{dot}{near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
+    return f"unknown key {key}; {hint}"

@@ -1,0 +1,31 @@
+"""The fields of settings classes: their defaults, and the settings classes in their types."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+
+def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
+    """Return the default of a field; ``MISSING`` if it has none.
+
+    If ``holder``, a default instance of the class, is given, the default is the field's value in it.
+    """
+    if holder is not None:
+        return getattr(holder, field.name)
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def section_class(hint: Any) -> tuple[type | None, bool]:
+    """Return the settings class in a field's type (None if the type has none), and whether the field holds several of
+    them.
+    """
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint, False
+    arguments = typing.get_args(hint)
+    if typing.get_origin(hint) in (dict, Mapping, tuple):
+        return section_class(next(each for each in reversed(arguments) if each is not ...))[0], True
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return next((found for found, _ in map(section_class, arguments) if found), None), False
+    return None, False

@@ -1,0 +1,73 @@
+"""Compares the counts and comparisons that a reasoning states with the number of objects that it points at."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+from groundtrace.embedded.sentences import STATEMENTS
+from groundtrace.grading.answers.numerals import read_numerals
+from groundtrace.grading.responses.stated_counts import stated_counts
+from groundtrace.schemas.labels import words_of
+
+_MORE = re.compile(r"\b(?P<much>more|fewer|less) (?P<a>(?:[a-z]+ ){0,3}?[a-z]+) than (?P<b>(?:the )?(?:[a-z]+ ?){1,4})")
+_OUTNUMBER = re.compile(
+    r"(?P<a>(?:[a-z]+ ){1,3})(?:(?:do|does|did|are|is) not )?(?:outnumber|outnumbers|exceed|beat)\b(?P<b> [a-z ]+)"
+)
+_EQUAL = re.compile(r"\b(?:equally many|(?<!at least )as many|the same number|equal in number|the same amount)\b")
+_PART = re.compile(
+    r"\b(\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten) (?:[a-z]+ ){0,3}?(?:on|in|at) the "
+    r"(?:left|right|middle|top|bottom|cent(?:er|re)|upper|lower)\b"
+)
+
+
+def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fraction | None) -> str | None:
+    """Return a message if the points contradict a comparison or a count in the sentence; else None.
+
+    ``pointed`` holds the number of objects that the reasoning points at, by label. ``answer`` is the answer as a
+    number, to which counts of parts must add up; None if the answer is not a number.
+    """
+    if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
+        return None
+    negated = re.search(r"\b(?:not|no|never)\b", sentence) is not None
+    for pattern in (_MORE, _OUTNUMBER):
+        for match in pattern.finditer(sentence):
+            first, second = _number_of(match["a"], pointed), _number_of(match["b"], pointed)
+            if first is None or second is None:
+                continue
+            less = match.groupdict().get("much") in ("fewer", "less")
+            holds = first < second if less else first > second
+            if holds == negated:
+                return f"{first} against {second} are pointed at, where it says: {sentence.strip()}"
+    counts = list(pointed.values())
+    if _EQUAL.search(sentence) and len(counts) == 2 and (counts[0] == counts[1]) == negated:
+        return f"{counts[0]} and {counts[1]} are pointed at, where it says: {sentence.strip()}"
+    return _wrong_sum(sentence, answer) if answer is not None else _miscounted(sentence, pointed)
+
+
+def _wrong_sum(sentence: str, answer: Fraction) -> str | None:
+    """Return a message if the sentence consists of counts in parts of the image whose sum is not the answer."""
+    parts = [int(part) if part.isdigit() else read_numerals(part).numerals[0].value for part in _PART.findall(sentence)]
+    alone = len(parts) > 1 and len(parts) == len(read_numerals(sentence).numerals)
+    return f"its parts are not {answer}: {sentence.strip()}" if alone and sum(parts) != answer else None
+
+
+def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
+    """Return a message if the sentence states another count of a label than the number that is pointed at."""
+    for label, number in pointed.items():
+        words = frozenset(label.split())
+        stated = [each for each in stated_counts(sentence, words, words) if words <= frozenset(words_of(each.text))]
+        if stated and stated[-1].is_whole and stated[-1].value not in (number, 0):
+            return f"{number} are pointed at, where it says: {stated[-1].text}"
+    return None
+
+
+def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
+    """Return at how many objects the reasoning points that have the label at the beginning or end of a phrase; None
+    if there are none.
+    """
+    words = words_of(text)
+    for label, number in pointed.items():
+        parts = tuple(label.split())
+        if parts and (words[: len(parts)] == parts or words[-len(parts) :] == parts):
+            return number
+    return None

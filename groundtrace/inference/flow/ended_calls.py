@@ -1,0 +1,53 @@
+"""Decides from the ended calls of an endpoint whether the run can go on."""
+
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.inference.flow.checking import described, is_refusal, what_to_do
+from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.inference.settings import EndpointSettings
+
+REFUSED_IN_A_ROW = 8
+"""The run ends after this number of refusals in a row by a server that has answered before. Fewer refusals may be due
+to the images of the requests.
+"""
+NEVER_ANSWERED = 20
+"""The number of failed calls after which the run ends if the endpoint has not answered any call of the run."""
+UNSENT = frozenset({Failure.UNSUPPORTED, Failure.UNKNOWN_LABEL, Failure.REFUSED})
+"""Failures that concern only one request, and not the endpoint."""
+
+_AT_ONCE = frozenset({401, 402})
+
+
+class EndedCalls:
+    """Counts the refused and failed calls of one endpoint in this process. ``notes`` also record whether any process of
+    the run has received an answer.
+    """
+
+    def __init__(self, name: str, roles: tuple[str, ...], settings: EndpointSettings, notes: RunNotes) -> None:
+        self._name, self._roles, self._settings, self._notes = name, roles, settings, notes
+        self._answered = False
+        self._failed = self._refused = 0
+
+    @property
+    def any_answered(self) -> bool:
+        """Whether the endpoint has answered any call of the run."""
+        return self._answered or self._notes.was_reached(f"{self._name}:answered")
+
+    def add(self, error: CallError | None) -> str | None:
+        """Count an ended call. Returns the message with which the run must end; None if the run can go on."""
+        if error is None:
+            self._refused = 0
+            if not self._answered:
+                self._answered = True
+                self._notes.reached(f"{self._name}:answered")
+        elif is_refusal(error):
+            self._refused += 1
+            if error.status in _AT_ONCE or not self.any_answered or self._refused >= REFUSED_IN_A_ROW:
+                return what_to_do(self._name, self._roles, self._settings, error)
+        elif error.failure not in UNSENT:
+            self._failed += 1
+            if self._failed >= NEVER_ANSWERED and not self.any_answered:
+                return (
+                    f"{described(self._name, self._roles, self._settings)}: no call was answered in {self._failed}; "
+                    f"the last: {error}. Check the server, or set another endpoint for the role"
+                )
+        return None

@@ -1,0 +1,62 @@
+"""The interface of what watches an endpoint's calls, and the watcher of the current task."""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Protocol
+
+from groundtrace.inference.errors import CallError
+
+
+class CallWatcher(Protocol):
+    """Watches the calls of one endpoint. All methods run on the event loop of :mod:`groundtrace.inference.runtime`."""
+
+    async def admit(self) -> None:
+        """Wait until an attempt may be sent. Raises :class:`groundtrace.inference.errors.CallError` or RunStopped if
+        it may not be sent.
+        """
+        ...
+
+    async def pause(self, error: CallError, wait_s: float) -> None:
+        """Wait before a retry. Raises the error, or RunStopped, if the call must not be retried."""
+        ...
+
+    def sending(self) -> contextlib.AbstractContextManager[None]:
+        """Count a request as in flight while the body runs. Raises RunStopped if the run has ended."""
+        ...
+
+    async def is_away(self, error: CallError) -> bool:
+        """Whether a call that failed after all retries must wait until the server is up, and then be sent again."""
+        ...
+
+    def tried(self, call: int, error: CallError | None) -> None:
+        """Record that an attempt of the call with id ``call`` has ended, with a reply (then ``error`` is None) or an
+        error.
+        """
+        ...
+
+    def failed(self, error: CallError) -> None:
+        """Record that an attempt has failed."""
+        ...
+
+    def ended(self, error: CallError | None) -> None:
+        """Record that a call has ended. Raises RunStopped if its error means that the run cannot go on."""
+        ...
+
+
+_guard: ContextVar[CallWatcher | None] = ContextVar("guard", default=None)
+
+
+def guard_of_call() -> CallWatcher | None:
+    """Return the watcher of this task's calls; None if they are not watched."""
+    return _guard.get()
+
+
+@contextlib.contextmanager
+def guarded_by(guard: CallWatcher | None) -> Iterator[None]:
+    """In the body, the guard watches the requests of this task and of the tasks that it starts."""
+    before = _guard.set(guard)
+    try:
+        yield
+    finally:
+        _guard.reset(before)

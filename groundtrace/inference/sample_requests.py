@@ -1,0 +1,175 @@
+"""Requests samples from an endpoint within the budget, notes their usage, and caches them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore
+from groundtrace.inference.call_progress import CallInProgress, cost_of
+from groundtrace.inference.endpoint import Endpoint, kind_of
+from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
+from groundtrace.inference.flow.allowance import Allowance, allowed_by
+from groundtrace.inference.flow.budget import Budget
+from groundtrace.inference.flow.in_flight import one_in_flight
+from groundtrace.inference.flow.notes import RunNotes
+from groundtrace.inference.flow.watcher import CallWatcher, guarded_by
+from groundtrace.inference.request import Reply, Request, estimated_tokens, joined
+from groundtrace.schemas.usage import Usage
+
+
+class SampleRequests:
+    """Sends the requests of one process. ``watcher`` returns the watcher of a role's calls, or None."""
+
+    def __init__(
+        self,
+        cache: ReplyCache | SegmentStore,
+        budget: Budget,
+        notes: RunNotes | None,
+        watcher: Callable[[str], Awaitable[CallWatcher | None]],
+    ) -> None:
+        self._cache, self._budget, self._notes, self._watcher = cache, budget, notes, watcher
+
+    async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
+        """Request the samples of these indices, and cache them as they arrive. Returns the replies by their keys.
+
+        Raises CallError or BudgetUsedUp; the samples that did arrive are then cached, and ``asked`` counts their usage.
+        """
+        wanted = [asked.keys[index] for index in indices]
+        stored: dict[str, CachedReply] = {}
+        noted: list[Reply] = []
+
+        def arrived(first: int, part: Reply) -> None:
+            self._note(asked.role, asked.endpoint, part)
+            noted.append(part)
+            stored.update(self._store(asked, wanted[first:], part, max_tokens))
+
+        sampling = replace(asked.sampling, max_tokens=max_tokens)
+        request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
+        try:
+            return await self._kept(asked, wanted, request, stored, noted)
+        except (CallError, BudgetUsedUp) as error:
+            self._keep(asked, wanted, error.partial, max_tokens, stored)
+            if isinstance(error, CallError):
+                error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
+            raise
+
+    async def _kept(
+        self,
+        asked: CallInProgress,
+        wanted: Sequence[str],
+        request: Request,
+        stored: dict[str, CachedReply],
+        noted: list[Reply],
+    ) -> dict[str, CachedReply]:
+        """Request the samples from the server, cache them, and return them.
+
+        If the server rejects the request, but answered it with a smaller ``max_tokens``, its context has no room for
+        more tokens. Then its truncated samples are cached for this budget too, and not requested again.
+        """
+        try:
+            reply = await self._within_budget(asked.role, asked.endpoint, request, noted)
+        except CallError as error:
+            short = [asked.have[key] for key in wanted if key in asked.have]
+            if error.failure is not Failure.BAD_REQUEST or len(short) < len(wanted):
+                raise
+            asked.replies.append(error.partial)
+            model, name, limit = asked.endpoint.settings.model, asked.prompt.name, request.sampling.max_tokens
+            return self._cache.put(
+                CacheEntry(key, asked.role, name, model, limit, kept.completion, kept.tokens_in, kept.tokens_out)
+                for key, kept in zip(wanted, short, strict=True)
+            )
+        return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
+
+    async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
+        """Send the request when the budget allows it, and note the usage of its reply (without the parts ``noted``)."""
+        settings, prompt, n = endpoint.settings, request.prompt, len(request.indices)
+        if kind_of(settings.kind).in_process:  # takes no tokens and costs nothing
+            taken = NOT_SENT
+            try:
+                with one_in_flight():
+                    taken = await endpoint.generate(request)
+            except CallError as error:
+                taken = error.partial
+                raise
+            finally:
+                self._note(role, endpoint, taken)
+            return taken
+        guard = None
+        one = min(n, settings.samples_per_request)
+        tokens_out = self._budget.expected_tokens_out(prompt.name, one, request.sampling.max_tokens)
+        expected = cost_of(settings, Usage(tokens_in=estimated_tokens(prompt), tokens_out=tokens_out))
+        allowance = Allowance(self._budget, expected, partial(cost_of, settings))
+        await allowance.begin()
+        taken = NOT_SENT
+        try:
+            guard = await self._watcher(role)
+            with guarded_by(guard), allowed_by(allowance):
+                taken = await endpoint.generate(request)
+        except (CallError, BudgetUsedUp) as error:
+            taken = error.partial
+            if guard is not None and isinstance(error, CallError):
+                guard.ended(error)
+            raise
+        finally:
+            allowance.end(taken.usage, prompt.name, len(taken.completions))
+            self._note(role, endpoint, taken, noted)
+        if guard is not None:
+            guard.ended(None)
+        return taken
+
+    def _note(self, role: str, endpoint: Endpoint, reply: Reply, before: Sequence[Reply] = ()) -> None:
+        """Note the usage of a reply, except for that of its parts ``before``, which is noted already.
+
+        A reply is noted before it is cached. If the process is killed in between, the reply is requested and paid for
+        again, and both payments are noted.
+        """
+        if self._notes is None:
+            return
+        known = joined(before)
+        taken = reply.usage.beyond(known.usage)
+        paid = replace(taken, cost_usd=cost_of(endpoint.settings, taken).usd)
+        replies = max(0, len(reply.completions) - len(known.completions))
+        self._notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
+
+    def _keep(
+        self,
+        asked: CallInProgress,
+        wanted: Sequence[str],
+        reply: Reply,
+        max_tokens: int,
+        stored: dict[str, CachedReply],
+    ) -> dict[str, CachedReply]:
+        """Count the usage of a reply, and cache its samples that are not ``stored`` yet, since not every endpoint calls
+        ``arrived``. A truncated sample that they replace counts as wasted.
+
+        Returns the cached replies, by key; if another process was faster, they are its replies.
+        """
+        came = list(wanted[: len(reply.completions)])
+        wasted = Usage(tokens_wasted=sum(asked.have[key].tokens_out for key in came if key in asked.have))
+        asked.replies.append(replace(reply, usage=reply.usage + wasted))
+        self._note(asked.role, asked.endpoint, Reply((), wasted))
+        asked.sent.update(came)
+        if not stored.keys() >= set(came):
+            stored.update(self._store(asked, wanted, reply, max_tokens))
+        return {key: stored[key] for key in came}
+
+    def _store(
+        self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
+    ) -> dict[str, CachedReply]:
+        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
+
+        This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.
+        """
+        count = max(len(reply.completions), 1)
+        tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
+        model, name = asked.endpoint.settings.model, asked.prompt.name
+        return self._cache.put(
+            CacheEntry(key, asked.role, name, model, max_tokens, completion, of_in, of_out)
+            for key, completion, of_in, of_out in zip(keys, reply.completions, tokens_in, tokens_out, strict=False)
+        )
+
+
+def _shares(total: int, count: int) -> list[int]:
+    """Divide the total into ``count`` parts that differ by at most one."""
+    return [(total + count - 1 - index) // count for index in range(count)]

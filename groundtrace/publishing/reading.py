@@ -1,0 +1,204 @@
+"""Reads the folder of a finished run: ``run.json``, the config, the rubrics, and the shards through DuckDB."""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
+from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.run_files import problem_of
+from groundtrace.schemas.run_summary import RunSummary
+
+SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
+BATCH_ROWS = 1000
+FAILED_PAGE = "failed.html"
+"""The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
+# DuckDB gets the rows through Arrow, so a query has no access to files or to the network.
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+}
+
+
+class InspectError(UserError):
+    """The folder or the query cannot be used; the message is one line and says what to do."""
+
+
+def read_summary(run: Path, *, checked: bool = True, digests: bool = False) -> RunSummary:
+    """Read the run's ``run.json``. Raises :class:`InspectError` if the folder holds no finished run.
+
+    If ``checked``, the shards are also compared with ``run.json``, and a difference raises the error; if ``digests``,
+    their bytes are read for this.
+    """
+    file = run / "run.json"
+    if not run.is_dir():
+        raise InspectError(f"there is no folder {run}: give the folder that `beam run` had as --output")
+    if not file.is_file():
+        begun = (run / "input.json").is_file()
+        advice = (
+            "repeat its `beam run` to finish it"
+            if begun
+            else "it is not a run folder: give the one that `beam run` had as --output"
+        )
+        if (run / FAILED_PAGE).is_file():
+            advice = f"its run did not finish, and {run / FAILED_PAGE} says why"
+        raise InspectError(f"{run} has no run.json: {advice}")
+    try:
+        summary = RunSummary.from_fields(json.loads(file.read_text("utf-8")))
+        problem = _contradiction(summary) if checked else ""
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise InspectError(f"{file} is damaged ({type(error).__name__}): repeat the run") from error
+    if problem:
+        raise InspectError(f"{file} is damaged ({problem}): repeat the run")
+    if checked:
+        check_files(run, summary, digests=digests)
+    return summary
+
+
+def _contradiction(summary: RunSummary) -> str:
+    """Return a message on the first set whose count differs from the rows of its shards in ``files``; "" if all are
+    equal.
+
+    A run without row counts in ``files`` is not checked.
+    """
+    for name in SHARDS:
+        rows = [entry.rows for file, entry in (summary.files or {}).items() if file.startswith(f"{name}/")]
+        counted = summary.counts.rejected_records if name == "rejected" else summary.counts.rows(name)
+        if rows and None not in rows and sum(row or 0 for row in rows) != counted:
+            return f"it counts {counted} records of {name}, but its shards have {sum(row or 0 for row in rows)}"
+    return ""
+
+
+def check_files(
+    run: Path, summary: RunSummary, *, digests: bool = False, sets: Collection[str] = tuple(SHARDS)
+) -> None:
+    """Raise :class:`InspectError` if the shards of these sets differ from those that ``run.json`` names.
+
+    If ``digests``, their SHA-256 is compared too. A ``run.json`` of an older version, without file names, is not
+    checked.
+    """
+    if summary.files is None:
+        return
+    try:
+        problem = problem_of(run, summary.files, sets, digests=digests)
+    except OSError as error:
+        raise InspectError(f"cannot read {error.filename or run}: {error.strerror or error}") from error
+    if problem:
+        raise InspectError(f"{run} has changed since its run ended: {problem}: repeat the run")
+
+
+def read_config(run: Path) -> Mapping[str, Any]:
+    """Return the values of the run's ``config.toml``; empty if it is missing. Raises :class:`InspectError` if it is
+    damaged.
+    """
+    file = run / "config.toml"
+    try:
+        data = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise InspectError(f"cannot read {file}: {error.strerror or error}") from error
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        wrong = f"no UTF-8 at line {line}"
+    except tomllib.TOMLDecodeError as error:
+        wrong = " ".join(str(error).split())
+    except RecursionError:
+        wrong = "nested too deeply"
+    raise InspectError(f"{file} is damaged ({wrong}): move it away, and repeat the `beam run` to write it again")
+
+
+def read_rubrics(run: Path) -> Any:
+    """Return the mined rubrics (:func:`groundtrace.rewards.mined_rubrics.rubrics_json`); None if the run mined no
+    rubrics.
+
+    A file of an older version has neither intervals nor reasons.
+    """
+    file = run / "rubrics.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+
+
+def columns_of(run: Path, name: str) -> pa.Schema:
+    """Return the schema of a set, read from its first shard, since all shards of a set have the same columns."""
+    file = min((run / name).glob("*.parquet"), default=None)
+    return SHARDS[name] if file is None else pq.read_schema(file)
+
+
+def used_columns(run: Path, name: str) -> frozenset[str]:
+    """Return the columns of a set in which some row has a value; for a set without rows, all columns."""
+    used, rows = set[str](), 0
+    for file in sorted((run / name).glob("*.parquet")):
+        with pq.ParquetFile(file) as shard:
+            rows += shard.metadata.num_rows
+            for leaf in _leaves(shard.metadata):  # the smallest first, so that pixels are read last
+                column = leaf.split(".")[0]
+                batches = shard.iter_batches(BATCH_ROWS, columns=[leaf]) if column not in used else ()
+                if any(_holds(batch.column(0)) for batch in batches):
+                    used.add(column)
+    return frozenset(used if rows else columns_of(run, name).names)
+
+
+def _leaves(footer: pq.FileMetaData) -> list[str]:
+    """Return the paths of the leaf columns, the smallest first."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    sizes = Counter[str]()
+    for column in (group.column(index) for group in groups for index in range(group.num_columns)):
+        sizes[column.path_in_schema] += column.total_compressed_size
+    return sorted(sizes, key=lambda path: (sizes[path], path))
+
+
+def _holds(values: pa.Array) -> bool:
+    """Whether an array of one leaf column has any value that is not null."""
+    while pa.types.is_list(values.type) or pa.types.is_struct(values.type):
+        values = values.flatten() if pa.types.is_list(values.type) else values.flatten()[0]
+    return values.null_count < len(values)
+
+
+@contextmanager
+def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a database with the views sft, rl, rejected and runs, which cannot access files or the network.
+
+    Raises :class:`InspectError` for a shard that is not a Parquet file.
+    """
+    with duckdb.connect(":memory:", config=_CLOSED) as connection:
+        for name, schema in SHARDS.items():
+            files = [str(file) for file in sorted((run / name).glob("*.parquet"))]
+            try:
+                rows = pads.dataset(files, format="parquet") if files else schema.empty_table()
+            except (OSError, pa.ArrowException) as error:
+                raise InspectError(f"cannot read {run / name}: {one_line(error)}") from error
+            connection.register(name, rows)
+        connection.register("runs", _runs_table(summary))
+        connection.execute("SET lock_configuration = true")
+        yield connection
+
+
+def _runs_table(summary: RunSummary) -> pa.Table:
+    """Return a table of one row with the values of ``run.json`` about the whole run."""
+    counts = summary.counts
+    row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
+        "records": counts.input,
+        "sft": counts.sft,
+        "rl": counts.rl,
+        "rejected": counts.rejected_records,
+        "cost_usd": float(summary.usage.cost_usd),
+    }
+    return pa.Table.from_pylist([row])
+
+
+def one_line(error: Exception) -> str:
+    """Return the error's message on one line, without the query that DuckDB appends."""
+    return " ".join(str(error).split("\nLINE ", 1)[0].split())

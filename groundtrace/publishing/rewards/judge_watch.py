@@ -1,0 +1,72 @@
+"""Checks the endpoints of a reward's judges while its server runs."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from groundtrace.inference.preflight import Health
+from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.rewards.row_reward import RowReward
+from groundtrace.schemas.text import say
+
+_log = logging.getLogger(__name__)
+CHECK_EVERY_S = 2.0
+"""The interval between checks of the endpoints of the recipe's roles."""
+
+
+class JudgeWatch:
+    """The last known health of the endpoints that the reward's recipe calls. Changes are printed on stderr."""
+
+    def __init__(self, reward: RowReward) -> None:
+        self._reward = reward
+        self._health: tuple[Health, ...] | None = None
+
+    @property
+    def are_ready(self) -> bool:
+        """Whether the last check found all endpoints ready; False if that check itself failed."""
+        return self._health is not None and all(each.fault is None for each in self._health)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """For each role ``ready``, or the kind of its endpoint's fault; details are not public."""
+        return {
+            role: "ready" if each.fault is None else each.fault.failure.value
+            for each in self._health or ()
+            for role in each.roles
+        }
+
+    async def running(self, _: web.Application) -> AsyncIterator[None]:
+        """Check the endpoints once before the server takes requests, and then regularly until its end."""
+        await self._check()
+        task = asyncio.create_task(self._check_periodically())
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    async def _check_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            await self._check()
+
+    async def _check(self) -> None:
+        try:
+            found = await asyncio.wrap_future(runtime().submit(self._reward.health()))
+        except Exception:  # a defect: the last health is outdated
+            _log.exception("the endpoints cannot be checked")
+            self._health = None
+        else:
+            self._report_changes(found)
+            self._health = found
+
+    def _report_changes(self, found: tuple[Health, ...]) -> None:
+        before = {each.name: each.message for each in self._health or ()}
+        for each in found:
+            if each.message and not before.get(each.name):
+                say(f"beam: {each.message}", file=sys.stderr)
+            elif before.get(each.name) and not each.message:
+                say(f"beam: endpoint {each.name} ({', '.join(each.roles)}) is back", file=sys.stderr)
