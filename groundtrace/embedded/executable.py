@@ -143,7 +143,7 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 
 
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Returns a solution in text that lists where the objects of the answer are."""
+    """Return a solution in text that lists where the objects of the answer are."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
@@ -154,7 +154,7 @@ def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stren
 
 
 def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Returns the solution in the prompt, with a script that counts the places instead of the sentences after them.
+    """Return the solution in the prompt, with a script that counts the places instead of the sentences after them.
 
     A solution of another kind, or one to another kind of question, is returned unchanged.
     """

@@ -90,7 +90,7 @@ def read_turn(reply: str) -> WrittenTurn:
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
-    """Returns the turns of a reply that also states what its code prints (CodeDance Table 9), and the reply's fault,
+    """Return the turns of a reply that also states what its code prints (CodeDance Table 9), and the reply's fault,
     which is "" if it has none.
 
     ``output`` of a turn is the stated one: only an execution shows whether it is right. The reply's think tags may
