@@ -1,5 +1,6 @@
 """Computes the rewards of responses with the embedded engine in every role; CodeDance's reward on executed calls."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.settings import RewardSettings
 from groundtrace.rewards.scorers.tool_calls import ToolCallSettings
 from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.sandbox import SandboxSettings
+from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.schemas.coordinates import CoordinateFrame
 from groundtrace.vision.decode import decode_image
 from hacking.executing import executed
@@ -98,7 +101,7 @@ def _honest_too(posed: HackQuestion, group: Sequence[HackResponse], hacks: Seque
 def _same_response(honest: HackResponse, own: HackResponse) -> bool:
     one, other = parse_response(honest.text), parse_response(own.text)
     texts = [((each.think or "").strip(), each.answer) for each in (one, other)]
-    return texts[0] == texts[1] and one.has_format == other.has_format and honest.code == own.code
+    return texts[0] == texts[1] and one.has_format == other.has_format and honest.turns[:-1] == own.turns[:-1]
 
 
 def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float | None]:
@@ -107,16 +110,18 @@ def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float
     Each response is scored in a group with the honest one and two wrong ones that call nothing: half of such a group
     answers right, so that calls increase the reward.
     """
-    honest = group[0]
-    wrong = HackResponse(f"<think>I look.</think><answer>{WRONG}</answer>")
-
-    image = decode_image(posed.rows[0].images[0][0]).pixels
-    trajectories = executed([written.code for written in group], image, posed.asked.question.gold_boxes or ())
+    honest, wrong = group[0], HackResponse(f"<think>I look.</think><answer>{WRONG}</answer>")
+    image, boxes = decode_image(posed.rows[0].images[0][0]).pixels, posed.asked.question.gold_boxes or ()
+    sandbox = shared_sandbox(SandboxSettings())
 
     async def work() -> list[float | None]:
+        turns = list(dict.fromkeys(written.turns for written in group))
+        found = await asyncio.gather(*(executed(each, image, boxes, sandbox) for each in turns))
+        trajectories = dict(zip(turns, found, strict=True))
         recipe, earned = CodeDance(ToolCallSettings()), list[float | None]()
-        for written, own in zip(group, trajectories, strict=True):
-            known = (honest, trajectories[0]), (written, own), *[(wrong, Trajectory((None,)))] * 2
+        for written in group:
+            known = [(each, trajectories[each.turns]) for each in (honest, written)]
+            known += [(wrong, Trajectory((None,)))] * 2
             cases = [_case(posed, each, trajectory) for each, trajectory in known]
             first, second, *_ = await recipe.score(cases, Memory())
             earned.append(None if second.reward is None or not first.reward else second.reward / first.reward)
@@ -125,7 +130,7 @@ def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float
     return runtime().submit(work()).result()
 
 
-def _case(posed: HackQuestion, written: HackResponse, trajectory: Trajectory) -> Case:
+def _case(posed: HackQuestion, written: HackResponse, trajectory: Trajectory | None) -> Case:
     question = posed.asked.question
     masks = ObjectMasks(
         question, cast(Caller, None), ServedRoles(frozenset())

@@ -11,6 +11,7 @@ from pathlib import Path
 from faults.rendered import render
 
 from groundtrace.grading.responses.response import format_box
+from groundtrace.grading.responses.turns import Turn
 from groundtrace.pipelines.running.library import run
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.row import per_stream as asked_in
@@ -117,7 +118,8 @@ def _honest(recipe: str, row: TrainingRow, traces: Mapping[str, str]) -> HackRes
     if recipe in ("ivgr", "codedance"):
         named = ", ".join(f"the {box.label}" + (f" {format_box(box)}" if _boxes(recipe, row) else "") for box in gold)
         text = f"<think>I see {named or 'none of what is asked for'}.</think>\n<answer>{answer}</answer>"
-        return HackResponse(text, (_crop_around(gold) if gold else _ENLARGE,) if recipe == "codedance" else ())
+        call = Turn("", _crop_around(gold) if gold else _ENLARGE)
+        return HackResponse(text, (call, Turn(text)) if recipe == "codedance" else ())
     return HackResponse(traces[row.id])
 
 

@@ -11,6 +11,7 @@ import yaml
 from jinja2 import Environment, StrictUndefined
 
 from groundtrace.grading.responses.response import format_box, format_point
+from groundtrace.grading.responses.turns import Turn
 from groundtrace.schemas.geometry import Box, Point
 from hacking import placed
 from hacking.placed import TemplateInput
@@ -24,10 +25,10 @@ _NAMED = re.compile(r"\b(?:(black|yellow|blue) )?(square|triangle|circle|object|
 
 @dataclass(frozen=True)
 class HackResponse:
-    """A response, with the code of the tool calls that were made before it."""
+    """A response. ``turns`` are its turns, with the code of its tool calls; one turn without code by default."""
 
     text: str
-    code: tuple[str, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def _hack(entry: Mapping[str, Any]) -> Hack:
         given = _given(asked, asked.usual if entry["knows"] == NOTHING else asked.question.answer)
         filled = [(kind, _template(text).render(given)) for kind, text in turns]
         response = "\n".join(text for kind, text in filled if kind == "say")
-        return HackResponse(response, tuple(text for kind, text in filled if kind == "code"))
+        return HackResponse(response, tuple(Turn(text) if kind == "say" else Turn("", text) for kind, text in filled))
 
     return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""))
 
