@@ -20,7 +20,7 @@ async def executed(turns: Sequence[Turn], image: Pixels, boxes: Sequence[Box], s
     try:
         shown = iter(await observed(codes, [image], sandbox) if codes else ())
         written = tuple(_with_result(turn, next(shown)) if turn.code else turn for turn in turns)
-        found = await executions(written, [image], boxes, sandbox)
+        found = await executions(written, [image], boxes, sandbox, rewarded=True)
     except SandboxLost:
         return None
     calls = tuple(call and call.execution for call in found)

@@ -5,7 +5,7 @@ the sandbox, in which the calls follow each other, so that a later call finds th
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
@@ -23,6 +23,7 @@ from groundtrace.rewards.pretence import (
     pretence,
     without_objects,
 )
+from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
@@ -41,7 +42,12 @@ class Executed:
 
 
 async def executions(
-    turns: Sequence[Turn], images: Sequence[Pixels], boxes: Sequence[Box], sandbox: Sandbox, computes: bool = False
+    turns: Sequence[Turn],
+    images: Sequence[Pixels],
+    boxes: Sequence[Box],
+    sandbox: Sandbox,
+    computes: bool = False,
+    rewarded: bool = False,
 ) -> tuple[Executed | None, ...]:
     """Returns the result of each turn's code, in order: how it ended and what it looked at; None for a turn without
     code.
@@ -52,6 +58,7 @@ async def executions(
         boxes: the objects that the question asks about, in pixels, with the index of their image; () if unknown.
         sandbox: where the code runs.
         computes: whether calculation alone can answer the question, so that code need not look at an image.
+        rewarded: whether the calls will be rewarded. Then their selectivity is measured, in one more run.
 
     Raises:
         groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call succeeds in
@@ -61,11 +68,14 @@ async def executions(
     if not codes:
         return (None,) * len(turns)
     groups = groups_of(boxes)
-    changed = [[_nudged(image, boxes, index) for index, image in enumerate(images)]]
-    changed += [[_without(image, group, index) for index, image in enumerate(images)] for group in groups]
-    runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in (images, images, *changed)))
+    without = [_changed(images, _without if group else without_objects, group) for group in groups]
+    elsewhere = _changed(images, changed_elsewhere, boxes) if rewarded and boxes else None
+    others = [*without, elsewhere] if elsewhere else without
+    ran = (images, images, _changed(images, nudged, boxes), *others)
+    runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in ran))
     _check_ran(runs)
-    found = iter(_judged(codes, runs, images[0], groups, computes))
+    changes = VisibleChanges.between(images, without, elsewhere) if elsewhere else None
+    found = iter(_judged(codes, runs, images[0], groups, computes, changes))
     called = [next(found) if turn.code else None for turn in turns]
     ended = [turn if call is None else _ended(turn, call) for turn, call in zip(turns, called, strict=True)]
     unused = unused_results(ended)
@@ -104,26 +114,37 @@ async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sand
 
 
 def _judged(
-    codes: Sequence[str], runs: Sequence[Sequence[Observation]], original: Pixels, groups: Groups, computes: bool
+    codes: Sequence[str],
+    runs: Sequence[Sequence[Observation]],
+    original: Pixels,
+    groups: Groups,
+    computes: bool,
+    changes: VisibleChanges | None,
 ) -> list[Executed]:
-    """Compare the runs call by call; each run holds the observations of all calls."""
+    """Compare the runs call by call; each run holds the observations of all calls.
+
+    ``changes`` are those of the images; None if there is no run on the images that are changed elsewhere.
+    """
     found, earlier = list[Executed](), list[Output]()
     for code, calls in zip(codes, zip(*runs, strict=True), strict=True):
-        shown, again, changed, *without = (Output(each.text, each.images) for each in calls)
-        outputs = CallOutputs(shown, again, changed, tuple(without))
+        shown, again, changed, *others = (Output(each.text, each.images) for each in calls)
+        outputs = CallOutputs(shown, again, changed, tuple(others[: len(groups)]))
         idle = IDLE if shows_nothing_but_constants(code) else ""
         reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
-        found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen)))
+        share = selectivity(outputs, others[-1], original, groups, changes) if changes and seen else 1.0
+        found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen, share)))
         earlier.append(shown)
     return found
 
 
-def _nudged(image: Pixels, boxes: Sequence[Box], index: int) -> Pixels:
-    return nudged(image, [box for box in boxes if box.media_index == index])
+def _changed(
+    images: Sequence[Pixels], change: Callable[[Pixels, Sequence[Box]], Pixels], boxes: Sequence[Box]
+) -> list[Pixels]:
+    """Returns each image, changed by a function of the image and of those of the boxes that are in it."""
+    return [change(image, [box for box in boxes if box.media_index == index]) for index, image in enumerate(images)]
 
 
-def _without(image: Pixels, group: Sequence[Box], index: int) -> Pixels:
-    """Returns the image without the group's objects in it; for an empty group, see :func:`without_objects`."""
-    inside = [box for box in group if box.media_index == index]
-    return image if group and not inside else without_objects(image, inside)
+def _without(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Returns the image without the objects; unchanged if none of them is in it."""
+    return without_objects(image, boxes) if boxes else image

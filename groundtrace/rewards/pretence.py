@@ -63,8 +63,9 @@ _MARK_LEVELS = 16
 _MARK_MARGIN_PX = 6
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
-"""Objects are marked only if at least this share of all changed pixels is near the objects. Each marked box must also
-have at least ``_MARK_PIXELS`` changed pixels near it."""
+"""Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
+half of the changes are at its old place. Each marked box must also have at least ``_MARK_PIXELS`` changed pixels near
+it."""
 _TOKEN = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|(\w+|[^\w\s])", re.IGNORECASE)
 _Tokens = tuple[Counter[str], list[float]]
 """The words and signs of a text, and its numbers in ascending order."""
@@ -115,7 +116,7 @@ def pretence(
         return DIFFERS_EACH_TIME
     if any(map(shown.is_same, earlier)):
         return REPEATS
-    if not seen and not has_text and all(_is_whole(image, original) for image in shown.images):
+    if not seen and not has_text and all(is_whole(image, original) for image in shown.images):
         return SHOWS_ALL
     return "" if computes or seen else IGNORES_OBJECTS
 
@@ -127,16 +128,21 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
     image. A difference does not count if nudged pixels also cause it, or if a number changes too little to be read. An
     output of the whole image always differs if an object is removed, so only its marks count.
     """
-    telling = [index for index, image in enumerate(runs.shown.images) if not _is_whole(image, original)]
-    stable = _common(_read(runs.shown), _read(runs.nudged))
-    noise = _levels_apart(runs.shown, runs.nudged, telling)
+    telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
+    noise = levels_apart(runs.shown, runs.nudged, telling)
     seen = {
         index
         for index, output in enumerate(runs.without)
-        if _common(stable, _read(output)) != stable or _levels_apart(runs.shown, output, telling) > _NOISE * noise
+        if text_changes(runs, output) or levels_apart(runs.shown, output, telling) > _NOISE * noise
     }
     whole = [image for index, image in enumerate(runs.shown.images) if index not in telling]
-    return frozenset(seen).union(*(_marked(image, original, groups) for image in whole))
+    return frozenset(seen).union(*(marked(image, original, groups) for image in whole))
+
+
+def text_changes(runs: CallOutputs, other: Output) -> bool:
+    """Whether the text of another run is readably different, in a part that nudged pixels do not change."""
+    stable = _common(_read(runs.shown), _read(runs.nudged))
+    return _common(stable, _read(other)) != stable
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
@@ -212,7 +218,7 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
     return words & other_words, found
 
 
-def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
+def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
     """Returns the visible difference between the images with the indices ``telling``, in levels, summed over all
     pixels.
 
@@ -231,7 +237,7 @@ def _levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float
     return apart
 
 
-def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
+def marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     """Returns the groups in which each object has marks near it.
 
     Empty if the image does not have the original's size, or if too many of its marks are not near an object.
@@ -240,7 +246,7 @@ def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
         return frozenset()
     changed = np.asarray((np.abs(image.astype(int) - original) > _MARK_LEVELS).any(axis=2))
     near = _covered(image, [box for group in groups for box in group], _MARK_MARGIN_PX)
-    if not changed.any() or changed[near].sum() < _MARKS_NEAR * changed.sum():
+    if not changed.any() or changed[near].sum() <= _MARKS_NEAR * changed.sum():
         return frozenset()
     return frozenset(
         index
@@ -249,7 +255,7 @@ def _marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     )
 
 
-def _is_whole(image: Pixels, original: Pixels) -> bool:
+def is_whole(image: Pixels, original: Pixels) -> bool:
     """Whether an image is the original, nearly all of it, or the original with marks; False if it is enlarged."""
     if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False

@@ -48,12 +48,14 @@ class Execution:
 
     ``ended_well`` is whether the code succeeded and had output (status ``ok``); ``pretence`` is the reason why it did
     not look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices
-    of the object groups that it looked at.
+    of the object groups that it looked at. ``selectivity``, within [0, 1], is how much more it shows these objects than
+    the rest of the image (:func:`groundtrace.rewards.selectivity.selectivity`).
     """
 
     ended_well: bool
     pretence: str = ""
     looked_at: frozenset[int] = frozenset()
+    selectivity: float = 1.0
 
     @property
     def succeeded(self) -> bool:
@@ -87,9 +89,16 @@ class Trajectory:
 
     @property
     def looked_share(self) -> float:
-        """The share of the object groups that the calls looked at; 1 if there is no group."""
-        seen = frozenset[int]().union(*(turn.looked_at for turn in self.turns if turn is not None and turn.succeeded))
-        return len(seen) / self.groups if self.groups else 1.0
+        """The share of the object groups that the calls looked at; 1 if there is no group.
+
+        A group counts by the selectivity of the most selective call that looked at it, so that an overview before a
+        crop costs nothing.
+        """
+        best = dict[int, float]()
+        for turn in self.turns:
+            if turn is not None and turn.succeeded:
+                best.update({group: max(turn.selectivity, best.get(group, 0.0)) for group in turn.looked_at})
+        return sum(best.values()) / self.groups if self.groups else 1.0
 
     @property
     def executed(self) -> tuple[bool, ...]:

@@ -1,0 +1,135 @@
+"""Measures how selective a call is: how much more its output shows the objects asked about than the rest of the image.
+
+By :mod:`groundtrace.rewards.pretence` a call looked at an object if its output depends on the object. The output of an
+operation on the whole image depends on all objects: the image inverted, turned or in tiles, or its histogram. A policy
+can make such a call without knowing what the question asks about. So the code is also executed on an image that is
+changed only away from the objects (:func:`changed_elsewhere`). With o the share of the visible change that an output
+shows if the objects are removed, and e the share of the visible change elsewhere that it shows, the selectivity of the
+call is o / (o + e):
+
+- 1 if the output shows nothing but the objects and the image between them;
+- 1/2 if it shows all parts of the image alike, whatever their size, colours and order.
+
+A text is selective if one of its lines depends on the objects, and not on the image elsewhere.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from groundtrace.rewards.pretence import (
+    MAX_TEXT_CHARS,
+    CallOutputs,
+    Groups,
+    Output,
+    Pixels,
+    is_whole,
+    levels_apart,
+    marked,
+    text_changes,
+)
+from groundtrace.schemas.geometry import Box
+
+UNSELECTIVE = 0.5
+"""The selectivity of an output that shows all parts of the image alike."""
+_CELL_PX = 8
+_LEVELS = 12
+"""The pattern's change of a colour, of 255: visible, but too small for code that finds objects by a threshold."""
+_MARGIN = 0.05
+_MARGIN_PX = 6
+"""Nothing is changed within this share of the image's side, or this distance, of the objects: honest crops have a
+margin."""
+_MIN_ELSEWHERE = 0.02
+"""If a smaller share of the image is away from the objects, every call is selective."""
+
+
+def changed_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Returns the image with the rest of it erased: the part outside the smallest rectangle around all boxes, which are
+    given in pixels.
+
+    This part gets its median colour with a faint chequered pattern, so that the change is visible there even if the
+    image is plain. The image is unchanged if this part is tiny.
+    """
+    height, width = image.shape[:2]
+    rows, columns = np.mgrid[:height, :width]
+    elsewhere = np.ones((height, width), bool)
+    if boxes:
+        aside, above = (max(_MARGIN_PX, round(_MARGIN * side)) for side in (width, height))
+        left, top = min(box.x1 for box in boxes) - aside, min(box.y1 for box in boxes) - above
+        right, bottom = max(box.x2 for box in boxes) + aside, max(box.y2 for box in boxes) + above
+        elsewhere = (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
+    if elsewhere.mean() < _MIN_ELSEWHERE:
+        return image
+    plain = np.median(image[elsewhere], axis=0).astype(int)
+    faint = plain + np.where(plain > 127, -_LEVELS, _LEVELS)
+    is_faint = (rows // _CELL_PX + columns // _CELL_PX) % 2 == 0
+    found = image.copy()
+    found[elsewhere] = np.where(is_faint[elsewhere][:, None], faint, plain)
+    return found
+
+
+@dataclass(frozen=True)
+class VisibleChanges:
+    """The visible changes of a question's images, in levels, summed over all pixels.
+
+    ``objects``: if the objects are removed; ``elsewhere``: if the images are changed elsewhere, 0 if they cannot be.
+    """
+
+    objects: float
+    elsewhere: float
+
+    @classmethod
+    def between(
+        cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Pixels]
+    ) -> Self:
+        """Returns the changes. ``without`` holds the images without each group of the objects."""
+        return cls(sum(_apart(images, each) for each in without), _apart(images, elsewhere))
+
+
+def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
+    return levels_apart(Output("", tuple(images)), Output("", tuple(others)), range(len(images)))
+
+
+def selectivity(
+    runs: CallOutputs, elsewhere: Output, original: Pixels, groups: Groups, changes: VisibleChanges
+) -> float:
+    """Returns the selectivity of a call, within [0, 1].
+
+    If a call returns text and images, the more selective of them counts. Marks on the whole image are selective,
+    because they are looks only if most of them are near the objects.
+
+    Args:
+        runs: the outputs of the call.
+        elsewhere: its output on the images that are changed elsewhere.
+        original: the first image.
+        groups: the objects that the question asks about.
+        changes: the changes of the images.
+    """
+    shown = runs.shown.images
+    whole = [image for image in shown if is_whole(image, original)]
+    if not (changes.objects and changes.elsewhere) or any(marked(image, original, groups) for image in whole):
+        return 1.0
+    without = sum(levels_apart(runs.shown, each, range(len(shown))) for each in runs.without)
+    beside = levels_apart(runs.shown, elsewhere, range(len(shown)))
+    return max(_of_text(runs, elsewhere), _share(without / changes.objects, beside / changes.elsewhere))
+
+
+def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
+    if not any(text_changes(runs, each) for each in runs.without):
+        return 0.0
+    steady = _lines(runs.shown) & _lines(runs.nudged) & _lines(elsewhere)
+    return UNSELECTIVE if all(steady <= _lines(each) for each in runs.without) else 1.0
+
+
+def _lines(output: Output) -> set[str]:
+    return {*output.text[:MAX_TEXT_CHARS].splitlines()}
+
+
+def _share(objects: float, elsewhere: float) -> float:
+    """Returns objects / (objects + elsewhere), also if they are infinite; 0 if there is no change of the objects."""
+    if math.isinf(objects):
+        return UNSELECTIVE if math.isinf(elsewhere) else 1.0
+    return objects / (objects + elsewhere) if objects else 0.0

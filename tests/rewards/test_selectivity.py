@@ -1,0 +1,168 @@
+"""How selective calls are: crops of the objects, operations on the whole image, and lines of text."""
+
+import itertools
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from groundtrace.rewards.pretence import CallOutputs, Output, Pixels, groups_of, nudged, without_objects
+from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
+from groundtrace.rewards.trajectory import Execution, Trajectory
+from groundtrace.schemas.geometry import Box
+
+HEIGHT, WIDTH = 120, 200
+Call = Callable[[Pixels], Output]
+
+
+@st.composite
+def scenes(draw) -> tuple[Pixels, tuple[Box, ...]]:
+    """An image with one to three objects in its left half, and up to three others in its right half."""
+    image = np.full((HEIGHT, WIDTH, 3), draw(st.integers(140, 255)), np.uint8)
+    boxes = list[Box]()
+    for half in (0, 1):
+        for row in draw(st.sets(st.integers(0, 2), min_size=1 - half)):
+            x, y = 100 * half + draw(st.integers(10, 40)), 40 * row + draw(st.integers(4, 12))
+            image[y : y + 20, x : x + 20] = draw(st.sampled_from([(0, 0, 0), (200, 20, 20), (20, 40, 90)]))
+            boxes += [] if half else [Box("square", x, y, x + 19, y + 19)]
+    return image, tuple(boxes)
+
+
+def of(call: Call, scene: tuple[Pixels, tuple[Box, ...]]) -> float:
+    """The selectivity of a call on a scene."""
+    image, boxes = scene
+    groups = groups_of(boxes)
+    without = [without_objects(image, group) for group in groups]
+    elsewhere = changed_elsewhere(image, boxes)
+    runs = CallOutputs(call(image), call(image), call(nudged(image, boxes)), tuple(map(call, without)))
+    changes = VisibleChanges.between([image], [[each] for each in without], [elsewhere])
+    return selectivity(runs, call(elsewhere), image, groups, changes)
+
+
+def crop(x1: int, y1: int, x2: int, y2: int) -> Call:
+    return lambda image: Output("", (image[y1:y2, x1:x2],))
+
+
+def hull(boxes: tuple[Box, ...]) -> tuple[int, int, int, int]:
+    lower = (int(min(getattr(box, side) for box in boxes)) for side in ("x1", "y1"))
+    upper = (int(max(getattr(box, side) for box in boxes)) + 1 for side in ("x2", "y2"))
+    return (*lower, *upper)
+
+
+def dark_in(image: Pixels, columns: slice = slice(None)) -> int:
+    """The number of shapes."""
+    return cv2.connectedComponents((image[:, columns].min(axis=2) < 110).astype(np.uint8))[0] - 1
+
+
+WHOLE: dict[str, Call] = {
+    "turned": lambda image: Output("", (image[::-1, ::-1],)),
+    "mirrored": lambda image: Output("", (image[:, ::-1],)),
+    "inverted": lambda image: Output("", (255 - image,)),
+    "enlarged": lambda image: Output("", (image.repeat(2, 0).repeat(2, 1),)),
+    "in a frame": lambda image: Output("", (np.pad(image, ((30, 30), (30, 30), (0, 0)), constant_values=255),)),
+    "in tiles": lambda image: Output("", (image[:, :70], image[:, 70:140], image[:, 140:])),
+    "its halves swapped": lambda image: Output("", (np.roll(image, WIDTH // 2, 1),)),
+}
+
+
+@pytest.mark.parametrize("call", WHOLE.values(), ids=WHOLE)
+@given(scene=scenes())
+def test_what_shows_all_alike_has_the_selectivity_of_one_half(call: Call, scene) -> None:
+    assert of(call, scene) == pytest.approx(0.5)
+
+
+@given(scenes())
+def test_a_crop_of_the_objects_is_selective(scene) -> None:
+    assert of(crop(*hull(scene[1])), scene) == 1
+    x1, y1, x2, y2 = hull(scene[1])
+    assert of(crop(max(0, x1 - 6), max(0, y1 - 6), x2 + 6, y2 + 6), scene) == 1
+
+
+@given(scenes(), st.lists(st.integers(0, 100), min_size=2, max_size=5))
+def test_a_larger_crop_is_at_most_as_selective(scene, margins: list[int]) -> None:
+    x1, y1, x2, y2 = hull(scene[1])
+    found = [
+        of(crop(max(0, x1 - each), max(0, y1 - each), min(WIDTH, x2 + each), min(HEIGHT, y2 + each)), scene)
+        for each in sorted(margins)
+    ]
+    assert all(first >= second - 1e-9 for first, second in itertools.pairwise(found))
+    assert all(0.5 - 1e-9 <= each <= 1 for each in found if each)
+
+
+@given(scenes())
+def test_a_line_of_text_that_depends_on_the_objects_alone_is_selective(scene) -> None:
+    left = slice(0, WIDTH // 2)
+    assert of(lambda image: Output(f"{dark_in(image, left)} squares"), scene) == 1
+    listed: Call = lambda image: Output(f"{dark_in(image)} shapes\n{dark_in(image, left)} squares")  # noqa: E731
+    assert of(listed, scene) == 1
+
+
+@given(scenes())
+def test_a_text_that_depends_on_the_whole_image_is_not_selective(scene) -> None:
+    histogram: Call = lambda image: Output(str(np.bincount(image.ravel(), minlength=256).tolist()))  # noqa: E731
+    assert of(histogram, scene) == 0.5
+
+
+@given(scenes())
+def test_what_shows_none_of_the_objects_has_no_selectivity(scene) -> None:
+    assert of(crop(WIDTH // 2 + 10, 0, WIDTH, HEIGHT), scene) == 0
+    assert of(lambda image: Output(f"{image.shape}"), scene) == 0
+
+
+@given(scenes())
+def test_the_image_is_changed_away_from_the_objects_alone(scene) -> None:
+    image, boxes = scene
+    changed = (changed_elsewhere(image, boxes) != image).any(axis=2)
+    x1, y1, x2, y2 = hull(boxes)
+    assert not changed[max(0, y1 - 6) : y2 + 6, max(0, x1 - 10) : x2 + 10].any()
+    assert changed[:, x2 + 11 :].mean() > 0.3
+
+
+def test_where_the_objects_fill_the_image_every_call_is_selective() -> None:
+    image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
+    image[5:20, 5:20] = image[100:115, 180:195] = 0
+    boxes = (Box("square", 5, 5, 19, 19), Box("square", 180, 100, 194, 114))
+    assert np.array_equal(changed_elsewhere(image, boxes), image)
+    assert all(of(call, (image, boxes)) == 1 for call in WHOLE.values())
+
+
+def test_marks_on_the_objects_are_selective() -> None:
+    image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
+    image[30:50, 30:50] = 0
+
+    def marks(shown: Pixels) -> Output:
+        return Output("", (cv2.rectangle(shown.copy(), (28, 28), (52, 52), (255, 0, 255), 2),))
+
+    assert of(marks, (image, (Box("square", 30, 30, 49, 49),))) == 1
+
+
+CALLS = st.lists(
+    st.builds(
+        Execution,
+        st.booleans(),
+        st.sampled_from(["", "", "shows nothing"]),
+        st.frozensets(st.integers(0, 3)),
+        st.floats(0, 1),
+    ),
+    max_size=5,
+)
+
+
+@given(CALLS, CALLS)
+@settings(max_examples=200)
+def test_a_further_call_never_lowers_the_share_that_was_looked_at(first, second) -> None:
+    def share(calls: list[Execution]) -> float:
+        return Trajectory(tuple(calls), groups=4).looked_share
+
+    both = share([*first, *second])
+    assert both >= max(share(first), share(second)) - 1e-9
+    assert both == pytest.approx(share([*second, *first])) and 0 <= both <= 1
+
+
+def test_a_group_counts_by_the_most_selective_call() -> None:
+    overview, detail = Execution(True, "", frozenset({0, 1}), 0.5), Execution(True, "", frozenset({1}), 1.0)
+    assert Trajectory((overview,), groups=2).looked_share == 0.5
+    assert Trajectory((overview, detail), groups=2).looked_share == 0.75
