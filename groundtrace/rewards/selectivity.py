@@ -14,6 +14,7 @@ A text is selective if one of its lines depends on the objects, and not on the i
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -124,8 +125,8 @@ def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
     return UNSELECTIVE if all(steady <= _lines(each) for each in runs.without) else 1.0
 
 
-def _lines(output: Output) -> set[str]:
-    return {*output.text[:MAX_TEXT_CHARS].splitlines()}
+def _lines(output: Output) -> Counter[str]:
+    return Counter(output.text[:MAX_TEXT_CHARS].splitlines())
 
 
 def _share(objects: float, elsewhere: float) -> float:

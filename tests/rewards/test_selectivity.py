@@ -15,6 +15,7 @@ from groundtrace.rewards.trajectory import Execution, Trajectory
 from groundtrace.schemas.geometry import Box
 
 HEIGHT, WIDTH = 120, 200
+FEW = settings(max_examples=25)
 Call = Callable[[Pixels], Output]
 
 
@@ -70,11 +71,13 @@ WHOLE: dict[str, Call] = {
 
 @pytest.mark.parametrize("call", WHOLE.values(), ids=WHOLE)
 @given(scene=scenes())
+@FEW
 def test_what_shows_all_alike_has_the_selectivity_of_one_half(call: Call, scene) -> None:
     assert of(call, scene) == pytest.approx(0.5)
 
 
 @given(scenes())
+@FEW
 def test_a_crop_of_the_objects_is_selective(scene) -> None:
     assert of(crop(*hull(scene[1])), scene) == 1
     x1, y1, x2, y2 = hull(scene[1])
@@ -82,6 +85,7 @@ def test_a_crop_of_the_objects_is_selective(scene) -> None:
 
 
 @given(scenes(), st.lists(st.integers(0, 100), min_size=2, max_size=5))
+@FEW
 def test_a_larger_crop_is_at_most_as_selective(scene, margins: list[int]) -> None:
     x1, y1, x2, y2 = hull(scene[1])
     found = [
@@ -93,6 +97,7 @@ def test_a_larger_crop_is_at_most_as_selective(scene, margins: list[int]) -> Non
 
 
 @given(scenes())
+@FEW
 def test_a_line_of_text_that_depends_on_the_objects_alone_is_selective(scene) -> None:
     left = slice(0, WIDTH // 2)
     assert of(lambda image: Output(f"{dark_in(image, left)} squares"), scene) == 1
@@ -101,18 +106,21 @@ def test_a_line_of_text_that_depends_on_the_objects_alone_is_selective(scene) ->
 
 
 @given(scenes())
+@FEW
 def test_a_text_that_depends_on_the_whole_image_is_not_selective(scene) -> None:
     histogram: Call = lambda image: Output(str(np.bincount(image.ravel(), minlength=256).tolist()))  # noqa: E731
     assert of(histogram, scene) == 0.5
 
 
 @given(scenes())
+@FEW
 def test_what_shows_none_of_the_objects_has_no_selectivity(scene) -> None:
     assert of(crop(WIDTH // 2 + 10, 0, WIDTH, HEIGHT), scene) == 0
     assert of(lambda image: Output(f"{image.shape}"), scene) == 0
 
 
 @given(scenes())
+@FEW
 def test_the_image_is_changed_away_from_the_objects_alone(scene) -> None:
     image, boxes = scene
     changed = (changed_elsewhere(image, boxes) != image).any(axis=2)

@@ -4,7 +4,8 @@ A trajectory earns a reward for successful calls, which is higher for questions 
 for easy ones; a failed execution lowers the reward of its turn. Our copy of the paper lacks the bodies of the
 equations, so they are taken from its published code, with three deviations: μ (Eq. 5) is only the group's accuracy,
 while the code includes a format penalty; if calls cost, failed calls cost as much as successful ones (Eq. 1; see
-:func:`tool_reward`); and calls earn by the objects that they looked at (:mod:`groundtrace.rewards.pretence`).
+:func:`tool_reward`); and calls earn by the objects that they looked at
+(:mod:`groundtrace.rewards.pretence`), and by how selectively (:mod:`groundtrace.rewards.selectivity`).
 """
 
 import math
@@ -104,7 +105,8 @@ def tool_reward(
         accuracy: μ of the trajectory's group (:func:`group_accuracy`).
         settings: γ, β and c by kind.
         kind: the kind of question, which selects c.
-        looked_share: the share of the question's object groups that the calls looked at.
+        looked_share: the share of the question's object groups that the calls looked at, each weighted by the
+            selectivity of the call.
 
     Returns:
         The reward, negative for calls on questions that the group finds easy; None if there are calls and ``outcome``
