@@ -10,7 +10,7 @@ call is o / (o + e):
 - 1 if the output shows nothing but the objects and the image between them;
 - 1/2 if it shows all parts of the image alike, whatever their size, colours and order.
 
-A text is selective if one of its lines depends on the objects, and not on the image elsewhere.
+Of a text, o and e are the numbers of lines that change: a count of the objects is selective, a list of all shapes less.
 """
 
 import math
@@ -34,8 +34,6 @@ from groundtrace.rewards.pretence import (
 )
 from groundtrace.schemas.geometry import Box
 
-UNSELECTIVE = 0.5
-"""The selectivity of an output that shows all parts of the image alike."""
 _CELL_PX = 8
 _LEVELS = 12
 """The pattern's change of a colour, of 255: visible, but too small for code that finds objects by a threshold."""
@@ -121,8 +119,12 @@ def selectivity(
 def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
     if not any(text_changes(runs, each) for each in runs.without):
         return 0.0
-    steady = _lines(runs.shown) & _lines(runs.nudged) & _lines(elsewhere)
-    return UNSELECTIVE if all(steady <= _lines(each) for each in runs.without) else 1.0
+    steady = _lines(runs.shown) & _lines(runs.nudged)
+    without = Counter[str]()
+    for each in runs.without:
+        without |= steady - _lines(each)
+    found = _share(without.total(), (steady - _lines(elsewhere)).total())
+    return found or 0.5  # a readable part of a line depends on the objects, but the line also on any other pixel
 
 
 def _lines(output: Output) -> Counter[str]:
@@ -132,5 +134,5 @@ def _lines(output: Output) -> Counter[str]:
 def _share(objects: float, elsewhere: float) -> float:
     """Returns objects / (objects + elsewhere), also if they are infinite; 0 if there is no change of the objects."""
     if math.isinf(objects):
-        return UNSELECTIVE if math.isinf(elsewhere) else 1.0
+        return 0.5 if math.isinf(elsewhere) else 1.0
     return objects / (objects + elsewhere) if objects else 0.0
