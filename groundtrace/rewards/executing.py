@@ -49,7 +49,7 @@ async def executions(
     computes: bool = False,
     rewarded: bool = False,
 ) -> tuple[Executed | None, ...]:
-    """Returns the result of each turn's code, in order: how it ended and what it looked at; None for a turn without
+    """Return the result of each turn's code, in order: how it ended and what it looked at; None for a turn without
     code.
 
     Args:
@@ -141,10 +141,10 @@ def _judged(
 def _changed(
     images: Sequence[Pixels], change: Callable[[Pixels, Sequence[Box]], Pixels], boxes: Sequence[Box]
 ) -> list[Pixels]:
-    """Returns each image, changed by a function of the image and of those of the boxes that are in it."""
+    """Return each image, changed by a function of the image and of those of the boxes that are in it."""
     return [change(image, [box for box in boxes if box.media_index == index]) for index, image in enumerate(images)]
 
 
 def _without(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image without the objects; unchanged if none of them is in it."""
+    """Return the image without the objects; unchanged if none of them is in it."""
     return without_objects(image, boxes) if boxes else image

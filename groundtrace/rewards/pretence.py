@@ -104,7 +104,7 @@ Groups = Sequence[Sequence[Box]]
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
-    """Returns why a call that ended well did not look at the image; "" if it did.
+    """Return why a call that ended well did not look at the image; "" if it did.
 
     ``original`` is the image, ``earlier`` holds the outputs of earlier calls. ``computes`` is True for a question where
     calculating helps (mathematics), so that an output need not depend on the image.
@@ -123,7 +123,7 @@ def pretence(
 
 
 def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Returns the indices of the object groups that a call looked at.
+    """Return the indices of the object groups that a call looked at.
 
     A call looked at a group if its output differs on the image without this group, or if it marked the group in the
     image. A difference does not count if nudged pixels also cause it, or if a number changes too little to be read. An
@@ -147,7 +147,7 @@ def text_changes(runs: CallOutputs, other: Output) -> bool:
 
 
 def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
-    """Returns the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
+    """Return the objects in at most :data:`MAX_GROUPS` groups of neighbours, from left to right.
 
     Without objects, there is one empty group.
     """
@@ -158,7 +158,7 @@ def groups_of(boxes: Sequence[Box]) -> tuple[tuple[Box, ...], ...]:
 
 
 def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
+    """Return a copy of the image that looks the same: a few pixels get the colours of their right neighbours.
 
     The copy has another hash, another parity, and gives other random numbers if these are seeded with the pixels.
     Counts and positions of objects do not change, and no colour is new, so code that compares exact colours works as
@@ -174,7 +174,7 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
+    """Return the image with each box, given in pixels, filled with the mean colour of the pixels around the box.
 
     Without boxes it is unknown what the question asks about; then the function returns the image turned by 180°, in
     inverted colours.
@@ -191,7 +191,7 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
 
 
 def _covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """Returns a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
+    """Return a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
     covered = np.zeros(image.shape[:2], dtype=bool)
     for box in boxes:
         left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
@@ -206,7 +206,7 @@ def _read(output: Output) -> _Tokens:
 
 
 def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
-    """Returns the part of ``tokens`` that ``others`` also contains; numbers match if they are nearly equal."""
+    """Return the part of ``tokens`` that ``others`` also contains; numbers match if they are nearly equal."""
     (words, numbers), (other_words, other_numbers) = tokens, others
     found, first, second = list[float](), 0, 0
     while first < len(numbers) and second < len(other_numbers):
@@ -220,7 +220,7 @@ def _common(tokens: _Tokens, others: _Tokens) -> _Tokens:
 
 
 def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
-    """Returns the visible difference between the images with the indices ``telling``, in levels, summed over all
+    """Return the visible difference between the images with the indices ``telling``, in levels, summed over all
     pixels.
 
     It is infinite if the outputs show different numbers of images.
@@ -239,7 +239,7 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
 
 
 def marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Returns the groups in which each object has marks near it.
+    """Return the groups in which each object has marks near it.
 
     Empty if the image does not have the original's size, or if too many of its marks are not near an object.
     """

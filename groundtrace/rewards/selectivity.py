@@ -46,7 +46,7 @@ _MIN_ELSEWHERE = 0.02
 
 
 def changed_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Returns the image with the rest of it erased: the part outside the smallest rectangle around all boxes, which are
+    """Return the image with the rest of it erased: the part outside the smallest rectangle around all boxes, which are
     given in pixels.
 
     This part gets its median colour with a faint chequered pattern, so that the change is visible there even if the
@@ -84,7 +84,7 @@ class VisibleChanges:
     def between(
         cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Pixels]
     ) -> Self:
-        """Returns the changes. ``without`` holds the images without each group of the objects."""
+        """Return the changes. ``without`` holds the images without each group of the objects."""
         return cls(sum(_apart(images, each) for each in without), _apart(images, elsewhere))
 
 
@@ -95,7 +95,7 @@ def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
 def selectivity(
     runs: CallOutputs, elsewhere: Output, original: Pixels, groups: Groups, changes: VisibleChanges
 ) -> float:
-    """Returns the selectivity of a call, within [0, 1].
+    """Return the selectivity of a call, within [0, 1].
 
     If a call returns text and images, the more selective of them counts. Marks on the whole image are selective,
     because they are looks only if most of them are near the objects.
@@ -132,7 +132,7 @@ def _lines(output: Output) -> Counter[str]:
 
 
 def _share(objects: float, elsewhere: float) -> float:
-    """Returns objects / (objects + elsewhere), also if they are infinite; 0 if there is no change of the objects."""
+    """Return objects / (objects + elsewhere), also if they are infinite; 0 if there is no change of the objects."""
     if math.isinf(objects):
         return 0.5 if math.isinf(elsewhere) else 1.0
     return objects / (objects + elsewhere) if objects else 0.0
