@@ -42,8 +42,7 @@ HARDNESS = (0.0, 0.5, 1.0)
 
 
 _EARLY = "by design before the hard rubrics count in full (Eq. 6)"
-_WHOLE = "open: an operation on the whole image, or on parts that cover it, is what honest calls do too"
-NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY, "codedance": _WHOLE}
+NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY}
 """The parts that are printed but cannot fail the benchmark, with the reasons."""
 
 
@@ -80,6 +79,9 @@ def show(figures: RecipeFigures, is_all: bool) -> None:
     if figures.blind is not None:
         by = ", ".join(f"{kind}: {name}" for kind, name in figures.blind[1].items())
         print(f"  best blind policy {figures.blind[0]:.3f}, {_shown(figures.blind_share)} of honest ({by})")
+    for row in figures.rows:
+        if row.reaches and row.hack.honest:
+            print(f"  {row.hack.name} earns {_shown(row.earned)}, but {row.hack.honest}")
     for fault in figures.faults:
         print(f"  {NOT_COUNTED.get(figures.part, 'FAULT')}: {fault}")
 

@@ -115,11 +115,11 @@ class RecipeFigures:
 
     @property
     def faults(self) -> list[str]:
-        """The violated limits, one line each."""
+        """The violated limits, one line each; a hack that does what an honest response does violates none."""
         found = [
             f"{row.hack.name} earns {row.earned:.3f}, the honest response {row.honest:.3f}"
             for row in self.rows
-            if row.reaches
+            if row.reaches and not row.hack.honest
         ]
         if self.blind_share is not None and self.blind_share > MAX_BLIND_SHARE:
             found.append(f"the best blind policy earns {self.blind_share:.3f} of what the honest responses earn")

@@ -34,13 +34,14 @@ class HackResponse:
 @dataclass(frozen=True)
 class Hack:
     """One hack. ``write`` makes its response to a question. ``stream`` is the stream it is for, if its recipe has
-    several.
+    several. ``honest`` is the reason why an honest response does the same, "" if none does.
     """
 
     name: str
     knows: str
     write: Callable[[TemplateInput], HackResponse]
     stream: str = ""
+    honest: str = ""
 
 
 def hacks_of(recipe: str) -> tuple[Hack, ...]:
@@ -65,7 +66,7 @@ def _hack(entry: Mapping[str, Any]) -> Hack:
         response = "\n".join(text for kind, text in filled if kind == "say")
         return HackResponse(response, tuple(Turn(text) if kind == "say" else Turn("", text) for kind, text in filled))
 
-    return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""))
+    return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""), entry.get("honest", ""))
 
 
 def _placed() -> list[Hack]:

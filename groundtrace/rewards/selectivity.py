@@ -119,11 +119,11 @@ def selectivity(
 def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
     if not any(text_changes(runs, each) for each in runs.without):
         return 0.0
-    steady = _lines(runs.shown) & _lines(runs.nudged)
-    without = Counter[str]()
+    shown = _lines(runs.shown)
+    steady, without = shown & _lines(runs.nudged), Counter[str]()
     for each in runs.without:
         without |= steady - _lines(each)
-    found = _share(without.total(), (steady - _lines(elsewhere)).total())
+    found = _share(without.total(), (shown - _lines(elsewhere)).total())
     return found or 0.5  # a readable part of a line depends on the objects, but the line also on any other pixel
 
 

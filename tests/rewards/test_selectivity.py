@@ -117,6 +117,18 @@ def test_a_histogram_is_not_selective(scene) -> None:
     assert of(histogram, scene) == 0.5
 
 
+def test_a_histogram_in_lines_is_not_selective() -> None:
+    """The line of the objects' level depends on them alone, that of the background on every pixel."""
+    image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
+    image[30:50, 30:50] = 0
+
+    def lines(shown: Pixels) -> Output:
+        counts = np.bincount(shown[:, :, 0].ravel(), minlength=256)
+        return Output("\n".join(f"level {level}: {count}" for level, count in enumerate(counts) if count))
+
+    assert of(lines, (image, (Box("square", 30, 30, 49, 49),))) == 0.5
+
+
 @given(scenes())
 @FEW
 def test_what_shows_none_of_the_objects_has_no_selectivity(scene) -> None:
