@@ -37,10 +37,8 @@ from groundtrace.schemas.geometry import Box
 _CELL_PX = 8
 _LEVELS = 12
 """The pattern's change of a colour, of 255: visible, but too small for code that finds objects by a threshold."""
-_MARGIN = 0.05
 _MARGIN_PX = 6
-"""Nothing is changed within this share of the image's side, or this distance, of the objects: honest crops have a
-margin."""
+"""Nothing is changed within this distance of the objects: honest crops have a margin."""
 _MIN_ELSEWHERE = 0.02
 """If a smaller share of the image is away from the objects, every call is selective."""
 
@@ -56,9 +54,8 @@ def changed_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     rows, columns = np.mgrid[:height, :width]
     elsewhere = np.ones((height, width), bool)
     if boxes:
-        aside, above = (max(_MARGIN_PX, round(_MARGIN * side)) for side in (width, height))
-        left, top = min(box.x1 for box in boxes) - aside, min(box.y1 for box in boxes) - above
-        right, bottom = max(box.x2 for box in boxes) + aside, max(box.y2 for box in boxes) + above
+        left, top = (min(getattr(box, side) for box in boxes) - _MARGIN_PX for side in ("x1", "y1"))
+        right, bottom = (max(getattr(box, side) for box in boxes) + _MARGIN_PX for side in ("x2", "y2"))
         elsewhere = (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
     if elsewhere.mean() < _MIN_ELSEWHERE:
         return image

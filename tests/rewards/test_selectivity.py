@@ -142,8 +142,8 @@ def test_the_image_is_changed_away_from_the_objects_alone(scene) -> None:
     image, boxes = scene
     changed = (changed_elsewhere(image, boxes) != image).any(axis=2)
     x1, y1, x2, y2 = hull(boxes)
-    assert not changed[max(0, y1 - 6) : y2 + 6, max(0, x1 - 10) : x2 + 10].any()
-    assert changed[:, x2 + 11 :].mean() > 0.3
+    assert not changed[max(0, y1 - 6) : y2 + 6, max(0, x1 - 6) : x2 + 6].any()
+    assert changed[:, x2 + 7 :].mean() > 0.3
 
 
 def test_where_the_objects_fill_the_image_every_call_is_selective() -> None:

@@ -124,7 +124,7 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         # right: 1 + 1.5 * .6807971
         Row(tuple(code_of("nlvr-dev-662-1-0-c2")), said("It printed 6.", "6"), ("",), 1, 2.0211956, (GOOD,)),
         # right, with a crop of the first three groups: 1 + 1.5 * .6807971 * 3/4
-        Row(("display(input_image.crop((0, 31, 100, 98)))",), said("I see.", "6"), ("",), 0.75, 1.7658967, (GOOD,)),
+        Row(("display(input_image.crop((1, 31, 100, 98)))",), said("I see.", "6"), ("",), 0.75, 1.7658967, (GOOD,)),
         # wrong; the first call fails: .5 * 1/2 * .6807971
         Row(
             (FAILS, *code_of("nlvr-dev-662-1-0-c2")),
@@ -136,7 +136,7 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         ),
         # wrong; a crop of the first three groups, twice: .5 * 1/2 * .6807971 * 3/4
         Row(
-            ("display(input_image.crop((0, 31, 100, 98)))",) * 2,
+            ("display(input_image.crop((1, 31, 100, 98)))",) * 2,
             said("I see four.", "4"),
             ("", REPEATS),
             0.75,
