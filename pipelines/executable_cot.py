@@ -1,11 +1,15 @@
 """Curates executable reasoning, which teaches when to write code and how (CodeDance §3.2, §7.1).
 
-ingest → clean → deduplicate → decontaminate → draw → attempt → split by media group
-→ SFT side: difficulty ┬ easy: the gold answer directly ───────────────────────────────┐
-                       ├ hard: trajectory (think, execute, feedback) ┬→ verify ────────┼ ratio → cut → sft shards
-                       └ some: reason in text ┬ rewrite with code ───┘                 │
-                                              └────────────────────────────────────────┘
-→ RL side:  difficulty → cut → cap answers → rl shards
+ingest → clean → deduplicate → decontaminate → draw
+→ ┬ with a question ──────────────────────────────────────────────────────────┬ join → attempt → split by media group
+  └ images: suitable? → question, answer, object → box of the object → good? ─┘
+→ SFT side: difficulty ┬ easy: confirm → the gold answer directly ──────────────────────────┐
+                       ├ hard: trajectory (think, execute, feedback) ──────────┬→ verify ──┼ ratio → cut → sft shards
+                       └ some: confirm → reason in text ┬ rewrite with code ───┘           │
+                                                        └──────────────────────────────────┘
+→ RL side:  difficulty → confirm → cut → cap answers → rl shards
+Only images without a question get one (§7.2, Tables 5 to 7). Its answer is the teacher's, so the judge, and then the
+policy's attempts or executed code, have to confirm it before it serves as the gold answer (``question_source``).
 The weak policy's attempts divide the questions (weak-to-strong filtering): a question is easy if its pass rate is above
 the band. A strong teacher writes trajectories for the hard questions, each with one kind of operation. Code runs in the
 sandbox only (docs/sandbox.md): without its isolation the run refuses to start. Two routes are off by default: hard
@@ -22,13 +26,14 @@ both sides; the paper does not mention this.
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import apache_beam as beam
 
 from groundtrace.config.settings import PositiveWeight, Share, settings
 from groundtrace.grading.question_text import CODE
 from groundtrace.grading.responses.operations import COMPUTATION, OPERATIONS
+from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.settings import RunSettings
 from groundtrace.rewards.trajectory import DIRECT, IN_TEXT, MODE, WITH_CODE
 from groundtrace.rewards.trajectory import OPERATIONS as OF_KINDS
@@ -38,10 +43,15 @@ from groundtrace.stages.answer_directly import AnswerDirectly
 from groundtrace.stages.attempt_questions import AttemptQuestions, AttemptSettings
 from groundtrace.stages.cap_answers import AnswerSettings, CapAnswers
 from groundtrace.stages.clean_questions import CleanQuestions, CleanSettings
+from groundtrace.stages.confirm_answers import ConfirmAnswers
 from groundtrace.stages.decontaminate_questions import DecontaminateQuestions, DecontaminateSettings
 from groundtrace.stages.draw_questions import CutToTarget, DrawQuestions
 from groundtrace.stages.filter_by_difficulty import TOO_EASY, DifficultySettings, FilterByDifficulty
+from groundtrace.stages.ground_objects import GroundObjects, GroundObjectSettings
 from groundtrace.stages.ingest_records import IngestRecords
+from groundtrace.stages.join_questions import JoinQuestions
+from groundtrace.stages.judge_images import ALL, ImageSettings, JudgeImages
+from groundtrace.stages.judge_pairs import JudgePairs, PairSettings
 from groundtrace.stages.keep_ratio import KeepRatio
 from groundtrace.stages.plumbing.recipe import Ends, Recipe, RunContext
 from groundtrace.stages.reason_in_text import ReasonInText, ReasonSettings
@@ -49,6 +59,7 @@ from groundtrace.stages.remove_duplicates import DedupSettings, RemoveDuplicates
 from groundtrace.stages.rewrite_with_code import RewriteSettings, RewriteWithCode
 from groundtrace.stages.split_by_media_group import SplitByMediaGroup, SplitSettings
 from groundtrace.stages.verify_trajectories import TrajectoryCheckSettings, VerifyTrajectories
+from groundtrace.stages.write_questions import WriteQuestions, WriteSettings
 from groundtrace.stages.write_trajectories import TrajectorySettings, WriteTrajectories
 from groundtrace.vision.clips import VideoSettings
 
@@ -64,6 +75,10 @@ class Settings(RunSettings):
     clean: CleanSettings = field(default_factory=CleanSettings)
     dedup: DedupSettings = field(default_factory=DedupSettings)
     decontaminate: DecontaminateSettings = field(default_factory=DecontaminateSettings)
+    judge_images: ImageSettings = field(default_factory=ImageSettings)
+    write_questions: WriteSettings = field(default_factory=WriteSettings)
+    ground_objects: GroundObjectSettings = field(default_factory=GroundObjectSettings)
+    judge_pairs: PairSettings = field(default_factory=PairSettings)
     attempt: AttemptSettings = field(default_factory=AttemptSettings)
     split: SplitSettings = field(default_factory=SplitSettings)
     difficulty: DifficultySettings = field(default_factory=DifficultySettings)
@@ -132,22 +147,54 @@ def _split(rule: Callable[[Draft, Settings], bool], settings: Settings) -> beam.
     return beam.Partition(lambda draft, _: int(rule(draft, settings)), 2)  # type: ignore[arg-type]
 
 
+def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
+    """Return the drawn drafts, each with a question: images that have none get one, if they are fit for one."""
+    if settings.judge_images.apply_to == ALL:
+        drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
+    asked, images = (
+        drawn | name >> beam.Filter(has).with_output_types(Draft)
+        for name, has in (("Asked", is_asked), ("Images", is_not_asked))
+    )
+    if settings.judge_images.apply_to != ALL:
+        images = (images | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
+    written = images | "WriteQuestions" >> WriteQuestions(settings.write_questions, models)
+    grounded = written.kept | "GroundObjects" >> GroundObjects(settings.ground_objects, models)
+    good = grounded.kept | "JudgePairs" >> JudgePairs(settings.judge_pairs, models)
+    both = (asked, good.kept) | "AskedAndWritten" >> beam.Flatten()
+    return (both | "JoinQuestions" >> JoinQuestions()).kept
+
+
+def is_asked(draft: Draft) -> bool:
+    """Return whether the record came with a question."""
+    return draft.question.is_asked
+
+
+def is_not_asked(draft: Draft) -> bool:
+    """Return whether the record has only images."""
+    return not draft.question.is_asked
+
+
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     """Wire the stages of the recipe on the pipeline ``root``, and return the ends of its DAG."""
     models, roots = run.models, run.roots
-    ingested = root | "Ingest" >> IngestRecords(run.sources, settings.input, roots, run.limit, settings.video)
+    ingested = root | "Ingest" >> IngestRecords(
+        run.sources, settings.input, roots, run.limit, settings.video, may_lack_question=True
+    )
     cleaned = ingested["kept"] | "Clean" >> CleanQuestions(settings.clean)
     unique = cleaned.kept | "Deduplicate" >> RemoveDuplicates(settings.dedup, roots)
     clear = unique.kept | "Decontaminate" >> DecontaminateQuestions(settings.decontaminate, roots)
     drawn = clear.kept | "Draw" >> DrawQuestions(run.draw.below)
-    attempted = drawn.kept | "Attempt" >> AttemptQuestions(settings.attempt, models)
+    asked = with_questions(drawn.kept, settings, models)
+    attempted = asked | "Attempt" >> AttemptQuestions(settings.attempt, models)
     sides = (attempted.kept, clear.kept) | "Split" >> SplitByMediaGroup(settings.split)
 
     to_sft = replace(settings.difficulty, include_low=True, route=(TOO_EASY,))
     graded = sides.sft | "Easy" >> FilterByDifficulty(to_sft)
-    direct = graded.too_easy | "Direct" >> AnswerDirectly()
+    easy = graded.too_easy | "ConfirmEasy" >> ConfirmAnswers()
+    direct = easy.kept | "Direct" >> AnswerDirectly()
     coded, to_solve = graded.kept | "InTextFirst" >> _split(is_solved_in_text, settings)
-    solved = to_solve | "Reason" >> ReasonInText(settings.reason, models)
+    solvable = to_solve | "ConfirmText" >> ConfirmAnswers()
+    solved = solvable.kept | "Reason" >> ReasonInText(settings.reason, models)
     to_rewrite, in_text = solved.kept | "InTextOnly" >> _split(is_in_text, settings)
     rewritten = to_rewrite | "Rewrite" >> RewriteWithCode(settings.rewrite, settings.sandbox, models, roots)
     written = coded | "Trajectory" >> WriteTrajectories(settings.trajectory, settings.sandbox, models, roots)
@@ -161,7 +208,8 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     mixed = every | "Ratio" >> KeepRatio(settings.weights, partial(class_of, weights=settings.weights))
 
     in_band = sides.rl | "Difficulty" >> FilterByDifficulty(settings.difficulty)
-    rl = in_band.kept | "AskForCode" >> beam.Map(partial(replace, form=CODE)).with_output_types(Draft)
+    confirmed = in_band.kept | "Confirm" >> ConfirmAnswers()
+    rl = confirmed.kept | "AskForCode" >> beam.Map(partial(replace, form=CODE)).with_output_types(Draft)
     ends = {"sft": mixed.kept, "rl": rl} | "Cut" >> CutToTarget(run.draw.target_sft, run.draw.last)
     capped = ends["rl"] | "CapAnswers" >> CapAnswers(settings.rl)
     return Ends(sft=ends["sft"], rl=capped.kept)
@@ -176,7 +224,9 @@ RECIPE = Recipe(
         "The `sft` set holds easy questions that are answered directly, and hard ones with trajectories of a teacher: "
         "reasoning, Python code of one kind of operation, the result of its execution, and the answer. The `rl` set "
         "holds questions that the policy answers right sometimes but not always. No media group (questions that share "
-        "an image) is in both."
+        "an image) is in both. Where `question_source` is `teacher`, a model wrote question and answer, and boxed the "
+        "object; no person has checked them."
     ),
     forms=(CODE,),
+    writes_questions=True,
 )

@@ -95,7 +95,8 @@ class Question:
     else it is None.
 
     ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
-    (None if the input has no field for boxes); no model sees these boxes.
+    (None if the input has no field for boxes); no model sees these boxes. ``question``, ``answer``
+    and ``answer_type`` are "" until a stage has written a question for a record that has only images.
     """
 
     id: str
@@ -109,6 +110,11 @@ class Question:
     opened_choices: tuple[str, ...] | None = None
     gold_boxes: tuple[Box, ...] | None = None
     origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there is a question; False for a record of images for which a stage has to write one."""
+        return bool(self.question)
 
 
 @record

@@ -2,7 +2,7 @@
 
 In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
 instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection if the cleaned
-text is empty or too long.
+text is empty or too long. A record of images without a question passes unchanged.
 """
 
 import re
@@ -68,6 +68,8 @@ def clean(draft: Draft, settings: CleanSettings) -> Draft:
     them would change the gold answer.
     """
     question = draft.question
+    if not question.is_asked:
+        return draft
     text = clean_text(question.question, len(question.media))
     if not text:
         raise Reject(INVALID_RECORD, "nothing is left of the question after cleaning")

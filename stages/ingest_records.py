@@ -2,7 +2,7 @@
 
 In: the sources of an input. Out: one :class:`groundtrace.schemas.records.Draft` per usable record, or a typed
 rejection. Every record read goes to exactly one of the two outputs. Media files stay where they are; only references to
-them are passed on.
+them are passed on. A record of images without a question is usable only in a recipe that writes questions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -171,13 +171,16 @@ class _Read(beam.DoFn):
 
 
 class _Parse(beam.DoFn):
+    def __init__(self, may_lack_question: bool) -> None:
+        self._may_lack_question = may_lack_question
+
     def process(self, raw: RawRecord) -> Iterator[object]:
         """Emit the record with the media that it uses, or the reason why it is unusable; and its entry in the list of
         records read.
         """
         count_in(STAGE.name)
         try:
-            rec = parse_record(raw)
+            rec = parse_record(raw, self._may_lack_question)
         except InvalidRecord as error:
             if error.record_id is None:
                 yield TaggedOutput(READ, (raw.number, f"line#{raw.number}"))
@@ -263,13 +266,17 @@ STAGE = Stage(
 
 @dataclass
 class IngestRecords(DraftStage):
-    """Reads, validates and decodes an input; see the module. ``limit`` keeps the first records of the whole input."""
+    """Reads, validates and decodes an input; see the module. ``limit`` keeps the first records of the whole input.
+
+    ``may_lack_question`` is whether a record may have images and no question.
+    """
 
     sources: tuple[Source, ...]
     rows: RowSettings
     roots: MediaRoots
     limit: int | None = None
     video: VideoSettings = field(default_factory=VideoSettings)
+    may_lack_question: bool = False
     stage = STAGE
 
     def __post_init__(self) -> None:
@@ -292,7 +299,7 @@ class IngestRecords(DraftStage):
         parsed = apply(
             raw,
             "Parse",
-            _Parse(),
+            _Parse(self.may_lack_question),
             kept=tuple[str, IngestPart],
             uses=tuple[str, tuple[str, ...]],
             invalid=tuple[str, IngestPart],

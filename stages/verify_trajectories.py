@@ -198,7 +198,7 @@ async def verified(
     images = [store.pixels(medium.uri) for medium in question.media]
     try:
         found = await executions(
-            check.turns, images, question.gold_boxes or (), shared_sandbox(sandbox), computes=computes
+            check.turns, images, check.draft.reference_boxes, shared_sandbox(sandbox), computes=computes
         )
     except SandboxLost as error:
         raise _Fails(LOST, str(error)) from None

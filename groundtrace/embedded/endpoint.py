@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from groundtrace.embedded import dual_stream, executable, judge_think_answer
+from groundtrace.embedded import dual_stream, executable, images, judge_think_answer
 from groundtrace.embedded.crop_and_answer import (
     answer_with_crops,
     attempt_with_boxes,
@@ -61,6 +61,7 @@ HANDLERS: dict[str, dict[str, Handler]] = {
         **judge_think_answer.HANDLERS,
         **dual_stream.HANDLERS,
         **executable.HANDLERS,
+        **images.HANDLERS,
     },
     "edges": {"detect": detect_boxes, "segment": segment_boxes, "segment_points": segment_points},
 }

@@ -5,7 +5,8 @@ name of :data:`groundtrace.grading.answers.registry.ANSWER_TYPES`), choices (lis
 bbox} or null). A missing answer_type is derived from the other fields: multiple choice with choices, else a number, yes
 or no (also the JSON values true and false), else text. If there are choices, the answer is one of them, by its text or
 as the same number. If a record has choices and names a type without choices, it is asked without them, and they are
-kept beside the question.
+kept beside the question. For a recipe that writes questions, a record may have only images: neither a question nor an
+answer, and none of the fields that belong to a question.
 """
 
 import decimal
@@ -52,8 +53,8 @@ class InvalidRecord(ValueError):
 class InputRecord:
     """A record whose fields are valid; its media have not been opened. ``media`` are URIs.
 
-    ``opened_choices`` are the choices of a record that is not of type mcq. Comparisons of two records ignore
-    ``origin``.
+    ``opened_choices`` are the choices of a record that is not of type mcq. ``question``, ``answer`` and ``answer_type``
+    are "" if the record has only images. Comparisons of two records ignore ``origin``.
     """
 
     number: int
@@ -70,14 +71,17 @@ class InputRecord:
     origin: Origin = field(default=NO_ORIGIN, repr=False, compare=False)
 
 
-def parse_record(raw: RawRecord) -> InputRecord:
-    """Return the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault."""
+def parse_record(raw: RawRecord, may_lack_question: bool = False) -> InputRecord:
+    """Return the valid record of a line or row. Raises InvalidRecord, whose message names the field and the fault.
+
+    ``may_lack_question`` is whether a record may have neither a question nor an answer.
+    """
     origin = raw.origin
     try:
         fields = _json_object(raw.text)
         if not raw.materialised:
             origin = replace(origin, media_names=_names(fields.get("media")))
-        return replace(_parse(raw, fields), origin=origin)
+        return replace(_parse(raw, fields, may_lack_question), origin=origin)
     except InvalidRecord as error:
         error.origin = origin
         raise
@@ -104,7 +108,18 @@ def medium_name(path: object) -> str:
     return storable(last_part(path))
 
 
-def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:
+def checked_pair(question: str, answer: str) -> tuple[str, str]:
+    """Return the answer to a question that a model has written, in its type's normal form, and the type's name.
+
+    Raises InvalidRecord for texts that no record may have.
+    """
+    for name, text in (("question", question), ("answer", answer)):
+        _refuse_control(name, _text({name: text}, name))
+    kind = evident_type(answer, None)
+    return _checked_answer(kind, answer, None, None), kind.name
+
+
+def _parse(raw: RawRecord, fields: Mapping[str, object], may_lack_question: bool) -> InputRecord:
     record_id = fields.get("id")
     if isinstance(record_id, int) and not isinstance(record_id, bool):
         record_id = str(record_id)
@@ -116,16 +131,30 @@ def _parse(raw: RawRecord, fields: Mapping[str, object]) -> InputRecord:
     if raw.problem:
         raise InvalidRecord(Reason.INVALID_RECORD, raw.problem, record_id)
     try:
-        return _parse_fields(raw, record_id, fields)
+        is_asked = not (may_lack_question and _has_no_question(fields))
+        return _parse_fields(raw, record_id, fields, is_asked)
     except InvalidRecord as error:
         error.record_id = record_id
         raise
 
 
-def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) -> InputRecord:
-    question = _text(fields, "question")
+def _has_no_question(fields: Mapping[str, object]) -> bool:
+    """Whether a record has neither a question nor an answer. Raises InvalidRecord if it has a field that belongs to
+    one.
+    """
+    values = (fields.get("question"), fields.get("answer"))
+    if not all(value is None or (isinstance(value, str) and not value.strip()) for value in values):
+        return False
+    if name := next((name for name in ("choices", "boxes", "answer_type") if fields.get(name)), ""):
+        detail = f"{name}: the record has no question that this belongs to: leave the field out, or add the question"
+        raise InvalidRecord(Reason.INVALID_RECORD, detail)
+    return True
+
+
+def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object], is_asked: bool) -> InputRecord:
+    question = _text(fields, "question") if is_asked else ""
     choices = _choices(fields.get("choices"))
-    answer = _answer(fields)
+    answer = _answer(fields) if is_asked else ""
     boxes = _boxes(fields.get("boxes"))
     kind = _answer_type(fields.get("answer_type"), answer, choices)
     source, licence = _text(fields, "source"), _text(fields, "license")
@@ -142,8 +171,8 @@ def _parse_fields(raw: RawRecord, record_id: str, fields: Mapping[str, object]) 
         license=licence,
         media=media,
         question=question,
-        answer=_checked_answer(kind, answer, choices, boxes),
-        answer_type=kind.name,
+        answer=_checked_answer(kind, answer, choices, boxes) if is_asked else "",
+        answer_type=kind.name if is_asked else "",
         choices=choices if kind.keeps_choices else None,
         boxes=boxes,
         opened_choices=None if kind.keeps_choices else choices,

@@ -184,6 +184,23 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
 
     The message begins with the config key to change.
     """
+    _check_declared(role, name, settings)
+    family = settings.model_family
+    if not (family.box_prompt if role == "detector" else family.asked_to_point):
+        able = "point" if family.point_prompt else "box"
+        raise ValueError(f"roles.{role}: the family {family.name} of {name!r} can only {able}: choose another endpoint")
+
+
+def check_boxes(role: str, name: str, settings: EndpointSettings) -> None:
+    """Raise ValueError if the endpoint does not declare how its model writes boxes, or its model writes none."""
+    _check_declared(role, name, settings)
+    if not settings.model_family.box_prompt:
+        raise ValueError(
+            f"roles.{role}: the family {settings.model_family.name} of {name!r} can only point: choose another endpoint"
+        )
+
+
+def _check_declared(role: str, name: str, settings: EndpointSettings) -> None:
     family = settings.model_family
     if kind_of(settings.kind).own_form:
         if family.name != DEFAULT:
@@ -195,9 +212,6 @@ def check_coordinates(role: str, name: str, settings: EndpointSettings) -> None:
             f"endpoints.{name}.family is not set, and the {role} writes coordinates: set it to one of "
             f"{', '.join(sorted(FAMILIES))} (or set endpoints.{name}.frame, for a model that is prompted with our form)"
         )
-    if not (family.box_prompt if role == "detector" else family.asked_to_point):
-        able = "point" if family.point_prompt else "box"
-        raise ValueError(f"roles.{role}: the family {family.name} of {name!r} can only {able}: choose another endpoint")
 
 
 def check_extras(endpoints: Iterable[EndpointSettings]) -> None:

@@ -5,6 +5,7 @@ from groundtrace.inference.caller import Caller
 from groundtrace.inference.grounding import ParsedPointing
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import ask_for, untruncated
+from groundtrace.prompts.loader import RenderedPrompt
 from groundtrace.schemas.geometry import Box, Point
 from groundtrace.schemas.records import MediaRef
 
@@ -29,8 +30,38 @@ async def boxes_of(
     caller: Caller, role: str, label: str, image: MediaPart, medium: MediaRef, media_index: int, sampling: Sampling
 ) -> ParsedPointing[Box]:
     """Return the boxes of a label, in pixels of the original. Raises the errors of :func:`points_of`."""
+    prompt = caller.family(role).ask_boxes(image, label)
+    return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
+
+
+async def objects_of(
+    caller: Caller,
+    role: str,
+    label: str,
+    question: str,
+    image: MediaPart,
+    medium: MediaRef,
+    media_index: int,
+    sampling: Sampling,
+) -> ParsedPointing[Box]:
+    """Return the boxes of the entire objects that a question is about, named by the label, in pixels of the original.
+
+    Raises the errors of :func:`points_of`.
+    """
+    prompt = caller.family(role).ask_object(image, label, question)
+    return await _boxes(caller, role, prompt, label, medium, media_index, sampling)
+
+
+async def _boxes(
+    caller: Caller,
+    role: str,
+    prompt: RenderedPrompt,
+    label: str,
+    medium: MediaRef,
+    media_index: int,
+    sampling: Sampling,
+) -> ParsedPointing[Box]:
     family = caller.family(role)
-    prompt = family.ask_boxes(image, label)
     read = untruncated(lambda reply: family.boxes(reply.text, label, medium, media_index))
     found, _ = await ask_for(caller, role, prompt, sampling, read, family.box_form.replace("LABEL", label))
     return found

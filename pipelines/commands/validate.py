@@ -16,8 +16,8 @@ from groundtrace.inference.errors import CallError
 from groundtrace.inference.models import Models
 from groundtrace.inference.runtime import runtime
 from groundtrace.pipelines.running.plan.capabilities import check_capabilities, check_judge, scan_answers, scan_media
-from groundtrace.pipelines.running.plan.columns import input_block, missing_fields
-from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, seen_shape
+from groundtrace.pipelines.running.plan.columns import input_block
+from groundtrace.pipelines.running.plan.inputs import check_questions, count_records, fields_lacking, seen_shape
 from groundtrace.pipelines.running.plan.options import runner_line
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
 from groundtrace.pipelines.running.plan.sampling import sample_records
@@ -33,7 +33,8 @@ def validate(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
     plan = make_plan(
         RunArguments(parsed.pipeline, parsed.input, ".", parsed.config, parsed.overrides, beam_options=beam_options)
     )
-    check_questions(plan.input, plan.settings.input)
+    if not plan.recipe.writes_questions:
+        check_questions(plan.input, plan.settings.input)
     ends = plan.wire().ends
     say(f"pipeline: {plan.recipe.name}")
     say(runner_line(plan.options))
@@ -79,7 +80,8 @@ def _check_records(plan: Plan, total: int | None) -> bool:
     rows, columns = plan.settings.input, plan.input.columns
     if columns:
         say(f"columns: {', '.join(sorted(columns))}")
-    sample = sample_records(plan.context.sources, rows, plan.context.roots, getattr(plan.settings, "video", None))
+    writes, video = plan.recipe.writes_questions, getattr(plan.settings, "video", None)
+    sample = sample_records(plan.context.sources, rows, plan.context.roots, video, writes)
     of = "of an unknown number of records" if total is None else f"of {counted(total, 'record')}"
     say(f"read {sample.read} {of}: {len(sample.drafts)} can be used")
     for problem in sample.problems[:MAX_PROBLEMS]:
@@ -87,8 +89,7 @@ def _check_records(plan: Plan, total: int | None) -> bool:
         say(f"  {problem.reason}, {counted(problem.records, 'record')} ({where}): {problem.detail}")
     if len(sample.problems) > MAX_PROBLEMS:
         say(f"  and {len(sample.problems) - MAX_PROBLEMS} more problems")
-    are_rows = all(source.kind != "jsonl" for source in plan.context.sources)
-    missing = missing_fields(columns, rows, are_rows) if columns else []
+    missing = fields_lacking(plan.input, rows, writes)
     if missing:
         shape = seen_shape(plan.input)
         if rows.shape == OneRecordPerRow.name and shape.name != OneRecordPerRow.name:
@@ -97,8 +98,11 @@ def _check_records(plan: Plan, total: int | None) -> bool:
         say(f"MISSING: {', '.join(missing)}; in the config:")
         for line in input_block(columns, missing, Path(plan.input.name).name):
             say(f"  {line}")
-    if sample.drafts:
-        question = sample.drafts[0].question
+    asked = [draft.question for draft in sample.drafts if draft.question.is_asked]
+    if unasked := len(sample.drafts) - len(asked):
+        say(f"  {counted(unasked, 'record')} without a question: the recipe writes one for each image that is fit")
+    if asked:
+        question = asked[0]
         for form in plan.recipe.forms:
             say(f"the prompt of one record, as in its row ({question.id}, gold answer {question.answer}):")
             for line in user_text(question, form).splitlines():

@@ -83,6 +83,8 @@ class Recipe:
         reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
             "" if they are made for none.
         forms: the forms in which its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
+        writes_questions: whether it writes questions for records that have only images, so that its input may be a
+            folder of images.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Recipe:
     makes: str = ""
     reward: str = ""
     forms: tuple[str, ...] = (POINTS,)
+    writes_questions: bool = False
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
         """Create the recipe. Raises RecipeError if its file passes ``stages``, as recipes for earlier versions did."""

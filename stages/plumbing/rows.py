@@ -87,6 +87,7 @@ def rejected_row(rejected: Rejected, context: RowContext) -> Row:
         **_asked(draft),
         "images": _image_uris(question) if context.rejected_images else None,
         "media": [{name: medium[name] for name in ("uri", "sha256", "width", "height")} for medium in media],
+        **({} if question.is_asked else dict.fromkeys(("question", "answer", "answer_type"))),
         "points": [asdict(point) for point in draft.points] or None,
         "traces": [_trace(trace) for trace in draft.traces] or None,
         **context.added_to("rejected", question.origin, draft.values),

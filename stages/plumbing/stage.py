@@ -63,7 +63,8 @@ class Stage:
         max_kept: a function from its settings to the maximum number of records that it keeps, if the stage draws a
             sample of the records. This number also bounds the calls of later stages, because records that leave by
             another output need no calls.
-        joins: whether it takes records of several stages, so that it reads more than the stage before it keeps.
+        joins: whether it reads other records than exactly those that the stage before it keeps, such as records of
+            several stages.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
         failures: those of its reasons that mean that it could not do its work. If many records are rejected for these,

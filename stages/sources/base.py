@@ -136,6 +136,9 @@ class Format(abc.ABC):
     is_read_whole: ClassVar[bool] = False
     """Whether every file below a folder is read: a run folder inside would then be part of the next input."""
 
+    lacks_questions: ClassVar[bool] = False
+    """Whether its records have no questions: it is tried only for a recipe that writes them."""
+
     @abc.abstractmethod
     def find(self, name: str, path: Place, rows: RowSettings) -> Input:
         """Return the input that the command line names.

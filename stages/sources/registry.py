@@ -15,6 +15,7 @@ FORMATS: Registry[Format] = Registry(
         "table": "groundtrace.stages.sources.tables:TABLES",
         "jsonl": "groundtrace.stages.sources.jsonl:JSON_LINES",
         "parquet": "groundtrace.stages.sources.parquet:PARQUET",
+        "images": "groundtrace.stages.sources.images:IMAGES",
         "datasets": "groundtrace.stages.sources.hf_datasets:DATA_SETS",
     },
 )

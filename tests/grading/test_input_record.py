@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from groundtrace.grading.answers.registry import ANSWER_TYPES
-from groundtrace.grading.input_record import InputRecord, InvalidRecord, parse_record
+from groundtrace.grading.input_record import InputRecord, InvalidRecord, checked_pair, parse_record
 from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.reasons import Reason
 from groundtrace.schemas.records import RawRecord
@@ -280,3 +280,66 @@ def test_any_json_is_a_record_or_a_typed_refusal(changes: dict[str, Any]) -> Non
 @given(st.text(max_size=40))
 def test_any_line_is_a_record_or_a_typed_refusal(text: str) -> None:
     assert refused(text).record_id is None
+
+
+def parse_image(**changes: Any) -> InputRecord:
+    """Parse the base record with changes, as for a recipe that writes questions."""
+    return parse_record(RawRecord(7, text_of(**changes)), may_lack_question=True)
+
+
+BARE = [
+    {"question": ..., "answer": ...},
+    {"question": None, "answer": None, "choices": None, "boxes": [], "answer_type": None},
+    {"question": " ", "answer": ""},
+]
+
+
+@pytest.mark.parametrize("changes", BARE)
+def test_a_record_of_images_is_valid_only_where_questions_are_written(changes: dict[str, Any]) -> None:
+    found = parse_image(**changes)
+    assert (found.question, found.answer, found.answer_type, found.boxes or ()) == ("", "", "", ())
+    assert (found.id, found.media) == ("q", ("input:a.png",))
+    error = refused(text_of(**changes))
+    assert (error.reason, error.record_id) == (Reason.INVALID_RECORD, "q")
+    assert str(error).startswith("question: expected a non-empty string")
+
+
+HALF = [
+    ({"question": ...}, "question: expected a non-empty string"),
+    ({"answer": ...}, "answer: expected a non-empty string"),
+    ({"answer": None}, "answer: expected a non-empty string"),
+    ({"question": ..., "answer": 3}, "question: expected a non-empty string"),
+    ({"question": ..., "answer": False}, "question: expected a non-empty string"),
+    ({"question": ..., "answer": ..., "choices": ["a", "b"]}, "choices: the record has no question"),
+    ({"question": ..., "answer": ..., "boxes": [{"label": "a", "bbox": [0, 0, 1, 1]}]}, "boxes: the record has no"),
+    ({"question": ..., "answer": ..., "answer_type": "bool"}, "answer_type: the record has no question"),
+    ({"question": ..., "answer": ..., "media": ...}, "media: expected one or more paths"),
+    ({"question": ..., "answer": ..., "source": ...}, "source: expected a non-empty string"),
+]
+
+
+@pytest.mark.parametrize(("changes", "said"), HALF)
+def test_half_a_question_is_refused_in_any_recipe(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRecord) as error:
+        parse_image(**changes)
+    assert str(error.value).startswith(said)
+
+
+@given(st.dictionaries(st.sampled_from([*BASE, "choices", "boxes", "answer_type"]), st.none() | st.text(max_size=5)))
+def test_a_record_with_a_question_is_read_alike_in_every_recipe(changes: dict[str, Any]) -> None:
+    text = text_of(**changes)
+    try:
+        found = parse(text)
+    except InvalidRecord:
+        return
+    assert parse_record(RawRecord(7, text), may_lack_question=True) == found
+
+
+def test_a_written_pair_is_checked_as_a_record_is() -> None:
+    for answer in ("Yes", "true", "3", "a bus"):
+        found = parse(text_of(answer=answer))
+        assert checked_pair("How many?", answer) == (found.answer, found.answer_type)
+    assert checked_pair("How many?", "1,200") == ("1200", "numeric")
+    for question, answer in (("", "3"), ("How many?", " "), ("How\x0c?", "3"), ("How?", "a\x00")):
+        with pytest.raises(InvalidRecord):
+            checked_pair(question, answer)

@@ -174,3 +174,8 @@ def test_hidden_characters_leave_choices_and_answer_alike(make_draft: Callable[.
     draft = make_draft("q", answer="\u200ecat", choices=("\u200ecat", "dog\ufeff"), answer_type="mcq")
     question = clean(draft, CleanSettings()).question
     assert (question.answer, question.choices) == ("cat", ("cat", "dog"))
+
+
+def test_an_image_without_a_question_passes(make_draft: Callable[..., Draft]) -> None:
+    draft = make_draft("q", question="", answer="", answer_type="")
+    assert clean(draft, CleanSettings()) == draft

@@ -383,3 +383,30 @@ def test_every_end_says_what_its_record_brought(
         a = ("a.png",)
         expected = [("Ann", a), ("Bob", a), ("Cy", ("gone.png",)), ("Di", a), ("Ed", a), ("", ())]
         assert_that(told, equal_to(expected))
+
+
+@pytest.mark.parametrize("may_lack_question", [False, True])
+def test_images_without_a_question_are_kept_only_where_questions_are_written(
+    may_lack_question: bool,
+    folder: Path,
+    tmp_path: Path,
+    record: Callable[..., dict[str, Any]],
+    write_records: Callable[..., Path],
+    check_stage: Callable[..., None],
+) -> None:
+    bare: dict[str, Any] = {"question": ..., "answer": ...}
+    rows = [record(id="asked"), record(id="image", **bare), record(id="half", answer=...)]
+    rows += [record(id="gone", media="gone.png", **bare), record(id="image", **bare)]
+    source = Source("jsonl", str(write_records(tmp_path, rows) / "records.jsonl"))
+    stage = IngestRecords(
+        (source,), RowSettings(), MediaRoots(str(folder), str(tmp_path)), may_lack_question=may_lack_question
+    )
+    invalid = [(name, "invalid_record") for name in ("half", "gone", "image#2", "image#5")]
+    lost = [("half", "invalid_record"), ("gone", "media_missing"), ("image#5", "duplicate_id")]
+    check_stage(
+        stage,
+        None,
+        kept=["asked", "image"] if may_lack_question else ["asked"],
+        rejected=lost if may_lack_question else invalid,
+        show_rejected=lambda found: (found.id, found.reason),
+    )

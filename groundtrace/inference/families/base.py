@@ -24,11 +24,13 @@ from groundtrace.inference.grounding import (
 from groundtrace.prompts.loader import RenderedPrompt, load_prompt
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, Resize
 from groundtrace.schemas.geometry import Box, Point
+from groundtrace.schemas.quoting import quote
 from groundtrace.schemas.records import MediaRef
 
 _THINK = re.compile(r"<(/?)think\s*>", re.IGNORECASE)
 _CUT_TAG = re.compile(r"<(?:[|/]?[A-Za-z][^<>]*|[|/]?)\Z")
 Raw = TypeVar("Raw", RawPoint, RawBox)
+OBJECT_PROMPT = "ground_object.v1"
 read_our_boxes = box_reader(coordinates(4, "box", "bbox"), "boxes")
 """Parses the boxes of a reply in our own form."""
 _listed_points = point_reader(coordinates(2, "point"), "points")
@@ -95,6 +97,17 @@ class Family:
     def ask_boxes(self, image: MediaPart, label: str) -> RenderedPrompt:
         """Return the prompt for the boxes of a label in an image. Raises the errors of :meth:`ask_points`."""
         return self._asked(self.box_prompt, image, label)
+
+    def ask_object(self, image: MediaPart, label: str, question: str) -> RenderedPrompt:
+        """Return the prompt for the boxes of the entire objects that a question is about, named by a label.
+
+        All families get the same words, and :attr:`box_form` as the form of the reply, since their own prompts for
+        boxes ask for every instance of a label. Raises the errors of :meth:`ask_points`.
+        """
+        named, shown = quoted(label), quote(question)
+        form = self.box_form.replace("LABEL", named).replace("[…, …, …, …]", self._box_order)
+        values = {"question": shown.texts[0], "mark": shown.mark, "label": named, "form": form}
+        return load_prompt(OBJECT_PROMPT).render({"original": [image]}, **values)
 
     def points(self, text: str, entity: str, medium: MediaRef, media_index: int) -> ParsedPointing[Point]:
         """Parse the points of a reply for one entity, in pixels of the original; empty if the reply states that there

@@ -28,7 +28,7 @@ def check_plan(plan: Plan) -> None:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
-    check_fields(plan.input, plan.settings.input)
+    check_fields(plan.input, plan.settings.input, plan.recipe.writes_questions)
     _check_apart(plan)
     if see_no_disk(plan.options):
         sources = [("--input", source.path) for source in plan.input.sources]

@@ -31,8 +31,12 @@ AS_IT_IS = RowSettings()
 _REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 
 
-def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD) -> Input:
+def find_input(
+    name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings = STANDARD, may_lack_questions: bool = False
+) -> Input:
     """Return the input that the command line names, read with the settings ``rows``; ``storage`` is for a store.
+
+    ``may_lack_questions`` is whether it may be a folder of images without questions.
 
     Raises :class:`InputError`, also if the input evidently lacks a configured column or split,
     :class:`groundtrace.storage.places.StorageError` for a store that cannot be used as configured, and
@@ -42,7 +46,7 @@ def find_input(name: str, rows: RowSettings = AS_IT_IS, storage: StorageSettings
         raise InputError("--input is empty: name a file, a folder or a data set")
     try:
         path = place(name, storage) if is_in_store(name) else local_path(name)
-        found = _ask_formats(name, path, rows)
+        found = _ask_formats(name, path, rows, may_lack_questions)
     except UserError:
         raise
     except StoreUnavailable as error:
@@ -85,13 +89,11 @@ def seen_shape(found: Input) -> Shape:
     return shape_of(found.columns, first_rows(found))
 
 
-def check_fields(found: Input, rows: RowSettings) -> None:
+def check_fields(found: Input, rows: RowSettings, may_lack_questions: bool = False) -> None:
     """Raise :class:`InputError` if the input evidently lacks a required field: each record would be rejected."""
-    check_questions(found, rows)
-    if not found.columns:
-        return
-    are_rows = all(source.kind != "jsonl" for source in found.sources)
-    missing = missing_fields(found.columns, rows, are_rows)
+    if not may_lack_questions:
+        check_questions(found, rows)
+    missing = fields_lacking(found, rows, may_lack_questions)
     if missing:
         names = ", ".join(sorted(found.columns))
         shape = seen_shape(found) if rows.shape == OneRecordPerRow.name else SHAPES[OneRecordPerRow.name]
@@ -100,6 +102,20 @@ def check_fields(found: Input, rows: RowSettings) -> None:
             f"{found.name} has no column for {', '.join(missing)} ({seen}): "
             f"`beam init {shlex.quote(found.name)} --output my.toml` writes a config in which you can name them"
         )
+
+
+def fields_lacking(found: Input, rows: RowSettings, may_lack_questions: bool) -> list[str]:
+    """Return the required fields that no column and no constant gives; empty if the columns are not known.
+
+    If the records may lack questions, an input without the fields of both question and answer is complete.
+    """
+    if not found.columns:
+        return []
+    are_rows = all(source.kind != "jsonl" for source in found.sources)
+    missing = missing_fields(found.columns, rows, are_rows)
+    if may_lack_questions and {"question", "answer"} <= {*missing}:
+        return [name for name in missing if name not in ("question", "answer")]
+    return missing
 
 
 def check_questions(found: Input, rows: RowSettings) -> None:
@@ -111,9 +127,11 @@ def check_questions(found: Input, rows: RowSettings) -> None:
         )
 
 
-def _ask_formats(name: str, path: Place, rows: RowSettings) -> Input:
+def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: bool) -> Input:
     absent: list[NothingHere] = []
     for each in registry.formats():
+        if each.lacks_questions and not may_lack_questions:
+            continue
         try:
             return each.find(name, path, rows)
         except NothingHere as error:

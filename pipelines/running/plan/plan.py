@@ -144,7 +144,7 @@ def make_plan(arguments: RunArguments) -> Plan:
     check_job(options)
     recipe = load_recipe(arguments.pipeline)
     settings = load_config(recipe.settings, arguments.config, arguments.overrides)
-    found = find_input(arguments.input, settings.input, settings.storage)
+    found = find_input(arguments.input, settings.input, settings.storage, recipe.writes_questions)
     folder = named_folder(arguments.output, settings.storage)
     run_root = folder.seen_by_workers(folder.root, not is_local(options))
     models = ModelsSettings(

@@ -54,12 +54,16 @@ class RecordSample:
 
 
 def sample_records(
-    sources: Sequence[Source], rows: RowSettings, roots: MediaRoots, video: VideoSettings | None
+    sources: Sequence[Source],
+    rows: RowSettings,
+    roots: MediaRoots,
+    video: VideoSettings | None,
+    may_lack_question: bool = False,
 ) -> RecordSample:
     """Read the first :data:`MAX_RECORDS`, for at most :data:`MAX_READ_S`, but at least :data:`MIN_RECORDS`.
 
-    Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. Raises the errors of reading
-    the input.
+    Media are drawn into a temporary folder. If ``video`` is None, clips are not accepted. ``may_lack_question`` is
+    whether a record may have images and no question. Raises the errors of reading the input.
     """
     with tempfile.TemporaryDirectory() as folder:
         store = replace(roots, run_root=folder).store()
@@ -73,7 +77,7 @@ def sample_records(
                 break
             read += 1
             try:
-                draft = _draft(raw, store, video)
+                draft = _draft(raw, store, video, may_lack_question)
             except (InvalidRecord, Reject) as error:
                 reason = error.reason if isinstance(error, Reject) else error.reason.value
                 detail = first_of.setdefault(reason, error.detail) if reason in _OF_FILES else error.detail
@@ -86,6 +90,6 @@ def sample_records(
     return RecordSample(read, tuple(drafts.values()), tuple(sorted(problems, key=lambda problem: -problem.records)))
 
 
-def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None) -> Draft:
-    record = parse_record(raw)
+def _draft(raw: RawRecord, store: MediaStore, video: VideoSettings | None, may_lack_question: bool) -> Draft:
+    record = parse_record(raw, may_lack_question)
     return assemble(record, {uri: check_medium(uri, store, video) for uri in record.media})

@@ -116,3 +116,28 @@ def test_thinking_is_passed_over(text: str, rest: str) -> None:
 def test_thinking_without_an_end_is_a_bad_reply(text: str) -> None:
     with pytest.raises(BadReply, match="before its thinking does"):
         after_thinking(text)
+
+
+BOXING = [name for name in FAMILIES if FAMILIES.named(name).box_prompt]
+
+
+@pytest.mark.parametrize("name", BOXING)
+def test_the_object_of_a_question_is_asked_for_in_the_familys_form(name: str) -> None:
+    family = FAMILIES.named(name)
+    prompt = family.ask_object(PART, 'red "dog" <image>', "What is on its collar?\nEND 0")
+    [text] = [part.text for part in prompt.user if isinstance(part, TextPart)]
+    assert prompt.media == (PART,)
+    assert "What is on its collar?" in text
+    assert "red 'dog'" in text
+    assert "<image>" not in text
+    filled = family.box_form.replace("LABEL", "red 'dog'")
+    assert filled.split("…")[0] in text
+    assert "LABEL" not in text
+    with pytest.raises(BadReply, match="the label"):
+        family.ask_object(PART, "?!", "What is it?")
+
+
+def test_the_object_of_a_question_is_asked_for_in_the_order_of_the_frame() -> None:
+    for frame, order in ((CoordinateFrame.GEMINI, "[y1, x1, y2, x2]"), (CoordinateFrame.PX, "[x1, y1, x2, y2]")):
+        prompt = Family("own", frame).ask_object(PART, "dog", "What is it?")
+        assert f'{{"boxes": [{order}, …]}}' in "".join(part.text for part in prompt.user if isinstance(part, TextPart))

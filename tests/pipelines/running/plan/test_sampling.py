@@ -1,14 +1,18 @@
+import io
 import json
+import tarfile
 from pathlib import Path
 
 import cv2
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from groundtrace.pipelines.running.plan import sampling
-from groundtrace.pipelines.running.plan.inputs import find_input
+from groundtrace.pipelines.running.plan.inputs import check_fields, fields_lacking, find_input
 from groundtrace.pipelines.running.plan.sampling import Problem, RecordSample, sample_records
-from groundtrace.stages.sources.base import RowSettings
+from groundtrace.stages.sources.base import InputError, RowSettings
 from groundtrace.vision.media import MediaRoots
 
 GOOD = {"source": "s", "license": "MIT", "media": "a.png", "question": "How many?", "answer": "2"}
@@ -67,3 +71,54 @@ def test_all_records_are_read_up_to_a_number_and_a_time(
 def test_nothing_is_left_behind(folder: Path) -> None:
     look(folder, GOOD | {"id": "a"})
     assert sorted(path.name for path in folder.parent.rglob("*")) == ["a.png", "data", "records.jsonl"]
+
+
+def image_rows(form: str, folder: Path, image: bytes) -> tuple[str, RowSettings]:
+    """An input of one image without a question, and the settings to read it."""
+    constants = {"source": "made", "license": "CC0-1.0"}
+    if form == "folder":
+        (folder / "a.png").write_bytes(image)
+        return str(folder), RowSettings()
+    if form == "jsonl":
+        (folder / "a.png").write_bytes(image)
+        (folder / "records.jsonl").write_text('{"id": "a", "media": "a.png"}\n')
+        return str(folder), RowSettings(constants=constants)
+    if form == "parquet":
+        pq.write_table(pa.table({"image": [{"bytes": image, "path": "a.png"}]}), folder / "x.parquet")
+        return str(folder), RowSettings(constants=constants)
+    with tarfile.open(folder / "train-0.tar", "w") as archive:
+        member = tarfile.TarInfo("a.png")
+        member.size = len(image)
+        archive.addfile(member, io.BytesIO(image))
+    return str(folder), RowSettings(columns={"media": "png", "id": "__key__"}, constants=constants)
+
+
+@pytest.mark.parametrize("form", ["folder", "jsonl", "parquet", "webdataset"])
+def test_images_without_questions_are_read_from_every_format(form: str, tmp_path: Path, folder: Path) -> None:
+    image = (folder / "a.png").read_bytes()
+    (folder / "a.png").unlink()
+    name, rows = image_rows(form, folder, image)
+    found = find_input(name, rows, may_lack_questions=True)
+    assert fields_lacking(found, rows, may_lack_questions=True) == []
+    check_fields(found, rows, may_lack_questions=True)
+    roots = MediaRoots(found.media_root, str(tmp_path / "run"))
+    [draft] = sample_records(found.sources, rows, roots, None, may_lack_question=True).drafts
+    assert not draft.question.is_asked
+    assert len(draft.question.media) == 1
+    sample = sample_records(found.sources, rows, roots, None)
+    assert [(problem.reason, problem.detail.split(":")[0]) for problem in sample.problems] == [
+        ("invalid_record", "question")
+    ]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_what_else_an_input_lacks_is_still_named(form: str, folder: Path) -> None:
+    image = (folder / "a.png").read_bytes()
+    (folder / "a.png").unlink()
+    name, _ = image_rows(form, folder, image)
+    found = find_input(name, may_lack_questions=True)
+    assert fields_lacking(found, RowSettings(), may_lack_questions=True) == ["source", "license"]
+    with pytest.raises(InputError, match="has no column for source, license"):
+        check_fields(found, RowSettings(), may_lack_questions=True)
+    with pytest.raises(InputError):
+        check_fields(found, RowSettings())

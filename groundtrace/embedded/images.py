@@ -1,0 +1,106 @@
+"""The embedded engine about images without a question: it judges them, writes a question, boxes its object, and judges
+the pair.
+
+It reads the pixels only. A question asks how many shapes of one class there are, or whether a statement on their number
+is true, and its answer is what the engine sees. As the judge, it calls a pair GOOD only if its own answer is the same.
+An image that it cannot read is fit for nothing.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from groundtrace.embedded.scenes import Scene
+from groundtrace.embedded.sight.answer import answer
+from groundtrace.embedded.sight.labels import singular
+from groundtrace.embedded.sight.language import read_question
+from groundtrace.embedded.sight.names import read_name
+from groundtrace.embedded.sight.shapes import FoundShape
+from groundtrace.inference.errors import CallError, Failure
+from groundtrace.prompts.loader import RenderedPrompt
+
+_ALIKE = 3
+"""An object with more copies than this is one of many that look the same."""
+_SMALL_SHARE = 0.02
+"""An object that covers a smaller share of the image gains by being enlarged: the coarse view misses such objects."""
+_STATEMENT = 'Is the following statement about the image true? "{statement}" Answer yes or no.'
+
+
+def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judge the four conditions by the shapes in the image."""
+    shapes, (width, height) = scene.shapes, scene.size
+    if shapes is None:
+        return json.dumps({"reason": "this picture cannot be read", **dict.fromkeys("ABCD", False)})
+    labels = Counter(shape.label for shape in shapes)
+    shares = [(shape.label, shape.width_px * shape.height_px / (width * height)) for shape in shapes]
+    most = float(prompt.variable("max_percent")) / 100
+    found = {
+        "A": len(labels) >= int(prompt.variable("min_kinds")) or len(shapes) >= int(prompt.variable("min_objects")),
+        "B": any(share < most and labels[label] <= _ALIKE for label, share in shares),
+        "C": any(share < _SMALL_SHARE for _, share in shares),
+        "D": bool(_nouns(shapes)),
+    }
+    return json.dumps({"reason": f"{len(shapes)} shapes of {len(labels)} classes are seen", **found})
+
+
+def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, _strength: float) -> str:
+    """Write a question about the number of one class of shapes; nulls if the image shows no shapes."""
+    nouns = _nouns(scene.shapes or ())
+    for index in rng.permutation(len(nouns)):
+        noun = nouns[index]
+        asked = next(_questions(noun, scene, rng))
+        said = _answer(asked, scene)
+        if said is not None:
+            return json.dumps({"question": asked, "answer": said, "object": noun})
+    return json.dumps({"question": None, "answer": None, "object": None})
+
+
+def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Return the boxes of the shapes of a class. Raises CallError for a label that the engine does not know."""
+    name, shapes = read_name(prompt.variable("label")), scene.shapes or []
+    if name is None:
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {prompt.variable('label')!r}")
+    named = name.among([shape.label for shape in shapes], [shape.box_px for shape in shapes], scene.panels)
+    return json.dumps({"boxes": [[round(side, 2) for side in shapes[index].box_px] for index in named]})
+
+
+def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
+    """Judge whether the answer equals the engine's own answer, and is not that of an empty image."""
+    said = _answer(prompt.variable("question"), scene)
+    return "GOOD" if said is not None and scene.shapes and said == prompt.variable("answer") else "BAD"
+
+
+def _nouns(shapes: Sequence[FoundShape]) -> list[str]:
+    """Return the classes in the image that a question can count: by colour and kind, by kind, and by colour."""
+    found = [name for shape in shapes for name in (shape.label, shape.kind, f"{shape.colour} object")]
+    return sorted({name for name in found if singular(name.split()[-1]) == name.split()[-1]})
+
+
+def _questions(noun: str, scene: Scene, rng: np.random.Generator) -> Iterator[str]:
+    """Yield a question about a class of shapes: its number, or a statement on its number that may be wrong by one."""
+    name, shapes = read_name(noun), scene.shapes or []
+    count = 0 if name is None else sum(name.noun.matches(shape) for shape in shapes)
+    if rng.random() < 0.6:
+        yield f"How many {noun}s are there in the image?"
+    stated = max(1, count + int(rng.integers(-1, 2)))
+    amount = ("exactly", "at least")[int(rng.integers(2))]
+    verb, ending = ("is", "") if stated == 1 else ("are", "s")
+    yield _STATEMENT.format(statement=f"There {verb} {amount} {stated} {noun}{ending}.")
+
+
+def _answer(question: str, scene: Scene) -> str | None:
+    """Return the engine's own answer to a question; None if it cannot read the question or the image."""
+    query, shapes = read_question(question, None), scene.shapes
+    reading = None if query is None or shapes is None else answer(query, shapes, scene.size, scene.panels)
+    return None if reading is None else reading.answer
+
+
+HANDLERS = {
+    "judge_image": judge_image,
+    "write_question": write_question,
+    "ground_object": ground_object,
+    "judge_pair": judge_pair,
+}
+"""The function that answers each prompt, by the prompt's id."""

@@ -1,0 +1,52 @@
+"""Confirms written answers by the weak policy's attempts, before one serves as the gold answer without further proof.
+
+In: drafts with attempts. Out: the drafts whose question comes with the record, and those whose written answer the
+attempts give more often than any other single answer. The others are rejected.
+
+This check is ours; the paper does not say how it confirms written answers. The judge has called the pair GOOD, but the
+judge may err as the teacher does, and a reward with a wrong gold answer teaches errors. The policy has seen neither the
+answer nor the judgement, so its attempts are independent of both. A single right attempt would not be enough: of four
+guesses at a yes or no, two agree with any answer.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from groundtrace.schemas.records import Draft
+from groundtrace.schemas.text import folded
+from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
+from groundtrace.stages.write_questions import QUESTION_SOURCE, TEACHER
+
+UNCONFIRMED = "unconfirmed_answer"
+
+
+def confirm(draft: Draft) -> Draft:
+    """Return the draft. Raises :class:`Reject` if its answer is the teacher's, and the attempts do not confirm it."""
+    if draft.added(QUESTION_SOURCE) != TEACHER:
+        return draft
+    agreeing = sum(attempt.correct is True for attempt in draft.attempts)
+    others = Counter(folded(attempt.answer or "") for attempt in draft.attempts if attempt.correct is False)
+    most = max(others.values(), default=0)
+    if agreeing <= most:
+        detail = f"{agreeing} of {len(draft.attempts)} attempts agree with the written answer, {most} with another one"
+        raise Reject(UNCONFIRMED, detail)
+    return draft
+
+
+STAGE = Stage(
+    "confirm_answers",
+    "a written answer that the policy's attempts do not give more often than any other is dropped",
+    reasons={UNCONFIRMED: "the policy's attempts do not confirm the answer that the teacher wrote"},
+    joins=True,
+)
+
+
+@dataclass
+class ConfirmAnswers(DraftStage):
+    """Keeps drafts whose answer comes with the record or is confirmed by the attempts; see the module."""
+
+    stage = STAGE
+
+    def work(self) -> Work:
+        """Return :func:`confirm` as the work on one draft."""
+        return confirm

@@ -1,0 +1,90 @@
+"""Boxes the objects that written questions are about (CodeDance §7.2, Table 6).
+
+In: drafts with a question of the teacher and the name of its object. Out: the same drafts with the boxes of the entire
+objects, in pixels of the upright original; or a rejection if the teacher finds no such object, or too many. The boxes
+take the place of gold boxes from here on, and every row marks them as a model's (``boxes_source``). Coordinates are
+asked for and read in the form and frame that the teacher's endpoint declares.
+
+A box over nearly the whole image is left out, because every response would be inside it.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import media_part
+from groundtrace.inference.errors import CallError
+from groundtrace.inference.families.base import OBJECT_PROMPT
+from groundtrace.inference.pointing import objects_of
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.locating import MAX_COVER, is_of_label
+from groundtrace.schemas.geometry import Box
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
+from groundtrace.stages.write_questions import OBJECT
+
+NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
+
+
+@settings
+class GroundObjectSettings:
+    """The limits of the boxes of a written question."""
+
+    max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 4096
+
+
+async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
+    """Return the draft with the boxes of its object. Raises :class:`Reject` if there is none, or too many."""
+    question, label = draft.question, draft.added(OBJECT) or ""
+    boxes = list[Box]()
+    for index, medium in enumerate(question.media):
+        image, sampling = media_part(medium), Sampling(max_tokens=settings.max_tokens)
+        try:
+            found = await objects_of(session, "teacher", label, question.question, image, medium, index, sampling)
+        except CallError as error:
+            if not is_of_label(error):
+                raise
+            continue
+        whole_px = MAX_COVER * medium.width * medium.height
+        boxes += [box for box in found.found if box.width * box.height <= whole_px]
+    key = next((key for call in reversed(session.calls) for key in call.keys), None)
+    if not boxes:
+        raise Reject(NOT_FOUND, f"no box around {label!r} that is smaller than the image", key)
+    if len(boxes) > settings.max_boxes:
+        detail = f"{len(boxes)} boxes around {label!r}, ground_objects.max_boxes is {settings.max_boxes}"
+        raise Reject(TOO_MANY, detail, key)
+    return replace(draft, pseudo_boxes=tuple(boxes))
+
+
+STAGE = Stage(
+    "ground_objects",
+    "the teacher boxes the entire object that a written question is about",
+    reasons={
+        NOT_FOUND: "the teacher does not find the object that its question is about",
+        TOO_MANY: "the question is about more objects than ground_objects.max_boxes",
+    },
+    asks=(Asks("teacher", (OBJECT_PROMPT,), all_media=False),),
+    settings=GroundObjectSettings,
+)
+
+
+@dataclass
+class GroundObjects(CallingStage):
+    """Boxes the object of every draft; see the module."""
+
+    settings: GroundObjectSettings
+    models: ModelsSettings
+    stage = STAGE
+    spread = False
+
+    def work(self) -> Work:
+        """Return :func:`ground`, with the settings of this stage, as the work on one draft."""
+        return partial(ground, settings=self.settings)

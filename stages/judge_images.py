@@ -1,0 +1,130 @@
+"""Judges whether images are fit for questions that need a close look (CodeDance §7.2, Table 5).
+
+In: drafts, most of them without a question. Out: the drafts whose images meet all four conditions; the others are
+rejected with the first condition that they do not meet:
+
+A. enough objects: four kinds, or six single ones;
+B. an object that is not hidden, covers less than 30 % of the image, and is not one of many that look the same;
+C. a detail that becomes clearer when it is enlarged;
+D. a question that needs a close look can be asked.
+
+A question that comes with its answer does not need this: recipes pass such drafts by, unless ``apply_to`` is ``all``.
+Images without a question are also rejected, before any call, if the teacher's endpoint does not declare how its model
+writes boxes: the object of a written question has to be boxed.
+
+Deviation: the paper asks for one True or False on all four conditions; here each has its own, so that the rejection
+names the fault.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.inference.caller import CallResult
+from groundtrace.inference.endpoint import check_boxes
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, ask_for
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.judge import reason_of
+from groundtrace.schemas.records import Draft, MediaRef
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
+
+PROMPT = "judge_image.v1"
+FEW_OBJECTS, NO_CLEAR_OBJECT, NO_DETAIL, UNFIT = "few_objects", "no_clear_object", "no_detail", "unfit_for_questions"
+IS_CLIP, CANNOT_BOX = "is_clip", "cannot_box"
+CONDITIONS = {"A": FEW_OBJECTS, "B": NO_CLEAR_OBJECT, "C": NO_DETAIL, "D": UNFIT}
+"""The reason of rejection for each condition, in the order in which they are checked."""
+WITHOUT_QUESTION, ALL = "without_question", "all"
+
+
+@settings
+class ImageSettings:
+    """The conditions on images, with the paper's numbers, and the records to which they apply."""
+
+    apply_to: Annotated[
+        Literal["without_question", "all"], "judge the images of records without a question, or those of all records"
+    ] = WITHOUT_QUESTION
+    min_kinds: Annotated[PositiveInt, "so many kinds of objects are enough"] = 4
+    min_objects: Annotated[PositiveInt, "so many single objects are enough"] = 6
+    max_percent: Annotated[float, Field(gt=0, le=100), "the clear object covers less of the image, in percent"] = 30.0
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
+
+
+def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
+    """Return the letters of the conditions that do not hold, in order, and the judge's reason.
+
+    Raises BadReply if a condition has no true or false.
+    """
+    fields = json_object(reply.text)
+    for letter in CONDITIONS:
+        if not isinstance(held := fields.get(letter), bool):
+            raise BadReply(f"{letter}: expected true or false, got {held!r:.80}")
+    return tuple(letter for letter in CONDITIONS if not fields[letter]), reason_of(fields)
+
+
+def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
+    """Raise :class:`Reject` if no question about these media could have boxes."""
+    if any(medium.frames for medium in media):
+        raise Reject(IS_CLIP, "a clip has no image in which an object could be boxed")
+    try:
+        check_boxes("teacher", models.endpoint_name("teacher"), models.endpoint("teacher"))
+    except ValueError as error:
+        raise Reject(CANNOT_BOX, str(error)) from error
+
+
+async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
+    """Return the draft if its images are fit. Raises :class:`Reject` with the first condition that does not hold."""
+    media = draft.question.media
+    if not draft.question.is_asked:
+        check_askable(media, models)
+    prompt = load_prompt(PROMPT).render(
+        {"original": shown(media)},
+        min_kinds=str(settings.min_kinds),
+        min_objects=str(settings.min_objects),
+        max_percent=f"{settings.max_percent:g}",
+    )
+    sampling = Sampling(max_tokens=settings.max_tokens)
+    (failed, reason), answered = await ask_for(session, "judge", prompt, sampling, read_conditions)
+    if failed:
+        raise Reject(CONDITIONS[failed[0]], f"{', '.join(failed)} false: {reason}", answered.call.keys[0])
+    return draft
+
+
+STAGE = Stage(
+    "judge_images",
+    "images are used for written questions if they show enough objects and a detail that needs a close look",
+    reasons={
+        FEW_OBJECTS: "A: the image shows too few objects",
+        NO_CLEAR_OBJECT: "B: no object is unhidden, small enough and unlike the others",
+        NO_DETAIL: "C: no detail gains by being enlarged",
+        UNFIT: "D: no question that needs a close look can be asked",
+        IS_CLIP: "the medium is a clip",
+        CANNOT_BOX: "the teacher's endpoint does not declare how its model writes boxes",
+    },
+    asks=(Asks("judge", (PROMPT,)),),
+    settings=ImageSettings,
+    failures=(CANNOT_BOX,),
+    joins=True,
+)
+
+
+@dataclass
+class JudgeImages(CallingStage):
+    """Keeps the drafts whose images are fit for questions; see the module."""
+
+    settings: ImageSettings
+    models: ModelsSettings
+    stage = STAGE
+
+    def work(self) -> Work:
+        """Return :func:`judge_image`, with the settings of this stage, as the work on one draft."""
+        return partial(judge_image, settings=self.settings, models=self.models)

@@ -1,0 +1,87 @@
+"""Judges written questions with their answers (CodeDance §7.2, Table 7).
+
+In: drafts with a question of the teacher. Out: the drafts whose pair the judge calls GOOD: the answer is right, and
+finding it takes a close look. Pairs that it calls BAD are rejected. A reply of any other form is repaired, and rejected
+if it stays of another form; it never counts as GOOD.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.messages import shown
+from groundtrace.inference.caller import CallResult
+from groundtrace.inference.families.base import after_thinking
+from groundtrace.inference.grounding import BadReply
+from groundtrace.inference.request import Sampling
+from groundtrace.inference.role_calls import Asks, untruncated
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.rewards.judge import JudgeTask, ask_judge
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
+
+PROMPT = "judge_pair.v1"
+GOOD, BAD = "GOOD", "BAD"
+BAD_PAIR = "bad_pair"
+
+
+@settings
+class PairSettings:
+    """Settings of the judge's replies on written questions."""
+
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
+
+
+def read_verdict(text: str) -> bool:
+    """Return whether a reply says GOOD. Raises BadReply if it is not exactly GOOD or BAD, after a model's thinking."""
+    said = after_thinking(text).strip()
+    if said not in (GOOD, BAD):
+        raise BadReply(f"expected {GOOD} or {BAD} and nothing else, got {said!r:.80}")
+    return said == GOOD
+
+
+def _read(reply: CallResult) -> bool:
+    return read_verdict(reply.text)
+
+
+async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> Draft:
+    """Return the draft if the judge calls its question and answer good. Raises :class:`Reject` if it does not."""
+    question = draft.question
+    task = JudgeTask(
+        PROMPT,
+        {"question": question.question, "answer": question.answer},
+        untruncated(_read),
+        media={"original": shown(question.media)},
+        sampling=Sampling(max_tokens=settings.max_tokens),
+    )
+    if not await ask_judge(task, session):
+        raise Reject(BAD_PAIR, f"the judge says {BAD} of the answer {question.answer!r}", session.calls[-1].keys[0])
+    return draft
+
+
+STAGE = Stage(
+    "judge_pairs",
+    "written questions that are obvious, or whose answer the judge finds wrong, are dropped",
+    reasons={BAD_PAIR: "the judge finds the written question obvious or its answer wrong"},
+    asks=(Asks("judge", (PROMPT,)),),
+    settings=PairSettings,
+)
+
+
+@dataclass
+class JudgePairs(CallingStage):
+    """Keeps the written questions that the judge calls good; see the module."""
+
+    settings: PairSettings
+    models: ModelsSettings
+    stage = STAGE
+    spread = False
+
+    def work(self) -> Work:
+        """Return :func:`judge_pair`, with the settings of this stage, as the work on one draft."""
+        return partial(judge_pair, settings=self.settings)

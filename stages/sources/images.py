@@ -1,0 +1,73 @@
+"""Reads a folder of images: one record without a question for each image file, at any depth.
+
+An image stays where it is. Its id is its path in the folder, so that further images change no id. The source is the
+folder's name and the licence ``unknown``, unless the config's constants say otherwise. A folder that also holds tables,
+JSON Lines, Parquet or archives is left to the other formats, since these may hold the questions.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from groundtrace.schemas.records import RawRecord
+from groundtrace.stages.sources.base import Format, Input, NothingHere, RowSettings, Source, is_run_folder
+from groundtrace.stages.sources.rows import row_records
+from groundtrace.storage.places import Place, storage_of
+from groundtrace.vision.media import MediaStore
+
+IMAGE_ENDS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+DATA_ENDS = frozenset({".csv", ".tsv", ".jsonl", ".parquet", ".arrow", ".tar", ".zip", ".gz"})
+"""Endings of files that may hold records. ``.json`` is not one: SA-1B has a file of masks beside each image."""
+UNKNOWN = "unknown"
+
+
+class Images(Format):
+    """The format of folders that hold only images; it is tried for recipes that write questions."""
+
+    name = "images"
+    lacks_questions = True
+
+    def find(self, name: str, path: Place, rows: RowSettings) -> Input:
+        """Return the folder as an input of one source. The fingerprint is made of the names and sizes of the images."""
+        if not path.is_dir():
+            raise NothingHere("no folder of images")
+        files = _files(path)
+        if any(file.suffix.lower() in DATA_ENDS for _, file in files):
+            raise NothingHere("other files than images")
+        images = [(relative, file) for relative, file in files if file.suffix.lower() in IMAGE_ENDS]
+        if not images:
+            raise NothingHere("no image")
+        digest = hashlib.sha256()
+        for relative, file in images:
+            digest.update(f"{relative}\0{file.stat().st_size}\n".encode(errors="surrogateescape"))
+        root = str(path.resolve())
+        source = Source(self.name, root, records=len(images), storage=storage_of(path))
+        return Input(name, (source,), root, digest.hexdigest(), frozenset({"id", "image", "source", "license"}))
+
+    def records(self, source: Source, rows: RowSettings, store: MediaStore) -> Iterator[RawRecord]:
+        """Yield one record for each image, in the order of their paths."""
+        return row_records(self.rows(source, rows), source, rows, store)
+
+    def media(self, source: Source, rows: RowSettings) -> Iterator[Any]:
+        """Yield the path of each image."""
+        return (row["image"] for row in self.rows(source, rows))
+
+    def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:
+        """Yield the fields of each image's record; a constant of the config takes the place of a default."""
+        given = {"source": source.place.name or UNKNOWN, "license": UNKNOWN}
+        given = {field: value for field, value in given.items() if field not in rows.constants}
+        for relative, file in _files(source.place):
+            if file.suffix.lower() in IMAGE_ENDS:
+                yield {"id": relative, "image": relative, **given}
+
+
+IMAGES = Images()
+
+
+def _files(folder: Any) -> list[tuple[str, Any]]:
+    """Return the files below a folder with their paths in it, sorted; without hidden files and those of run folders."""
+    found = sorted((file.relative_to(folder).as_posix(), file) for file in folder.rglob("*"))
+    shown = [(relative, file) for relative, file in found if not any(p.startswith(".") for p in relative.split("/"))]
+    below = {parent for _, file in shown for parent in file.parents} - {folder, *folder.parents}
+    runs = {parent for parent in below if is_run_folder(parent)}
+    return [(relative, file) for relative, file in shown if file.is_file() and runs.isdisjoint(file.parents)]

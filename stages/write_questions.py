@@ -1,0 +1,138 @@
+"""Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
+
+In: drafts without a question. Out: drafts with the teacher's question and answer, and the name of the object in the
+column ``object``; or a rejection if the teacher finds nothing to ask. The column ``question_source`` then says
+``teacher``: the answer is the teacher's and not a person's. It serves as the gold answer only after later stages have
+confirmed it (:mod:`groundtrace.stages.judge_pairs`, :mod:`groundtrace.stages.confirm_answers`).
+
+The pair is cleaned and checked as the pairs of the input are, and its answer type is derived in the same way. The
+prompt is ours: the paper does not print its own.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
+
+import pyarrow as pa
+from pydantic import PositiveInt
+
+from groundtrace.config.settings import settings
+from groundtrace.grading.answers.registry import evident_type
+from groundtrace.grading.input_record import InvalidRecord, checked_pair
+from groundtrace.grading.messages import shown
+from groundtrace.inference.caller import CallResult
+from groundtrace.inference.grounding import BadReply, json_object
+from groundtrace.inference.request import Sampling, Temperature
+from groundtrace.inference.role_calls import Asks, ask_for
+from groundtrace.inference.session import Session
+from groundtrace.inference.settings import ModelsSettings
+from groundtrace.prompts.loader import load_prompt
+from groundtrace.schemas.columns import Column
+from groundtrace.schemas.control_text import find_control
+from groundtrace.schemas.labels import label_fault
+from groundtrace.schemas.records import Draft
+from groundtrace.stages.clean_questions import clean_text
+from groundtrace.stages.plumbing.calling import CallingStage, Work
+from groundtrace.stages.plumbing.stage import Reject, Stage
+
+PROMPT = "write_question.v1"
+NOTHING_TO_ASK = "nothing_to_ask"
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 2000, 200
+RECORD, TEACHER = "record", "teacher"
+QUESTION_SOURCE = Column[str](
+    "question_source",
+    pa.string(),
+    "where question and answer come from: the record, or the teacher, whose answer no person has checked",
+    is_class=True,
+)
+OBJECT = Column[str]("object", pa.string(), "the object that a written question is about, as the teacher named it")
+
+
+@settings
+class WriteSettings:
+    """How questions are written. The paper does not give these values."""
+
+    temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.7
+    max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
+
+
+@dataclass(frozen=True)
+class WrittenPair:
+    """A question that the teacher wrote, its answer in the normal form of its type, and the object that it is about."""
+
+    question: str
+    answer: str
+    answer_type: str
+    label: str
+
+
+def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
+    """Return the pair of a reply; None if it states that there is nothing to ask. Raises BadReply for any other reply.
+
+    ``media_count`` is the number of images of the question.
+    """
+    fields = json_object(text)
+    names = ("question", "answer", "object")
+    if all(name in fields and fields[name] is None for name in names):
+        return None
+    for name in names:
+        value = fields.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise BadReply(f"{name}: expected a text, or null for all three, got {value!r:.80}")
+        if found := find_control(value):
+            raise BadReply(f"{name}: it holds a special token or a control character: {found!r}")
+    question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
+    question = clean_text(question, media_count)
+    if evident_type(answer.removesuffix("."), None).name != "text":  # "Yes." is yes, and "3." is 3
+        answer = answer.removesuffix(".")
+    if not question or len(question) > MAX_QUESTION_CHARS or len(answer) > MAX_ANSWER_CHARS:
+        raise BadReply(f"question: expected one question with a short answer, got {question!r:.80} and {answer!r:.80}")
+    if "<" in answer:
+        raise BadReply(f"answer: expected an answer without tags, got {answer!r:.80}")
+    if fault := label_fault(label):
+        raise BadReply(f"object: {fault}: {label!r:.80}")
+    try:
+        answer, answer_type = checked_pair(question, answer)
+    except InvalidRecord as error:
+        raise BadReply(str(error)) from error
+    return WrittenPair(question, answer, answer_type, label)
+
+
+async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:
+    """Return the draft with the teacher's question. Raises :class:`Reject` if there is nothing to ask."""
+    media = draft.question.media
+    prompt = load_prompt(PROMPT).render({"original": shown(media)})
+    sampling = Sampling(1, settings.temperature, max_tokens=settings.max_tokens)
+
+    def read(reply: CallResult) -> WrittenPair | None:
+        return read_pair(reply.text, len(media))
+
+    pair, answered = await ask_for(session, "teacher", prompt, sampling, read)
+    if pair is None:
+        raise Reject(NOTHING_TO_ASK, "the teacher finds no question that needs a close look", answered.call.keys[0])
+    question = replace(draft.question, question=pair.question, answer=pair.answer, answer_type=pair.answer_type)
+    return replace(draft, question=question).with_added(QUESTION_SOURCE, TEACHER).with_added(OBJECT, pair.label)
+
+
+STAGE = Stage(
+    "write_questions",
+    "where a record has no question, the teacher writes one with its answer, and names the object that it is about",
+    reasons={NOTHING_TO_ASK: "the teacher finds nothing to ask about the image"},
+    asks=(Asks("teacher", (PROMPT,)),),
+    settings=WriteSettings,
+    adds=(QUESTION_SOURCE, OBJECT),
+)
+
+
+@dataclass
+class WriteQuestions(CallingStage):
+    """Writes the question of every draft; see the module."""
+
+    settings: WriteSettings
+    models: ModelsSettings
+    stage = STAGE
+    spread = False
+
+    def work(self) -> Work:
+        """Return :func:`write`, with the settings of this stage, as the work on one draft."""
+        return partial(write, settings=self.settings)
