@@ -20,7 +20,7 @@ from typing import Annotated
 
 from pydantic import PositiveInt
 
-from groundtrace.config.settings import PositiveWeight, settings
+from groundtrace.config.settings import Weight, settings
 from groundtrace.grading.messages import Part, TextPart, media_part, shown
 from groundtrace.grading.question_text import answer_format, lettered_choices
 from groundtrace.grading.responses.operations import COMPUTATION, DRAWING, OPERATIONS, TRANSFORM
@@ -62,8 +62,8 @@ class TrajectorySettings:
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a turn"] = 4096
     mixture: Annotated[
-        Mapping[str, PositiveWeight],
-        "the weight of each kind of operation that questions are assigned; empty: any kind",
+        Mapping[str, Weight],
+        "the weight of each kind of operation that questions are assigned (0: none of this kind; all 0: any kind)",
     ] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 1.0), hash=False)
     seed: Annotated[int, "the seed of the assignment"] = 0
 
@@ -73,13 +73,13 @@ class TrajectorySettings:
 
 
 def operation_for(question_id: str, settings: TrajectorySettings) -> str:
-    """Return the kind of operation that a question is assigned; "" if the mixture is empty."""
+    """Return the kind of operation that a question is assigned; "" if all weights are 0."""
     drawn = unit_hash(question_id, settings.seed, "operation") * sum(settings.mixture.values())
     for kind in OPERATIONS:
         drawn -= settings.mixture.get(kind, 0.0)
         if drawn < 0:
             return kind
-    return next((kind for kind in reversed(OPERATIONS) if kind in settings.mixture), "")
+    return next((kind for kind in reversed(OPERATIONS) if settings.mixture.get(kind)), "")
 
 
 @dataclass(frozen=True)

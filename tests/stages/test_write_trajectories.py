@@ -143,5 +143,8 @@ def test_questions_are_divided_over_the_kinds_by_their_ids() -> None:
     assert set(found) == {COMPUTATION, DRAWING}
     assert 440 < found[COMPUTATION] < 560
     assert operation_for("q1", TrajectorySettings(mixture={})) == ""
+    assert operation_for("q1", TrajectorySettings(mixture=dict.fromkeys(OPERATIONS, 0.0))) == ""
+    only = TrajectorySettings(mixture={**dict.fromkeys(OPERATIONS, 0.0), COMPUTATION: 1.0})
+    assert {operation_for(f"q{number}", only) for number in range(20)} == {COMPUTATION}
     with pytest.raises(ValueError, match="mixture has an unknown kind 'magic'"):
         TrajectorySettings(mixture={"magic": 1.0})
