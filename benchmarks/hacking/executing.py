@@ -12,11 +12,10 @@ from pathlib import Path
 
 import cv2
 
+from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     CallOutputs,
-    Groups,
     Output,
-    Pixels,
     groups_of,
     looked_at,
     nudged,

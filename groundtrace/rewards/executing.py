@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
 from groundtrace.grading.responses.turns import Turn
+from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
     UNUSED,
     CallOutputs,
-    Groups,
     Output,
-    Pixels,
     groups_of,
     looked_at,
     nudged,

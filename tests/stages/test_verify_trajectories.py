@@ -85,8 +85,15 @@ def executed(codes: Sequence[str], last: str, folder: Path) -> tuple[Trace, tupl
     return Trace(0, as_tags([*turns, Turn(last)]), answer, (), ()), tuple(images)
 
 
-def draft_of(make_draft: Callable[..., Draft], name: str, codes: Sequence[str], last: str, folder: Path) -> Draft:
-    made = make_draft(name, folder, ["a.png"], question=f"Q: {name}", gold_boxes=BOXES)
+def draft_of(
+    make_draft: Callable[..., Draft],
+    name: str,
+    codes: Sequence[str],
+    last: str,
+    folder: Path,
+    boxes: Sequence[Box] = BOXES,
+) -> Draft:
+    made = make_draft(name, folder, ["a.png"], question=f"Q: {name}", gold_boxes=boxes)
     trace, images = executed(codes, last, folder)
     return replace(made, traces=(trace,), overlays=images, calls=(Call("teacher", "act.v1", "s", "m", ("key",)),))
 
@@ -145,6 +152,32 @@ def test_every_pretence_has_its_name(
     rejected = [(name, reason) for name, (_, _, reason) in BAD.items()]
     asks = models("judge", says=judgement)
     run(check_stage, drafts, asks, scene, [], rejected, show_rejected=lambda found: (found.id, found.reason))
+
+
+FOUND = """\
+import numpy as np, cv2
+from PIL import ImageDraw
+dark = (np.asarray(input_image).min(axis=2) < 150).astype(np.uint8)
+draw = ImageDraw.Draw(input_image)
+for x, y, w, h, _ in cv2.connectedComponentsWithStats(dark)[2][1:]:
+    draw.rectangle([int(x) - 2, int(y) - 2, int(x + w) + 2, int(y + h) + 2], outline=(0, 0, 0))
+display(input_image)"""
+UNKNOWN = {
+    "marks where the code found something": (FOUND, ""),
+    "marks in given places": (DRAW, "shows_nothing"),
+    "a black frame": (DRAW.replace("draw.rectangle(box,", "draw.rectangle((1, 1, 158, 78),"), "shows_nothing"),
+}
+
+
+@pytest.mark.sandbox
+def test_marks_count_without_known_objects_where_they_follow_the_image(
+    scene: Path, make_draft: Callable[..., Draft], check_stage: Check, models: Callable[..., ModelsSettings]
+) -> None:
+    drafts = [draft_of(make_draft, name, [code], SHOWN, scene, ()) for name, (code, _) in UNKNOWN.items()]
+    kept = [name for name, (_, reason) in UNKNOWN.items() if not reason]
+    rejected = [(name, reason) for name, (_, reason) in UNKNOWN.items() if reason]
+    asks = models("judge", says=judgement)
+    run(check_stage, drafts, asks, scene, kept, rejected, show_rejected=lambda found: (found.id, found.reason))
 
 
 @pytest.mark.sandbox
