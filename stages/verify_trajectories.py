@@ -58,6 +58,7 @@ _REASONS = {
     pretence.REPEATS: REPEATED,
     pretence.IGNORES_OBJECTS: BLIND,
     pretence.IDLE: IDLE,
+    pretence.TOLD: IDLE,
     pretence.UNUSED: UNUSED,
 }
 
@@ -248,7 +249,7 @@ STAGE = Stage(
         UNVERIFIABLE: "the answer could not be graded",
         MALFORMED: "the turns do not have the form asked for",
         NO_CODE: "the answer comes without code",
-        IDLE: "the code has only comments and constants",
+        IDLE: "the code has only comments and constants, or the printed answer is one",
         OTHER_OPERATION: "the code is of another kind of operation than the question was assigned",
         UNREPEATABLE: "executed again, the code gives another result",
         BLIND: "the output does not depend on what the question asks about",

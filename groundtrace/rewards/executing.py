@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
+    TOLD,
     UNUSED,
     CallOutputs,
     Output,
@@ -22,6 +24,7 @@ from groundtrace.rewards.pretence import (
     pretence,
     without_objects,
 )
+from groundtrace.rewards.told import is_told, with_next_number
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
@@ -64,11 +67,19 @@ async def executions(
     changed += [[_without(image, group, index) for index, image in enumerate(images)] for group in groups]
     runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in (images, images, *changed)))
     _check_ran(runs)
-    found = iter(_judged(codes, runs, images[0], groups, computes))
+    judged = _judged(codes, runs, images[0], groups, computes)
+    if not computes:
+        judged = await _without_told(judged, codes, _answer_of(turns), images, runs, sandbox)
+    found = iter(judged)
     called = [next(found) if turn.code else None for turn in turns]
-    ended = [turn if call is None else _ended(turn, call) for turn, call in zip(turns, called, strict=True)]
-    unused = unused_results(ended)
+    unused = unused_results(with_status(turns, called))
     return tuple(_without_use(call) if index in unused else call for index, call in enumerate(called))
+
+
+def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
+    """Returns the turns with the status of their code."""
+    pairs = zip(turns, found, strict=True)
+    return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
 
 
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
@@ -83,14 +94,45 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
             raise SandboxLost(f"a call ended well in one run, and with {ended.status} in another: {ended.error}")
 
 
-def _ended(turn: Turn, call: Executed) -> Turn:
-    return replace(turn, status=call.observation.status)
-
-
 def _without_use(call: Executed | None) -> Executed | None:
-    if call is None or call.execution.pretence:
-        return call
-    return replace(call, execution=Execution(call.execution.ended_well, UNUSED))
+    return None if call is None else _failed(call, UNUSED)
+
+
+def _failed(call: Executed, reason: str) -> Executed:
+    """Return the call as a pretence for this reason, unless it already is one."""
+    return call if call.execution.pretence else replace(call, execution=Execution(call.execution.ended_well, reason))
+
+
+def _answer_of(turns: Sequence[Turn]) -> str:
+    return (parse_response(turns[-1].text).answer or "").strip()
+
+
+async def _without_told(
+    judged: list[Executed],
+    codes: Sequence[str],
+    answer: str,
+    images: Sequence[Pixels],
+    runs: Sequence[Sequence[Observation]],
+    sandbox: Sandbox,
+) -> list[Executed]:
+    """Return the calls; those whose answer follows a constant in the code are pretences (:mod:`.told`)."""
+    changed = [with_next_number(code, answer) for code in codes]
+    if changed == list(codes) or all(call.execution.pretence for call in judged):
+        return judged
+    told = await observed(changed, images, sandbox)
+    return [
+        _failed(call, TOLD) if is_told(answer, shown, _output(other), without) else call
+        for call, other, (shown, _, _, *without) in zip(judged, told, _outputs(runs), strict=True)
+    ]
+
+
+def _outputs(runs: Sequence[Sequence[Observation]]) -> list[list[Output]]:
+    """Return the outputs of each call in all runs."""
+    return [[_output(each) for each in calls] for calls in zip(*runs, strict=True)]
+
+
+def _output(observation: Observation) -> Output:
+    return Output(observation.text, observation.images)
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
@@ -107,13 +149,12 @@ def _judged(
 ) -> list[Executed]:
     """Compare the runs call by call; each run holds the observations of all calls."""
     found, earlier = list[Executed](), list[Output]()
-    for code, calls in zip(codes, zip(*runs, strict=True), strict=True):
-        shown, again, changed, *without = (Output(each.text, each.images) for each in calls)
+    for code, call, (shown, again, changed, *without) in zip(codes, runs[0], _outputs(runs), strict=True):
         outputs = CallOutputs(shown, again, changed, tuple(without))
         idle = IDLE if shows_nothing_but_constants(code) else ""
         reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
-        found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen)))
+        found.append(Executed(call, Execution(call.status == "ok", reason, seen)))
         earlier.append(shown)
     return found
 

@@ -48,6 +48,7 @@ SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
 IDLE = "has only comments and constants"
 UNUSED = "gives a result that no later turn uses"
+TOLD = "prints the answer that was written into it"
 
 MAX_GROUPS = 4
 """The maximum number of groups of objects. A call is executed once without each group, and three more times."""
@@ -200,6 +201,11 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
         colour = image[around].mean(axis=0) if around.any() else 255 - image.mean(axis=(0, 1))
         painted[inside] = np.round(colour)
     return painted
+
+
+def numbers_in(output: Output) -> list[float]:
+    """Returns the numbers in the text of an output, in ascending order."""
+    return _read(output)[1]
 
 
 def _read(output: Output) -> _Tokens:

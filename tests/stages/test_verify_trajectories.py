@@ -37,11 +37,19 @@ ELSEWHERE = DRAW.replace(
 SAID = "<think>The code printed 3.</think>\n<answer>3</answer>"
 SHOWN = "<think>I see three squares.</think>\n<answer>3</answer>"
 
+DARK = "import numpy as np\ndark = np.asarray(input_image).min(axis=2) < 150\n"
+
 GOOD = {
     "a count": ([COUNT], SAID, "computation"),
     "in two calls": ([COUNT.replace("print(n)", "print(dark.sum())"), "print(n)"], SAID, "computation"),
+    "a measurement with the answer as a constant": (
+        [COUNT.replace("n = cv2", "dark = cv2.dilate(dark, np.ones((3, 3)))\nn = cv2")],
+        SAID,
+        "computation",
+    ),
     "a failed call first": (["print(len(shapes))", COUNT], SAID, "computation"),
     "boxes around the objects": ([DRAW], SHOWN, "drawing"),
+    "boxes that are numbered": ([f"{DRAW}\nprint(len([draw]))"], SHOWN, "drawing"),
     "a crop of the objects": (["display(input_image.crop((4, 26, 84, 54)))"], SHOWN, "transform"),
 }
 BAD = {
@@ -53,6 +61,22 @@ BAD = {
     "a constant by calculation": (["print(1 + 2)"], SAID, "blind_code"),
     "a constant from the image's size": (["print(len(range(input_image.width // 50)))"], SAID, "blind_code"),
     "a loop that does nothing": (["n = 0\nfor row in range(3): n += 1\nprint(n)"], SAID, "blind_code"),
+    "the answer beside a measurement": ([f"{DARK}print(dark.sum(), 'pixels,', 3, 'squares')"], SAID, "idle_code"),
+    "the answer in a text beside a measurement": (
+        [DARK + "print(f'{dark.sum()} pixels, squares: 3')"],
+        SAID,
+        "idle_code",
+    ),
+    "the answer beside a crop": (
+        ["n = [0] * 3\ndisplay(input_image.crop((4, 26, 84, 54)))\nprint(len(n))"],
+        SAID,
+        "idle_code",
+    ),
+    "the answer if the image is as it was": (
+        [f"{DARK}print(3 if dark.sum() > 1000 else 0)"],
+        SAID,
+        "idle_code",
+    ),
     "a random number": (["import time; print(sum(divmod(time.time_ns(), 97)))"], SAID, "unrepeatable"),
     "a result that no turn uses": (
         [COUNT.replace("print(n)", "print(n * 100)")],
