@@ -32,7 +32,7 @@ from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards import pretence
-from groundtrace.rewards.executing import Executed, executions
+from groundtrace.rewards.executing import Executed, executions, is_step, with_status
 from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, reason_of
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorers import outcome
@@ -123,23 +123,23 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return the turns with the status of their code.
 
-    Raises _Fails for a call that is a pretence, and for a call whose result cannot be repeated.
+    Raises _Fails for a call whose result cannot be repeated, and for a call that is a pretence, unless it is a step
+    towards a call that looks (:func:`groundtrace.rewards.executing.is_step`).
     """
-    executed = list[Turn]()
-    for number, (turn, call) in enumerate(zip(turns, found, strict=True), 1):
+    executed = with_status(turns, found)
+    for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
         if call is None:
-            executed.append(turn)
             continue
         shown = call.observation
         if plain_output(shown.text) != turn.output or len(shown.images) != turn.images:
             raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result")
         reason = call.execution.pretence
-        if reason and (call.execution.ended_well or reason == pretence.IDLE):
+        counts = call.execution.ended_well or reason == pretence.IDLE
+        if reason and counts and not is_step(number - 1, executed, found):
             raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
-        executed.append(replace(turn, status=shown.status))
     if not any(call is not None and call.execution.ended_well for call in found):
         raise _Fails(SHOWS_NOTHING, "no call succeeded")
-    return tuple(executed)
+    return executed
 
 
 def read_judgements(reply: CallResult) -> Reading:

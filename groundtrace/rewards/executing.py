@@ -14,6 +14,7 @@ from groundtrace.grading.responses.turns import Turn
 from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
+    IGNORES_OBJECTS,
     TOLD,
     UNUSED,
     CallOutputs,
@@ -26,7 +27,7 @@ from groundtrace.rewards.pretence import (
 )
 from groundtrace.rewards.told import is_told, with_next_number
 from groundtrace.rewards.trajectory import Execution
-from groundtrace.rewards.trajectory_checks import unused_results
+from groundtrace.rewards.trajectory_checks import has_answer, unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.overlay import encode_png
@@ -80,6 +81,19 @@ def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tupl
     """Returns the turns with the status of their code."""
     pairs = zip(turns, found, strict=True)
     return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
+
+
+def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
+    """Returns whether a call that depends on none of the objects prepares a later call that does.
+
+    Honest work begins with the size of the image, or with a threshold that finds nothing. Such a call shows no image,
+    a later turn uses its result, and this result does not contain the answer. ``turns`` have their status.
+    """
+    call, turn = found[index], turns[index]
+    if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
+        return False
+    looks_later = any(later is not None and later.execution.succeeded for later in found[index + 1 :])
+    return looks_later and not has_answer(turn.output, turns) and index not in unused_results(turns)
 
 
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:

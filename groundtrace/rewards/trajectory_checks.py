@@ -77,6 +77,13 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     )
 
 
+def has_answer(output: str, turns: Sequence[Turn]) -> bool:
+    """Returns whether a result contains a number (also rounded) or a word of the trajectory's answer."""
+    words, numbers = _read(output)
+    answer_words, answer_numbers = _read(parse_response(turns[-1].text).answer or "")
+    return bool(words & answer_words) or any(_is_same(own, other) for own in numbers for other in answer_numbers)
+
+
 def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
     text, code = (" ".join(getattr(each, part) for each in later) for part in ("text", "code"))
     if bound_names(turn.code) & set(_NAME.findall(code)):

@@ -42,6 +42,11 @@ DARK = "import numpy as np\ndark = np.asarray(input_image).min(axis=2) < 150\n"
 GOOD = {
     "a count": ([COUNT], SAID, "computation"),
     "in two calls": ([COUNT.replace("print(n)", "print(dark.sum())"), "print(n)"], SAID, "computation"),
+    "the size first": (
+        ["width = input_image.width\nprint(width)", COUNT.replace("print(n)", "print(n, 'in', width, 'columns')")],
+        SAID,
+        "computation",
+    ),
     "a measurement with the answer as a constant": (
         [COUNT.replace("n = cv2", "dark = cv2.dilate(dark, np.ones((3, 3)))\nn = cv2")],
         SAID,
@@ -76,6 +81,11 @@ BAD = {
         [f"{DARK}print(3 if dark.sum() > 1000 else 0)"],
         SAID,
         "idle_code",
+    ),
+    "the answer first, a crop later": (
+        ["n = 1 + 2\nprint(n)", "print(n)\ndisplay(input_image.crop((4, 26, 84, 54)))"],
+        SAID,
+        "blind_code",
     ),
     "a random number": (["import time; print(sum(divmod(time.time_ns(), 97)))"], SAID, "unrepeatable"),
     "a result that no turn uses": (
