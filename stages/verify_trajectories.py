@@ -32,7 +32,7 @@ from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards import pretence
-from groundtrace.rewards.executing import Executed, executions, is_step, with_status
+from groundtrace.rewards.executing import Executed, executions, is_step, overlooked, with_status
 from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, reason_of
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorers import outcome
@@ -204,6 +204,9 @@ async def verified(
     except SandboxLost as error:
         raise _Fails(LOST, str(error)) from None
     turns = check_execution(check.turns, found)
+    boxes = question.gold_boxes or ()
+    if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
+        raise _Fails(BLIND, f"the question counts {len(boxes)} objects, and no call looks at {left} groups of them")
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     passed = (answered, Verdict("format", 1.0, "the turns have the form asked for"), _execution(found), agreement)
     return replace(check.trace, verdicts=passed, score=1.0), turns

@@ -96,6 +96,15 @@ def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None])
     return looks_later and not has_answer(turn.output, turns) and index not in unused_results(turns)
 
 
+def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
+    """Returns the number of groups of the objects (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked
+    at.
+    """
+    executed = [call.execution for call in found if call is not None and call.execution.succeeded]
+    seen = frozenset[int]().union(*(each.looked_at for each in executed))
+    return len(groups_of(boxes)) - len(seen) if boxes else 0
+
+
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
     """Raise SandboxLost if a call was stopped in one of the runs, but not in the first run.
 

@@ -87,6 +87,12 @@ BAD = {
         SAID,
         "blind_code",
     ),
+    "a crop of one of the objects": (["display(input_image.crop((4, 26, 32, 54)))"], SHOWN, "blind_code"),
+    "a box around one of them": (
+        [DRAW.replace(", (32, 30, 52, 50), (56, 30, 76, 50)", "")],
+        SHOWN,
+        "blind_code",
+    ),
     "a random number": (["import time; print(sum(divmod(time.time_ns(), 97)))"], SAID, "unrepeatable"),
     "a result that no turn uses": (
         [COUNT.replace("print(n)", "print(n * 100)")],
