@@ -144,7 +144,7 @@ async def _without_told(
         return judged
     told = await observed(changed, images, sandbox)
     return [
-        _failed(call, TOLD) if is_told(answer, shown, _output(other), without) else call
+        _failed(call, TOLD) if other.status == "ok" and is_told(answer, shown, _output(other), without) else call
         for call, other, (shown, _, _, *without) in zip(judged, told, _outputs(runs), strict=True)
     ]
 

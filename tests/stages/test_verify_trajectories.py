@@ -47,6 +47,7 @@ GOOD = {
         SAID,
         "computation",
     ),
+    "the answer as an index": ([COUNT.replace("print(n)", "print(n * np.arange(1, 5)[3] // 4)")], SAID, "computation"),
     "a measurement with the answer as a constant": (
         [COUNT.replace("n = cv2", "dark = cv2.dilate(dark, np.ones((3, 3)))\nn = cv2")],
         SAID,
