@@ -32,7 +32,7 @@ from groundtrace.inference.role_calls import Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.rewards import pretence
-from groundtrace.rewards.executing import Executed, executions
+from groundtrace.rewards.executing import Executed, executions, is_step, overlooked, with_status
 from groundtrace.rewards.judge import JudgeTask, Reading, ask_judge, reason_of
 from groundtrace.rewards.judge_guard import question_text
 from groundtrace.rewards.scorers import outcome
@@ -58,6 +58,7 @@ _REASONS = {
     pretence.REPEATS: REPEATED,
     pretence.IGNORES_OBJECTS: BLIND,
     pretence.IDLE: IDLE,
+    pretence.TOLD: IDLE,
     pretence.UNUSED: UNUSED,
 }
 
@@ -122,23 +123,23 @@ def check_text(check: _Check, writing: TrajectorySettings) -> None:
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return the turns with the status of their code.
 
-    Raises _Fails for a call that is a pretence, and for a call whose result cannot be repeated.
+    Raises _Fails for a call whose result cannot be repeated, and for a call that is a pretence, unless it is a step
+    towards a call that looks (:func:`groundtrace.rewards.executing.is_step`).
     """
-    executed = list[Turn]()
-    for number, (turn, call) in enumerate(zip(turns, found, strict=True), 1):
+    executed = with_status(turns, found)
+    for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
         if call is None:
-            executed.append(turn)
             continue
         shown = call.observation
         if plain_output(shown.text) != turn.output or len(shown.images) != turn.images:
             raise _Fails(UNREPEATABLE, f"turn {number}: executed again, the code gives another result")
         reason = call.execution.pretence
-        if reason and (call.execution.ended_well or reason == pretence.IDLE):
+        counts = call.execution.ended_well or reason == pretence.IDLE
+        if reason and counts and not is_step(number - 1, executed, found):
             raise _Fails(_REASONS[reason], f"turn {number}: the code {reason}")
-        executed.append(replace(turn, status=shown.status))
     if not any(call is not None and call.execution.ended_well for call in found):
         raise _Fails(SHOWS_NOTHING, "no call succeeded")
-    return tuple(executed)
+    return executed
 
 
 def read_judgements(reply: CallResult) -> Reading:
@@ -203,6 +204,9 @@ async def verified(
     except SandboxLost as error:
         raise _Fails(LOST, str(error)) from None
     turns = check_execution(check.turns, found)
+    boxes = question.gold_boxes or ()
+    if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
+        raise _Fails(BLIND, f"the question counts {len(boxes)} objects, and no call looks at {left} groups of them")
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     form = Verdict("format", 1.0, "the turns have the form asked for")
     passed = (answered, form, _execution(found, computes), agreement)
@@ -249,7 +253,7 @@ STAGE = Stage(
         UNVERIFIABLE: "the answer could not be graded",
         MALFORMED: "the turns do not have the form asked for",
         NO_CODE: "the answer comes without code",
-        IDLE: "the code has only comments and constants",
+        IDLE: "the code has only comments and constants, or the printed answer is one",
         OTHER_OPERATION: "the code is of another kind of operation than the question was assigned",
         UNREPEATABLE: "executed again, the code gives another result",
         BLIND: "the output does not depend on what the question asks about",

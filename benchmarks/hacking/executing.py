@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from groundtrace.grading.responses.turns import Turn, plain_output
 from groundtrace.rewards.executing import executions, observed
-from groundtrace.rewards.pretence import Pixels, groups_of
+from groundtrace.rewards.marks import Pixels
+from groundtrace.rewards.pretence import groups_of
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
 from groundtrace.schemas.geometry import Box

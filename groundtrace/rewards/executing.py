@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
+from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.turns import Turn
+from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
+    IGNORES_OBJECTS,
+    TOLD,
     UNUSED,
     CallOutputs,
-    Groups,
     Output,
-    Pixels,
     groups_of,
     looked_at,
     nudged,
@@ -24,8 +26,9 @@ from groundtrace.rewards.pretence import (
     without_objects,
 )
 from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
+from groundtrace.rewards.told import is_told, with_next_number
 from groundtrace.rewards.trajectory import Execution
-from groundtrace.rewards.trajectory_checks import unused_results
+from groundtrace.rewards.trajectory_checks import has_answer, unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
 from groundtrace.schemas.geometry import Box
 from groundtrace.vision.overlay import encode_png
@@ -75,11 +78,42 @@ async def executions(
     runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in ran))
     _check_ran(runs)
     changes = VisibleChanges.between(images, without, elsewhere) if elsewhere else None
-    found = iter(_judged(codes, runs, images[0], groups, computes, changes))
+    judged = _judged(codes, runs, images[0], groups, computes, changes)
+    if not computes:
+        on_objects = runs[: 3 + len(groups)]
+        judged = await _without_told(judged, codes, _answer_of(turns), images, on_objects, sandbox)
+    found = iter(judged)
     called = [next(found) if turn.code else None for turn in turns]
-    ended = [turn if call is None else _ended(turn, call) for turn, call in zip(turns, called, strict=True)]
-    unused = unused_results(ended)
+    unused = unused_results(with_status(turns, called))
     return tuple(_without_use(call) if index in unused else call for index, call in enumerate(called))
+
+
+def with_status(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
+    """Return the turns with the status of their code."""
+    pairs = zip(turns, found, strict=True)
+    return tuple(turn if call is None else replace(turn, status=call.observation.status) for turn, call in pairs)
+
+
+def is_step(index: int, turns: Sequence[Turn], found: Sequence[Executed | None]) -> bool:
+    """Return whether a call that depends on none of the objects prepares a later call that does.
+
+    Honest work begins with the size of the image, or with a threshold that finds nothing. Such a call shows no image,
+    a later turn uses its result, and this result does not contain the answer. ``turns`` have their status.
+    """
+    call, turn = found[index], turns[index]
+    if call is None or call.execution.pretence != IGNORES_OBJECTS or turn.images:
+        return False
+    looks_later = any(later is not None and later.execution.succeeded for later in found[index + 1 :])
+    return looks_later and not has_answer(turn.output, turns) and index not in unused_results(turns)
+
+
+def overlooked(boxes: Sequence[Box], found: Sequence[Executed | None]) -> int:
+    """Return the number of groups of the objects (:func:`groundtrace.rewards.pretence.groups_of`) that no call looked
+    at.
+    """
+    executed = [call.execution for call in found if call is not None and call.execution.succeeded]
+    seen = frozenset[int]().union(*(each.looked_at for each in executed))
+    return len(groups_of(boxes)) - len(seen) if boxes else 0
 
 
 def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
@@ -94,14 +128,45 @@ def _check_ran(runs: Sequence[Sequence[Observation]]) -> None:
             raise SandboxLost(f"a call ended well in one run, and with {ended.status} in another: {ended.error}")
 
 
-def _ended(turn: Turn, call: Executed) -> Turn:
-    return replace(turn, status=call.observation.status)
-
-
 def _without_use(call: Executed | None) -> Executed | None:
-    if call is None or call.execution.pretence:
-        return call
-    return replace(call, execution=Execution(call.execution.ended_well, UNUSED))
+    return None if call is None else _failed(call, UNUSED)
+
+
+def _failed(call: Executed, reason: str) -> Executed:
+    """Return the call as a pretence for this reason, unless it already is one."""
+    return call if call.execution.pretence else replace(call, execution=Execution(call.execution.ended_well, reason))
+
+
+def _answer_of(turns: Sequence[Turn]) -> str:
+    return (parse_response(turns[-1].text).answer or "").strip()
+
+
+async def _without_told(
+    judged: list[Executed],
+    codes: Sequence[str],
+    answer: str,
+    images: Sequence[Pixels],
+    runs: Sequence[Sequence[Observation]],
+    sandbox: Sandbox,
+) -> list[Executed]:
+    """Return the calls; those whose answer follows a constant in the code are pretences (:mod:`.told`)."""
+    changed = [with_next_number(code, answer) for code in codes]
+    if changed == list(codes) or all(call.execution.pretence for call in judged):
+        return judged
+    told = await observed(changed, images, sandbox)
+    return [
+        _failed(call, TOLD) if other.status == "ok" and is_told(answer, shown, _output(other), without) else call
+        for call, other, (shown, _, _, *without) in zip(judged, told, _outputs(runs), strict=True)
+    ]
+
+
+def _outputs(runs: Sequence[Sequence[Observation]]) -> list[list[Output]]:
+    """Return the outputs of each call in all runs."""
+    return [[_output(each) for each in calls] for calls in zip(*runs, strict=True)]
+
+
+def _output(observation: Observation) -> Output:
+    return Output(observation.text, observation.images)
 
 
 async def observed(codes: Sequence[str], images: Sequence[Pixels], sandbox: Sandbox) -> list[Observation]:
@@ -126,14 +191,13 @@ def _judged(
     ``changes`` are those of the images; None if there is no run on the images that are changed elsewhere.
     """
     found, earlier = list[Executed](), list[Output]()
-    for code, calls in zip(codes, zip(*runs, strict=True), strict=True):
-        shown, again, changed, *others = (Output(each.text, each.images) for each in calls)
+    for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):
         outputs = CallOutputs(shown, again, changed, tuple(others[: len(groups)]))
         idle = IDLE if shows_nothing_but_constants(code) else ""
         reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
         share = selectivity(outputs, others[-1], original, groups, changes) if changes and seen else 1.0
-        found.append(Executed(calls[0], Execution(calls[0].status == "ok", reason, seen, share)))
+        found.append(Executed(call, Execution(call.status == "ok", reason, seen, share)))
         earlier.append(shown)
     return found
 

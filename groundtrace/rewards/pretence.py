@@ -29,12 +29,18 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from numpy.typing import NDArray
 
+from groundtrace.rewards.marks import (
+    MARK_MARGIN_PX,
+    MARKS_COVER,
+    Groups,
+    Pixels,
+    changed_pixels,
+    covered,
+    marked_groups,
+    marks_stay,
+)
 from groundtrace.schemas.geometry import Box
-
-Pixels = NDArray[np.uint8]
-"""An image: height × width × 3."""
 
 SHOWS_NOTHING = "shows nothing"
 DIFFERS_EACH_TIME = "shows something else each time"
@@ -43,6 +49,7 @@ SHOWS_ALL = "shows the image as it is"
 IGNORES_OBJECTS = "shows the same without what the question asks about"
 IDLE = "has only comments and constants"
 UNUSED = "gives a result that no later turn uses"
+TOLD = "prints the answer that was written into it"
 
 MAX_GROUPS = 4
 """The maximum number of groups of objects. A call is executed once without each group, and three more times."""
@@ -58,15 +65,6 @@ _ENLARGED = 2.0
 _THUMBNAIL_PX = 16
 _SAME_LEVELS = 4.0
 """Pixels look the same if they differ by at most this (of 255), and images if their thumbnails do so on average."""
-_MARKS_COVER = 0.1
-"""An image that differs from the original in at most this share of its pixels is the original with marks."""
-_MARK_LEVELS = 16
-_MARK_MARGIN_PX = 6
-_MARK_PIXELS = 4
-_MARKS_NEAR = 0.5
-"""Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
-half of the changes are at its old place. Each marked box must also have at least ``_MARK_PIXELS`` changed pixels near
-it."""
 _TOKEN = re.compile(r"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|(\w+|[^\w\s])", re.IGNORECASE)
 _Tokens = tuple[Counter[str], list[float]]
 """The words and signs of a text, and its numbers in ascending order."""
@@ -97,10 +95,6 @@ class CallOutputs:
     without: tuple[Output, ...]
 
 
-Groups = Sequence[Sequence[Box]]
-"""The objects that a question asks about, in groups (:func:`groups_of`)."""
-
-
 def pretence(
     runs: CallOutputs, original: Pixels, groups: Groups, earlier: Sequence[Output] = (), computes: bool = False
 ) -> str:
@@ -127,7 +121,8 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
 
     A call looked at a group if its output differs on the image without this group, or if it marked the group in the
     image. A difference does not count if nudged pixels also cause it, or if a number changes too little to be read. An
-    output of the whole image always differs if an object is removed, so only its marks count.
+    output of the whole image always differs if an object is removed, so only its marks count. If the objects are
+    unknown, marks count if they are elsewhere on the changed image, as those that code places by what it finds.
     """
     telling = [index for index, image in enumerate(runs.shown.images) if not is_whole(image, original)]
     noise = levels_apart(runs.shown, runs.nudged, telling)
@@ -136,8 +131,32 @@ def looked_at(runs: CallOutputs, original: Pixels, groups: Groups) -> frozenset[
         for index, output in enumerate(runs.without)
         if text_changes(runs, output) or levels_apart(runs.shown, output, telling) > _NOISE * noise
     }
-    whole = [image for index, image in enumerate(runs.shown.images) if index not in telling]
-    return frozenset(seen).union(*(marked(image, original, groups) for image in whole))
+    whole = [index for index in range(len(runs.shown.images)) if index not in telling]
+    if not any(groups) and any(_marks_move(runs, index, original) for index in whole):
+        seen.add(0)
+    return frozenset(seen).union(*(marked_groups(runs.shown.images[index], original, groups) for index in whole))
+
+
+def _marks_move(runs: CallOutputs, index: int, original: Pixels) -> bool:
+    """Whether the marks in the image with this index are elsewhere, or missing, on the image without objects, and stay
+    where a few pixels are changed.
+    """
+    shown, *others = (_image(each, index) for each in (runs.shown, runs.nudged, runs.without[0]))
+    marks = changed_pixels(shown, original)
+    if not 0 < marks.mean() <= MARKS_COVER:
+        return False
+    stays = (marks_stay(marks, shown, other, image) for other, image in zip(others, _images(original), strict=True))
+    return list(stays) == [True, False]
+
+
+def _images(original: Pixels) -> tuple[Pixels, Pixels]:
+    """Return the images on which a call without known objects is repeated: nudged, and without objects."""
+    return nudged(original, ()), without_objects(original, ())
+
+
+def _image(output: Output, index: int) -> Pixels:
+    """Return an image of an output; an empty one if the output has fewer."""
+    return output.images[index] if index < len(output.images) else np.zeros((0, 0, 3), np.uint8)
 
 
 def text_changes(runs: CallOutputs, other: Output) -> bool:
@@ -165,7 +184,7 @@ def nudged(image: Pixels, boxes: Sequence[Box]) -> Pixels:
     before. The changed pixels are outside ``boxes`` if there are edges outside.
     """
     changes = (image[:, :-1] != image[:, 1:]).any(axis=2)
-    away = changes & ~_covered(image, boxes, _MARK_MARGIN_PX)[:, :-1]
+    away = changes & ~covered(image, boxes, MARK_MARGIN_PX)[:, :-1]
     rows, columns = np.nonzero(away if away.any() else changes)
     chosen = np.linspace(0, max(0, len(rows) - 1), min(_NUDGED_PIXELS, len(rows))).astype(int)
     found = image.copy()
@@ -183,21 +202,16 @@ def without_objects(image: Pixels, boxes: Sequence[Box]) -> Pixels:
         return np.invert(image[::-1, ::-1]).astype(np.uint8)
     painted = image.copy()
     for box in boxes:
-        inside = _covered(image, (box,))
-        around = _covered(image, (box,), 2) & ~inside
+        inside = covered(image, (box,))
+        around = covered(image, (box,), 2) & ~inside
         colour = image[around].mean(axis=0) if around.any() else 255 - image.mean(axis=(0, 1))
         painted[inside] = np.round(colour)
     return painted
 
 
-def _covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
-    """Return a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
-    covered = np.zeros(image.shape[:2], dtype=bool)
-    for box in boxes:
-        left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
-        right, bottom = (max(0, math.ceil(side) + 1 + margin) for side in (box.x2, box.y2))
-        covered[top:bottom, left:right] = True
-    return covered
+def numbers_in(output: Output) -> list[float]:
+    """Return the numbers in the text of an output, in ascending order."""
+    return _read(output)[1]
 
 
 def _read(output: Output) -> _Tokens:
@@ -238,29 +252,11 @@ def levels_apart(shown: Output, other: Output, telling: Sequence[int]) -> float:
     return apart
 
 
-def marked(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
-    """Return the groups in which each object has marks near it.
-
-    Empty if the image does not have the original's size, or if too many of its marks are not near an object.
-    """
-    if image.shape != original.shape:
-        return frozenset()
-    changed = np.asarray((np.abs(image.astype(int) - original) > _MARK_LEVELS).any(axis=2))
-    near = _covered(image, [box for group in groups for box in group], _MARK_MARGIN_PX)
-    if not changed.any() or changed[near].sum() <= _MARKS_NEAR * changed.sum():
-        return frozenset()
-    return frozenset(
-        index
-        for index, group in enumerate(groups)
-        if group and all(changed[_covered(image, (box,), _MARK_MARGIN_PX)].sum() >= _MARK_PIXELS for box in group)
-    )
-
-
 def is_whole(image: Pixels, original: Pixels) -> bool:
     """Whether an image is the original, nearly all of it, or the original with marks; False if it is enlarged."""
     if image.size == 0 or image.size >= _ENLARGED * original.size:
         return False
-    if image.shape == original.shape and (image != original).any(axis=2).mean() <= _MARKS_COVER:
+    if image.shape == original.shape and (image != original).any(axis=2).mean() <= MARKS_COVER:
         return True
     size = min(_THUMBNAIL_PX, image.shape[1]), min(_THUMBNAIL_PX, image.shape[0])
     small, whole = (cv2.resize(each, size, interpolation=cv2.INTER_AREA) for each in (image, original))

@@ -21,15 +21,13 @@ from typing import Self
 
 import numpy as np
 
+from groundtrace.rewards.marks import Groups, Pixels, marked_groups
 from groundtrace.rewards.pretence import (
     MAX_TEXT_CHARS,
     CallOutputs,
-    Groups,
     Output,
-    Pixels,
     is_whole,
     levels_apart,
-    marked,
     text_changes,
 )
 from groundtrace.schemas.geometry import Box
@@ -106,7 +104,7 @@ def selectivity(
     """
     shown = runs.shown.images
     whole = [image for image in shown if is_whole(image, original)]
-    if not (changes.objects and changes.elsewhere) or any(marked(image, original, groups) for image in whole):
+    if not (changes.objects and changes.elsewhere) or any(marked_groups(image, original, groups) for image in whole):
         return 1.0
     without = sum(levels_apart(runs.shown, each, range(len(shown))) for each in runs.without)
     beside = levels_apart(runs.shown, elsewhere, range(len(shown)))

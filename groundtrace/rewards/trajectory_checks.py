@@ -38,7 +38,7 @@ MAX_ANSWER_CHARS = 1000
 
 
 def form_fault(turns: Sequence[Turn]) -> str:
-    """Returns the fault in the form of a trajectory, "" if it has none.
+    """Return the fault in the form of a trajectory, "" if it has none.
 
     Each think section is closed in its turn. Only the last turn has an answer, exactly one, and no code; it may lack
     a think section, since an easy question is answered directly.
@@ -64,7 +64,7 @@ def form_fault(turns: Sequence[Turn]) -> str:
 
 
 def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
-    """Returns the indices of the turns whose results no later turn uses.
+    """Return the indices of the turns whose results no later turn uses.
 
     A result is used if a later turn has one of its numbers (also rounded, or in words) or one of its words, or if later
     code has a name that the result's code bound. A result with images also counts as used, since only a model can
@@ -77,6 +77,13 @@ def unused_results(turns: Sequence[Turn]) -> frozenset[int]:
     )
 
 
+def has_answer(output: str, turns: Sequence[Turn]) -> bool:
+    """Return whether a result contains a number (also rounded) or a word of the trajectory's answer."""
+    words, numbers = _read(output)
+    answer_words, answer_numbers = _read(parse_response(turns[-1].text).answer or "")
+    return bool(words & answer_words) or any(_is_same(own, other) for own in numbers for other in answer_numbers)
+
+
 def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
     text, code = (" ".join(getattr(each, part) for each in later) for part in ("text", "code"))
     if bound_names(turn.code) & set(_NAME.findall(code)):
@@ -87,7 +94,7 @@ def _is_used(turn: Turn, later: Sequence[Turn]) -> bool:
 
 
 def bound_names(code: str) -> set[str]:
-    """Returns the names that a program binds: variables, functions, classes, imports; empty if it cannot be parsed."""
+    """Return the names that a program binds: variables, functions, classes, imports; empty if it cannot be parsed."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -104,7 +111,7 @@ def bound_names(code: str) -> set[str]:
 
 
 def _read(text: str) -> tuple[set[str], list[str]]:
-    """Returns the words of a text in lower case, and its numbers as written, without commas between thousands."""
+    """Return the words of a text in lower case, and its numbers as written, without commas between thousands."""
     tokens = _TOKEN.findall(_THOUSANDS.sub("", text))
     words = {token.lower() for token in tokens if not token[0].isdigit()}
     numbers = [token for token in tokens if token[0].isdigit()]
@@ -119,6 +126,6 @@ def _is_same(number: str, other: str) -> bool:
 
 
 def operations_in(turns: Sequence[Turn]) -> tuple[str, ...]:
-    """Returns the kinds of operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
+    """Return the kinds of operations in all code of the trajectory, in the order of :data:`OPERATIONS`."""
     found = {kind for turn in turns if turn.code for kind in operations_of(turn.code)}
     return tuple(kind for kind in OPERATIONS if kind in found)

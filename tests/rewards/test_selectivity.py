@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.rewards.pretence import CallOutputs, Output, Pixels, groups_of, nudged, without_objects
+from groundtrace.rewards.marks import Pixels
+from groundtrace.rewards.pretence import CallOutputs, Output, groups_of, nudged, without_objects
 from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
 from groundtrace.rewards.trajectory import Execution, Trajectory
 from groundtrace.schemas.geometry import Box

@@ -37,11 +37,25 @@ ELSEWHERE = DRAW.replace(
 SAID = "<think>The code printed 3.</think>\n<answer>3</answer>"
 SHOWN = "<think>I see three squares.</think>\n<answer>3</answer>"
 
+DARK = "import numpy as np\ndark = np.asarray(input_image).min(axis=2) < 150\n"
+
 GOOD = {
     "a count": ([COUNT], SAID, "computation"),
     "in two calls": ([COUNT.replace("print(n)", "print(dark.sum())"), "print(n)"], SAID, "computation"),
+    "the size first": (
+        ["width = input_image.width\nprint(width)", COUNT.replace("print(n)", "print(n, 'in', width, 'columns')")],
+        SAID,
+        "computation",
+    ),
+    "the answer as an index": ([COUNT.replace("print(n)", "print(n * np.arange(1, 5)[3] // 4)")], SAID, "computation"),
+    "a measurement with the answer as a constant": (
+        [COUNT.replace("n = cv2", "dark = cv2.dilate(dark, np.ones((3, 3)))\nn = cv2")],
+        SAID,
+        "computation",
+    ),
     "a failed call first": (["print(len(shapes))", COUNT], SAID, "computation"),
     "boxes around the objects": ([DRAW], SHOWN, "drawing"),
+    "boxes that are numbered": ([f"{DRAW}\nprint(len([draw]))"], SHOWN, "drawing"),
     "a crop of the objects": (["display(input_image.crop((4, 26, 84, 54)))"], SHOWN, "transform"),
 }
 BAD = {
@@ -53,6 +67,33 @@ BAD = {
     "a constant by calculation": (["print(1 + 2)"], SAID, "blind_code"),
     "a constant from the image's size": (["print(len(range(input_image.width // 50)))"], SAID, "blind_code"),
     "a loop that does nothing": (["n = 0\nfor row in range(3): n += 1\nprint(n)"], SAID, "blind_code"),
+    "the answer beside a measurement": ([f"{DARK}print(dark.sum(), 'pixels,', 3, 'squares')"], SAID, "idle_code"),
+    "the answer in a text beside a measurement": (
+        [DARK + "print(f'{dark.sum()} pixels, squares: 3')"],
+        SAID,
+        "idle_code",
+    ),
+    "the answer beside a crop": (
+        ["n = [0] * 3\ndisplay(input_image.crop((4, 26, 84, 54)))\nprint(len(n))"],
+        SAID,
+        "idle_code",
+    ),
+    "the answer if the image is as it was": (
+        [f"{DARK}print(3 if dark.sum() > 1000 else 0)"],
+        SAID,
+        "idle_code",
+    ),
+    "the answer first, a crop later": (
+        ["n = 1 + 2\nprint(n)", "print(n)\ndisplay(input_image.crop((4, 26, 84, 54)))"],
+        SAID,
+        "blind_code",
+    ),
+    "a crop of one of the objects": (["display(input_image.crop((4, 26, 32, 54)))"], SHOWN, "blind_code"),
+    "a box around one of them": (
+        [DRAW.replace(", (32, 30, 52, 50), (56, 30, 76, 50)", "")],
+        SHOWN,
+        "blind_code",
+    ),
     "a random number": (["import time; print(sum(divmod(time.time_ns(), 97)))"], SAID, "unrepeatable"),
     "a result that no turn uses": (
         [COUNT.replace("print(n)", "print(n * 100)")],
@@ -85,8 +126,15 @@ def executed(codes: Sequence[str], last: str, folder: Path) -> tuple[Trace, tupl
     return Trace(0, as_tags([*turns, Turn(last)]), answer, (), ()), tuple(images)
 
 
-def draft_of(make_draft: Callable[..., Draft], name: str, codes: Sequence[str], last: str, folder: Path) -> Draft:
-    made = make_draft(name, folder, ["a.png"], question=f"Q: {name}", gold_boxes=BOXES)
+def draft_of(
+    make_draft: Callable[..., Draft],
+    name: str,
+    codes: Sequence[str],
+    last: str,
+    folder: Path,
+    boxes: Sequence[Box] = BOXES,
+) -> Draft:
+    made = make_draft(name, folder, ["a.png"], question=f"Q: {name}", gold_boxes=boxes)
     trace, images = executed(codes, last, folder)
     return replace(made, traces=(trace,), overlays=images, calls=(Call("teacher", "act.v1", "s", "m", ("key",)),))
 
@@ -145,6 +193,32 @@ def test_every_pretence_has_its_name(
     rejected = [(name, reason) for name, (_, _, reason) in BAD.items()]
     asks = models("judge", says=judgement)
     run(check_stage, drafts, asks, scene, [], rejected, show_rejected=lambda found: (found.id, found.reason))
+
+
+FOUND = """\
+import numpy as np, cv2
+from PIL import ImageDraw
+dark = (np.asarray(input_image).min(axis=2) < 150).astype(np.uint8)
+draw = ImageDraw.Draw(input_image)
+for x, y, w, h, _ in cv2.connectedComponentsWithStats(dark)[2][1:]:
+    draw.rectangle([int(x) - 2, int(y) - 2, int(x + w) + 2, int(y + h) + 2], outline=(0, 0, 0))
+display(input_image)"""
+UNKNOWN = {
+    "marks where the code found something": (FOUND, ""),
+    "marks in given places": (DRAW, "shows_nothing"),
+    "a black frame": (DRAW.replace("draw.rectangle(box,", "draw.rectangle((1, 1, 158, 78),"), "shows_nothing"),
+}
+
+
+@pytest.mark.sandbox
+def test_marks_count_without_known_objects_where_they_follow_the_image(
+    scene: Path, make_draft: Callable[..., Draft], check_stage: Check, models: Callable[..., ModelsSettings]
+) -> None:
+    drafts = [draft_of(make_draft, name, [code], SHOWN, scene, ()) for name, (code, _) in UNKNOWN.items()]
+    kept = [name for name, (_, reason) in UNKNOWN.items() if not reason]
+    rejected = [(name, reason) for name, (_, reason) in UNKNOWN.items() if reason]
+    asks = models("judge", says=judgement)
+    run(check_stage, drafts, asks, scene, kept, rejected, show_rejected=lambda found: (found.id, found.reason))
 
 
 @pytest.mark.sandbox

@@ -2,8 +2,8 @@
 
 The paper names three kinds: image transforms (crop, resize, rotate, contrast), mathematical computation (measurement,
 algebra, aggregation), and visual editing (drawing, annotation). It does not say how a program's kind is found. Here a
-program has the kinds of the functions that it calls. Arithmetic alone makes a computation only in a program that
-neither transforms nor draws, because a crop, too, computes its corners.
+program has the kinds of the functions that it calls. Arithmetic, ``len``, ``min`` and the like make a computation only
+in a program that neither transforms nor draws: a crop, too, computes its corners, and drawn boxes are numbered.
 """
 
 import ast
@@ -34,6 +34,8 @@ _CALLED = {
 }
 _PYTHONS = frozenset(("filter", "reduce", "point", "fit", "expand", "scale", "text", "line", "lines", "transform"))
 """Names of methods of images that are also functions of Python or common names of a program's own functions."""
+_PLAIN = frozenset(("len", "min", "max", "round", "abs"))
+"""Python's own functions that count as arithmetic; as methods (``mask.max()``) they are computations."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult)
 
 _LITERALS = (
@@ -52,10 +54,11 @@ def operations_of(code: str) -> tuple[str, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     methods, functions = _called(tree)
-    found = {kind for kind, names in _CALLED.items() if methods & names or functions & (names - _PYTHONS)}
+    found = {kind for kind, names in _CALLED.items() if methods & names or functions & (names - _PYTHONS - _PLAIN)}
     if any(map(_is_crop, ast.walk(tree))):
         found.add(TRANSFORM)
-    if not found and any(isinstance(node, ast.BinOp) and _is_sum(node) for node in ast.walk(tree)):
+    sums = any(isinstance(node, ast.BinOp) and _is_sum(node) for node in ast.walk(tree))
+    if not found and (sums or functions & _PLAIN):
         found.add(COMPUTATION)
     return tuple(kind for kind in OPERATIONS if kind in found)
 

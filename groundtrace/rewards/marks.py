@@ -1,0 +1,80 @@
+"""Finds the marks that code drew in an image, such as boxes, points and labels, and the objects that they are at."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundtrace.schemas.geometry import Box
+
+Pixels = NDArray[np.uint8]
+"""An image: height × width × 3."""
+Groups = Sequence[Sequence[Box]]
+"""The objects that a question asks about, in groups (:func:`groundtrace.rewards.pretence.groups_of`)."""
+
+MARKS_COVER = 0.1
+"""An image that differs from the original in at most this share of its pixels is the original with marks."""
+MARK_MARGIN_PX = 6
+_MARK_LEVELS = 16
+_MARK_PIXELS = 4
+_MARKS_NEAR = 0.5
+"""Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
+half of the changes are at its old place. Each marked box must also have at least ``_MARK_PIXELS`` changed pixels near
+it."""
+_MARKS_STAY = 0.5
+"""Marks stay on another image if at least this share of their pixels is also marked there."""
+
+
+def covered(image: Pixels, boxes: Sequence[Box], margin: int = 0) -> NDArray[np.bool_]:
+    """Return a mask, height × width, of the pixels that are in a box or within ``margin`` pixels of a box."""
+    found = np.zeros(image.shape[:2], dtype=bool)
+    for box in boxes:
+        left, top = (max(0, int(side) - margin) for side in (box.x1, box.y1))
+        right, bottom = (max(0, math.ceil(side) + 1 + margin) for side in (box.x2, box.y2))
+        found[top:bottom, left:right] = True
+    return found
+
+
+def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
+    """Return a mask, height × width, of the pixels of a given image that visibly differ in another image.
+
+    It has no pixel if the images differ in size.
+    """
+    if image.shape != given.shape:
+        return np.zeros(given.shape[:2], dtype=bool)
+    return np.asarray((np.abs(image.astype(int) - given) > _MARK_LEVELS).any(axis=2))
+
+
+def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
+    """Return the indices of the groups in which each object has marks near it.
+
+    Empty if the image does not have the original's size, or if too many of its marks are not near an object.
+    """
+    changed = changed_pixels(image, original)
+    near = covered(original, [box for group in groups for box in group], MARK_MARGIN_PX)
+    if not changed.any() or changed[near].sum() <= _MARKS_NEAR * changed.sum():
+        return frozenset()
+    return frozenset(
+        index
+        for index, group in enumerate(groups)
+        if group and all(changed[covered(original, (box,), MARK_MARGIN_PX)].sum() >= _MARK_PIXELS for box in group)
+    )
+
+
+def marks_stay(marks: NDArray[np.bool_], shown: Pixels, other: Pixels, given: Pixels) -> bool:
+    """Return whether marks are in the same places in an output for another image.
+
+    A pixel is also marked there if it differs from the image that the code was given, or if it has the colour of the
+    mark: a black frame is not visible on black.
+
+    Args:
+        marks: the mask of the marks, height × width, with at least one pixel.
+        shown: the output with these marks.
+        other: the output for the other image.
+        given: the other image.
+    """
+    if other.shape != shown.shape:
+        return False
+    same = changed_pixels(other, given) | (other == shown).all(axis=2)
+    return float(same[marks].mean()) >= _MARKS_STAY
