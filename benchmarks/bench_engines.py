@@ -145,7 +145,7 @@ class EnginesBench:
 
 
 def _children_s() -> float:
-    """CPU seconds of the child processes that have ended."""
+    """Return the CPU seconds of the child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-_ADDRESS = re.compile(r"[A-Za-z][\w+.-]+:")
-"""The scheme of an address; the letter of a drive is shorter."""
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
@@ -73,8 +71,7 @@ def without_password(text: str) -> str:
 
 def last_part(path: str) -> str:
     """Return the last part of a path or an address, without the query of an address, which may be a key to the file."""
-    is_address = "://" in path or _ADDRESS.match(path)
-    whole = re.split(r"[?#]", path, maxsplit=1)[0] if is_address else path
+    whole = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
     return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 

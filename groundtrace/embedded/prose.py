@@ -85,8 +85,9 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class SupportVerdict:
-    """The verdict of the judge. ``supports``: whether the reasoning supports its answer, None if the judge cannot tell;
-    ``reason``: why."""
+    """The verdict of the judge. ``supports``: whether the reasoning supports its answer, None if the judge cannot
+    decide; ``reason``: why.
+    """
 
     supports: bool | None
     reason: str

@@ -103,9 +103,11 @@ def medium_name(path: object) -> str:
     if not isinstance(path, str) or path.startswith("data:"):
         return ""
     slashed = path.replace("\\", "/")
-    if not _SCHEME.match(slashed) and not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
+    if _SCHEME.match(slashed):
+        slashed = re.split(r"[?#]", slashed, maxsplit=1)[0]
+    elif not slashed.startswith(("/", "../", "~")) and "/../" not in slashed:
         return storable(path)
-    return storable(last_part(path))
+    return storable(last_part(slashed))
 
 
 def checked_pair(question: str, answer: str) -> tuple[str, str]:

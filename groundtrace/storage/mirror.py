@@ -15,9 +15,10 @@ from typing import Final
 from filelock import FileLock
 
 from groundtrace.storage.files import write_atomically, written_whole
+from groundtrace.storage.listing import Stat
 from groundtrace.storage.object_store import STANDARD, StorageSettings
 from groundtrace.storage.places import StorageError, StoreUnavailable, check_bucket, endpoint_of, is_in_store, place
-from groundtrace.storage.remote_path import RemotePath, Stat
+from groundtrace.storage.remote_path import RemotePath
 
 RUN_MARKER: Final = "input.json"
 LAST_WRITTEN: Final = "run.json"

@@ -9,14 +9,15 @@ After a write, every read and every listing returns the new state, as S3 and GCS
 import contextlib
 import fnmatch
 import io
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, TypeVar, overload
 
 from groundtrace.storage.errors import BeyondObjectEnd, ObjectExists, StorageError
+from groundtrace.storage.listing import Stat, entries, is_path, stat_of
 from groundtrace.storage.object_store import STANDARD, StorageSettings, client, persistently, writing
+from groundtrace.storage.object_stream import ObjectStream
 
 T = TypeVar("T")
 
@@ -25,15 +26,6 @@ READ_AHEAD_BYTES: Final = 4 * 2**20
 SMALL_BYTES: Final = 8 * 2**20
 """The largest size of a file that is sent in one request."""
 _PATTERN_SIGNS: Final = frozenset("*?[")
-
-
-@dataclass(frozen=True)
-class Stat:
-    """A store's metadata of an object: its size, when it was written, and a version that changes with its bytes."""
-
-    st_size: int
-    st_mtime: float
-    version: str
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class RemotePath:
         info = self._info()
         if info["type"] != "file":
             raise FileNotFoundError(f"{self.url} is a folder, not an object")
-        return _stat_of(info)
+        return stat_of(info)
 
     def exists(self) -> bool:
         """Whether there is an object of this name, or an object below this path."""
@@ -162,7 +154,7 @@ class RemotePath:
         """
         if mode not in ("r", "rb"):
             raise ValueError(f"a remote file can only be opened for reading, not as {mode!r}: write it with written_to")
-        stream: Any = io.BufferedReader(_Ranges(self), READ_AHEAD_BYTES)
+        stream: Any = io.BufferedReader(ObjectStream(self.url, self.stat().st_size, self.read_bytes), READ_AHEAD_BYTES)
         return stream if mode == "rb" else io.TextIOWrapper(stream, encoding or "utf-8", newline=newline)
 
     def write_bytes(self, data: bytes) -> int:
@@ -212,10 +204,10 @@ class RemotePath:
         """Return the entries directly in the folder; the value of a folder is None. The mapping is empty if there is
         no such folder.
         """
-        entries = self._do(lambda store: _entries(lambda: store.ls(self.url, detail=True)))
-        found = ((self._sibling(entry), entry) for entry in entries if _is_path(entry["name"].rstrip("/")))
+        listed = self._do(lambda store: entries(lambda: store.ls(self.url, detail=True)))
+        found = ((self._sibling(entry), entry) for entry in listed if is_path(entry["name"].rstrip("/")))
         return {
-            path: _stat_of(entry) if entry["type"] == "file" else None
+            path: stat_of(entry) if entry["type"] == "file" else None
             for path, entry in found
             if path.url.startswith(f"{self.url}/")
         }
@@ -225,8 +217,8 @@ class RemotePath:
 
         Such names are ``a//b``, ``a/../b`` and the empty ``a/`` that consoles and other programs create as a folder.
         """
-        entries = self._do(lambda store: _entries(lambda: store.find(self.url, detail=True).values()))
-        found = {self._sibling(entry): _stat_of(entry) for entry in entries if _is_path(entry["name"])}
+        listed = self._do(lambda store: entries(lambda: store.find(self.url, detail=True).values()))
+        found = {self._sibling(entry): stat_of(entry) for entry in listed if is_path(entry["name"])}
         return {path: found[path] for path in sorted(found) if path.url.startswith(f"{self.url}/")}
 
     def glob(self, pattern: str) -> "Iterator[RemotePath]":
@@ -279,62 +271,6 @@ class RemotePath:
         """Return the result of the call with this process's client, with retries."""
         store = client(self._scheme, self.storage)
         return persistently(self.url, self.storage.retry_s, lambda: call(store))
-
-
-class _Ranges(io.RawIOBase):
-    """An object's bytes as a raw stream; each read requests as much as the caller's buffer holds."""
-
-    def __init__(self, path: RemotePath) -> None:
-        self._path, self._size, self._at = path, path.stat().st_size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = max(0, start + offset)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readall(self) -> bytes:
-        data = self._path.read_bytes(self._at, self._size) if self._at < self._size else b""
-        self._at += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        data = self._path.read_bytes(self._at, end)
-        if not data:
-            raise OSError(f"{self._path} became shorter while it was read")
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
-
-
-def _entries(listing: Callable[[], Iterable[Mapping[str, Any]]]) -> Iterable[Mapping[str, Any]]:
-    """Return the entries of a listing; none if there is nothing to list, for which some libraries raise an error."""
-    try:
-        return listing()
-    except FileNotFoundError:
-        return ()
-
-
-def _is_path(name: str) -> bool:
-    return not {"", ".", ".."} & set(name.split("/"))
-
-
-def _stat_of(info: Mapping[str, Any]) -> Stat:
-    when = info.get("LastModified") or info.get("mtime")
-    version = info.get("generation") or info.get("ETag") or info.get("etag") or ""
-    stamp = getattr(when, "timestamp", None)
-    return Stat(int(info["size"] or 0), stamp() if stamp else 0.0, str(version).strip('"'))
 
 
 def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:

@@ -99,7 +99,7 @@ def test_words_in(text: str, words: list[str]) -> None:
         (r"C:\pictures\a#1.png", "a#1.png"),
         ("https://host/folder/a.png?key=b/c#d", "a.png"),
         ("see https://host/a.png?key=b", "a.png"),
-        ("https:/host/a.png?key=b", "a.png"),
+        ("input:folder/a?b.png", "a?b.png"),
         ("", ""),
     ],
 )

@@ -1,8 +1,8 @@
 """The supervisor of a trajectory: it enforces time and other limits, and decides which process holds the state.
 
 The supervisor is the first process in the sandbox. It does not run model-written code, and does not trust the processes
-that do: the kernel tells it who sent a message, and it kills all other processes at the end of a call. Between calls
-the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
+that do: the kernel reports the sender of each message, and the supervisor kills all other processes at the end of a
+call. Between calls the holder is stopped (SIGSTOP), so that nothing continues to run after a call.
 """
 
 import contextlib

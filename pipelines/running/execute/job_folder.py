@@ -23,8 +23,9 @@ from groundtrace.pipelines.running.endings import JobIncomplete
 from groundtrace.pipelines.running.plan.local_run import SETS, LocalRun
 from groundtrace.schemas.run_files import FileEntry
 from groundtrace.stages.plumbing.shard_files import ENDS, MANIFEST, RECORDS, ShardEntry
+from groundtrace.storage.listing import Stat
 from groundtrace.storage.mirror import fetch
-from groundtrace.storage.remote_path import RemotePath, Stat
+from groundtrace.storage.remote_path import RemotePath
 
 SPOOL = "spool"
 """The folder in a job's folder for the data of its shuffles."""

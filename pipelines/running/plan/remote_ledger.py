@@ -10,8 +10,9 @@ import logging
 import threading
 from pathlib import Path
 
+from groundtrace.storage.listing import Stat
 from groundtrace.storage.mirror import fetch
-from groundtrace.storage.remote_path import RemotePath, Stat
+from groundtrace.storage.remote_path import RemotePath
 
 COPY_EVERY_S = 5.0
 LEDGER = "ledger"

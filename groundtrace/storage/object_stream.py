@@ -1,0 +1,52 @@
+"""An object of a store as a stream to read from."""
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any
+
+
+class ObjectStream(io.RawIOBase):
+    """The bytes of the object ``url`` as a raw stream; each read requests as much as the caller's buffer holds.
+
+    ``read`` returns the object's bytes between two offsets; ``size`` is the object's size in bytes.
+    """
+
+    def __init__(self, url: str, size: int, read: Callable[[int, int], bytes]) -> None:
+        self._url, self._size, self._read, self._at = url, size, read, 0
+
+    def readable(self) -> bool:
+        """Return True: the stream can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True: the stream can seek."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the offset of the next read, and return it."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        """Return the offset of the next read."""
+        return self._at
+
+    def readall(self) -> bytes:
+        """Return the bytes up to the end of the object."""
+        data = self._read(self._at, self._size) if self._at < self._size else b""
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, and return the number of bytes, 0 at the end. Raises OSError if the object shrank."""
+        end = min(self._at + len(buffer), self._size)
+        if end <= self._at:
+            return 0
+        data = self._read(self._at, end)
+        if not data:
+            raise OSError(f"{self._url} became shorter while it was read")
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
