@@ -19,7 +19,7 @@ from groundtrace.trainer.checkpoint import checkpoints, export
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped

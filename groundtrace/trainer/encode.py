@@ -18,7 +18,7 @@ from PIL import Image
 
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, sizes_of
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
+from groundtrace.trainer.sample import EncodedImage, Observed, Sample, TurnSpan
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 MARK = "<image>"
@@ -56,18 +56,48 @@ def encode_prompt(
     return _assembled(vlm, id, pieces, images)
 
 
-def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
-    """Returns the prompt with a response, token for token as it was sampled; the response's tokens are the targets."""
+def encode_observation(
+    vlm: VisionLanguageModel, row: TrainingRow, message: Message, images: Sequence[EncodedImage], has_ended: bool
+) -> Sample:
+    """Returns the tokens between a turn of the assistant and its next one: the template's, with an observation.
+
+    They begin with the end token of the turn, unless the policy drew it itself (``has_ended``). Raises UnusableRow if
+    marks and images do not match, or if the chat template refuses the turns.
+    """
+    turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
+    pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)
+    (end, _), (between, _) = pieces[-2:]
+    return _assembled(vlm, row.id, [([] if has_ended else end, False), (between, False)], images)
+
+
+def with_response(
+    prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False, observed: Sequence[Observed] = ()
+) -> Sample:
+    """Returns the prompt with a response, token for token as it was sampled.
+
+    The targets are the tokens of the response that are not ``observed``.
+    """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
-    none = torch.zeros(len(ids), dtype=torch.bool)
+    is_ours = torch.ones(len(ids), dtype=torch.bool)
+    is_image, images = ~is_ours, list(prompt.images)
+    spans, start = list[TurnSpan](), 0
+    for each in observed:
+        is_ours[each.start : each.end] = False
+        is_image[each.start : each.end] = each.tokens.is_image
+        images += each.tokens.images
+        spans += [TurnSpan(before + start, before + each.start, True)]
+        spans += [TurnSpan(before + each.start, before + each.end, False)]
+        start = each.end
+    if start < len(ids) or not observed:
+        spans.append(TurnSpan(before + start, before + len(ids), True))
     return Sample(
         prompt.id,
         group,
         torch.cat([prompt.ids, response]),
-        torch.cat([prompt.loss_mask, ~none]),
-        torch.cat([prompt.is_image, none]),
-        prompt.images,
-        (*prompt.turns, TurnSpan(before, before + len(ids), True)),
+        torch.cat([prompt.loss_mask, is_ours]),
+        torch.cat([prompt.is_image, is_image]),
+        tuple(images),
+        (*prompt.turns, *spans),
         prompt.stream,
         is_truncated=is_truncated,
     )

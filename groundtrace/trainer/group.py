@@ -40,7 +40,9 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
         **_means(scored, shown),
         "unscored": float(sum(each.reward is None for each in scored)),
         "truncated": _mean([float(rollout.is_truncated) for rollout in rollouts]),
-        "response_tokens": _mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "response_tokens": _mean([float(rollout.own_tokens) for rollout in rollouts]),
+        "turns": _mean([float(len(rollout.turns)) for rollout in rollouts]),
+        **_calls(rollouts),
         "groups_sampled": float(len(sampled)),
         "groups_kept": float(len(kept)),
     }
@@ -52,6 +54,23 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
         }
         found |= {f"{name}_{stream}": value for name, value in means.items()}
     return found
+
+
+def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
+    """Returns the mean number of calls of a response, the share of them that succeeded, and the number of lost
+    responses; nothing if no response can have calls.
+    """
+    executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
+    lost = sum(bool(rollout.lost) for rollout in rollouts)
+    if not executed and not lost:
+        return {}
+    calls = sum(trajectory.calls for trajectory in executed)
+    succeeded = sum(trajectory.succeeded for trajectory in executed)
+    return {
+        "calls": _mean([float(trajectory.calls) for trajectory in executed]),
+        "calls_succeeded": succeeded / calls if calls else None,
+        "lost": float(lost),
+    }
 
 
 def idle_because(metrics: Mapping[str, float | None]) -> str:

@@ -14,12 +14,13 @@ from pydantic import TypeAdapter
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.settings import TrainerSettings
 
-UNUSED = {"sft": ("grpo", "rollout", "reward", "eval"), "grpo": ("sft", "eval")}
+UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
 """The config sections that each command does not read."""
 FREE = {
     *("threads", "log", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
     *("model.gradient_checkpointing", "reward.wait_s"),
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
+    *("environment.max_wait_s", "environment.steps_at_once"),
 }
 """Keys and sections that do not change the result of a run."""
 FREE_OF_ENDPOINTS = {

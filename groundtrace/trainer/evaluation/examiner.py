@@ -23,10 +23,12 @@ from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
+from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit
-from groundtrace.trainer.sample import Sample, Sampler
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut
 from groundtrace.vision.decode import decode_image
@@ -45,7 +47,7 @@ class Examiner:
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
         """Returns the prompts of a row. Raises UnusableRow."""
-        return prompt_samples(self.vlm, row, self.settings.eval.streams)
+        return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """Returns scored answers to these prompts. Raises JudgesDown and SamplerError."""
@@ -54,10 +56,9 @@ class Examiner:
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
         """Returns answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
         samples = self.settings.eval.samples
-        rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
-        texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+        rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
         rows = [row for row, _ in scored_as]
-        scored = self.reward.score(self.vlm.speech, rows, texts)
+        scored = score_rollouts(self.reward, self.vlm, rows, rollouts)
         return [EvaluatedQuestion(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
 
 

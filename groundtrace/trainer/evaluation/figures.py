@@ -82,7 +82,8 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "exact_points": mean([found for a in answered for s in a.scored for found in exact_points(a.row, s)]),
         "thinks": mean([float(bool((parse_response(text).think or "").strip())) for text in texts]),
         "points": mean([float(len(parse_points(text))) for text in texts]),
-        "response_tokens": mean([float(len(rollout.ids)) for rollout, _ in pairs]),
+        "response_tokens": mean([float(rollout.own_tokens) for rollout, _ in pairs]),
+        "turns": mean([float(len(rollout.turns)) for rollout, _ in pairs]),
         "truncated": mean([float(rollout.is_truncated) for rollout, _ in pairs]),
     }
 
