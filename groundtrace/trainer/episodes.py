@@ -18,7 +18,7 @@ from groundtrace.rewards.rows.reward import Reward, Scored
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.trainer.encode import MARK, encode_observation, with_response
-from groundtrace.trainer.environments.base import Environment, EnvironmentLost, StepResult
+from groundtrace.trainer.environments.base import Environment, EnvironmentLost, Pixels, StepResult
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.row_sampler import Drawn
 from groundtrace.trainer.sample import Observed, Rollout, Sample
@@ -107,10 +107,7 @@ class Episode:
     def _encoded(self, step: StepResult) -> tuple[Sample, str]:
         """Return the observation's tokens and its text, with at most ``max_images`` images in the response."""
         count = min(len(step.images), self._limits.max_images - self._images)
-        images = [
-            self._vlm.encode_image(Image.fromarray(pixels), hashlib.sha256(encode_png(pixels)).hexdigest())
-            for pixels in step.images[:count]
-        ]
+        images = [self._vlm.encode_image(Image.fromarray(each), _key_of(each)) for each in step.images[:count]]
         parts = step.text.split(MARK)
         text = MARK.join(parts[: count + 1]) + "".join(LEFT_OUT + part for part in parts[count + 1 :])
         has_ended = self._ids[-1] in self._vlm.end_ids
@@ -133,6 +130,11 @@ class Episode:
             self._logprobs = None
         else:
             self._logprobs += logprobs
+
+
+def _key_of(pixels: Pixels) -> str:
+    """Returns the key that equal images share."""
+    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
 
 
 def roll_out(
