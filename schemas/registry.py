@@ -27,7 +27,17 @@ from groundtrace.schemas.errors import UserError
 T = TypeVar("T")
 GROUP = "groundtrace.plugins"
 """The group of entry points by which an installed package adds parts."""
-KINDS = ("answer_types", "endpoint_kinds", "exports", "families", "formats", "reward_recipes", "scorers", "shapes")
+KINDS = (
+    "answer_types",
+    "endpoint_kinds",
+    "environments",
+    "exports",
+    "families",
+    "formats",
+    "reward_recipes",
+    "scorers",
+    "shapes",
+)
 """The kinds of parts, as a config's ``[plugins]`` and an entry point name them."""
 
 

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Returns the parser of the ``trainer`` command."""
+    """Return the parser of the ``trainer`` command."""
     parser = argparse.ArgumentParser(
         prog="trainer",
         description="Train a vision-language model on the shards of a run.",
@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=does, allow_abbrev=False)
         command.add_argument(
-            "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr or rucl"
+            "--config", required=True, metavar="FILE", help="a TOML config, or argos, sail_rl, ivgr, rucl or codedance"
         )
         command.add_argument("--data", required=True, metavar="RUN", help="a run folder or its URL, or its shards")
         command.add_argument(

@@ -19,7 +19,7 @@ from groundtrace.trainer.checkpoint import checkpoints, export
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 from groundtrace.trainer.training import FOLDER, NothingLearnt, Stopped
@@ -65,7 +65,7 @@ def _run(parsed: argparse.Namespace) -> Path:
 
 
 def _with_resume_hint(error: BaseException, parsed: argparse.Namespace, how: str, message: str = "") -> str:
-    """Returns an error message: what happened, where the last good checkpoint is, and how to continue from it."""
+    """Return an error message: what happened, where the last good checkpoint is, and how to continue from it."""
     parts = [message or str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if parsed.command in ("sft", "grpo"):
         found = checkpoints(parsed.output / FOLDER)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow, per_stream, sizes_of
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import EncodedImage, Sample, TurnSpan
+from groundtrace.trainer.sample import EncodedImage, Observed, Sample, TurnSpan
 from groundtrace.vision.decode import UndecodableMedia, decode_image
 
 MARK = "<image>"
@@ -31,7 +31,7 @@ Message = Mapping[str, str]
 def encode_messages(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Returns a conversation as a sample in which only the assistant turns, with their end tokens, are targets of the
+    """Return a conversation as a sample in which only the assistant turns, with their end tokens, are targets of the
     loss.
 
     The turns of all other roles, such as tool observations, are masked. Raises UnusableRow if marks and images do not
@@ -48,7 +48,7 @@ def encode_messages(
 def encode_prompt(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Returns a conversation up to the start of the next answer as a sample without targets.
+    """Return a conversation up to the start of the next answer as a sample without targets.
 
     Raises UnusableRow if marks and images do not match, or if the chat template refuses the turns.
     """
@@ -56,25 +56,55 @@ def encode_prompt(
     return _assembled(vlm, id, pieces, images)
 
 
-def with_response(prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False) -> Sample:
-    """Returns the prompt with a response, token for token as it was sampled; the response's tokens are the targets."""
+def encode_observation(
+    vlm: VisionLanguageModel, row: TrainingRow, message: Message, images: Sequence[EncodedImage], has_ended: bool
+) -> Sample:
+    """Return the tokens between a turn of the assistant and its next one: the template's, with an observation.
+
+    They begin with the end token of the turn, unless the policy drew it itself (``has_ended``). Raises UnusableRow if
+    marks and images do not match, or if the chat template refuses the turns.
+    """
+    turns = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
+    pieces = _pieces(vlm, row.id, [*turns, {"role": "assistant", "content": ""}, message], with_prompt=True)
+    (end, _), (between, _) = pieces[-2:]
+    return _assembled(vlm, row.id, [([] if has_ended else end, False), (between, False)], images)
+
+
+def with_response(
+    prompt: Sample, ids: Sequence[int], group: str, is_truncated: bool = False, observed: Sequence[Observed] = ()
+) -> Sample:
+    """Return the prompt with a response, token for token as it was sampled.
+
+    The targets are the tokens of the response that are not ``observed``.
+    """
     before, response = len(prompt), torch.tensor(ids, dtype=torch.int64)
-    none = torch.zeros(len(ids), dtype=torch.bool)
+    is_ours = torch.ones(len(ids), dtype=torch.bool)
+    is_image, images = ~is_ours, list(prompt.images)
+    spans, start = list[TurnSpan](), 0
+    for each in observed:
+        is_ours[each.start : each.end] = False
+        is_image[each.start : each.end] = each.tokens.is_image
+        images += each.tokens.images
+        spans += [TurnSpan(before + start, before + each.start, True)]
+        spans += [TurnSpan(before + each.start, before + each.end, False)]
+        start = each.end
+    if start < len(ids) or not observed:
+        spans.append(TurnSpan(before + start, before + len(ids), True))
     return Sample(
         prompt.id,
         group,
         torch.cat([prompt.ids, response]),
-        torch.cat([prompt.loss_mask, ~none]),
-        torch.cat([prompt.is_image, none]),
-        prompt.images,
-        (*prompt.turns, TurnSpan(before, before + len(ids), True)),
+        torch.cat([prompt.loss_mask, is_ours]),
+        torch.cat([prompt.is_image, is_image]),
+        tuple(images),
+        (*prompt.turns, *spans),
         prompt.stream,
         is_truncated=is_truncated,
     )
 
 
 def neutral(vlm: VisionLanguageModel, text: str) -> str:
-    """Returns the text, with a space inserted after the first character of each special token that it spells."""
+    """Return the text, with a space inserted after the first character of each special token that it spells."""
     for token in vlm.special_texts:
         text = text.replace(token, f"{token[0]} {token[1:]}")
     return text
@@ -96,7 +126,7 @@ def _rendered(vlm: VisionLanguageModel, id: str, messages: Sequence[Message], wi
 def _pieces(
     vlm: VisionLanguageModel, id: str, messages: Sequence[Message], with_prompt: bool
 ) -> list[tuple[list[int], bool]]:
-    """Returns token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
+    """Return token ids in order, alternately of the template with other turns (False) and of an assistant turn (True).
 
     Raises UnusableRow if the template leaves out a turn, or puts no end token after an answer.
     """
@@ -114,7 +144,7 @@ def _pieces(
 
 
 def _parts(vlm: VisionLanguageModel, content: str) -> list[dict[str, str]]:
-    """Returns the content as text and image parts, in their order."""
+    """Return the content as text and image parts, in their order."""
     parts: list[dict[str, str]] = []
     for index, text in enumerate(content.split(MARK)):
         if index:
@@ -129,7 +159,7 @@ def _ids(vlm: VisionLanguageModel, text: str) -> list[int]:
 
 
 def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], list[int]]:
-    """Returns the tokens after an answer, split after its end token. Raises UnusableRow if there is no end token."""
+    """Return the tokens after an answer, split after its end token. Raises UnusableRow if there is no end token."""
     if not ids or ids[0] not in vlm.end_ids:
         raise UnusableRow("the chat template puts no end-of-sequence token behind an answer")
     return ids[:1], ids[1:]
@@ -138,7 +168,7 @@ def _split_end(vlm: VisionLanguageModel, ids: list[int]) -> tuple[list[int], lis
 def _assembled(
     vlm: VisionLanguageModel, id: str, pieces: Sequence[tuple[list[int], bool]], images: Sequence[EncodedImage]
 ) -> Sample:
-    """Returns the pieces as one sample, with each image token repeated for every merged patch of its image."""
+    """Return the pieces as one sample, with each image token repeated for every merged patch of its image."""
     ids: list[int] = []
     mask: list[bool] = []
     image: list[bool] = []
@@ -170,7 +200,7 @@ def _assembled(
 
 
 def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedImage, ...]:
-    """Returns the row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the
+    """Return the row's images, decoded, upright and encoded for the vision tower. Raises UnusableRow, naming the
     image.
     """
     found = []
@@ -184,14 +214,14 @@ def encoded_images(vlm: VisionLanguageModel, row: TrainingRow) -> tuple[EncodedI
 
 
 def sft_sample(vlm: VisionLanguageModel, row: TrainingRow) -> Sample:
-    """Returns an SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
+    """Return an SFT row as a sample, with tags in the model's coordinate frame. Raises UnusableRow."""
     images = encoded_images(vlm, row)
     messages = [_in_frame(vlm, row, turn, images) for turn in row.messages]
     return encode_messages(vlm, row.id, messages, images)
 
 
 def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[EncodedImage, ...] | None = None) -> Sample:
-    """Returns a row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
+    """Return a row's turns up to the answer, as a prompt; ``images`` are the row's images, if already encoded.
 
     Raises UnusableRow.
     """
@@ -203,7 +233,7 @@ def prompt_sample(vlm: VisionLanguageModel, row: TrainingRow, images: tuple[Enco
 def prompt_samples(
     vlm: VisionLanguageModel, row: TrainingRow, only: Collection[str] = ()
 ) -> list[tuple[TrainingRow, Sample]]:
-    """Returns the row's prompts, which share its images: one for each of its streams, or for the streams in ``only``.
+    """Return the row's prompts, which share its images: one for each of its streams, or for the streams in ``only``.
     Raises UnusableRow.
     """
     rows, images = per_stream(row, only), encoded_images(vlm, row)

@@ -29,7 +29,7 @@ class Group:
 
 
 def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str]) -> dict[str, float | None]:
-    """Returns means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
+    """Return means over all sampled rollouts, and counts; ``shown`` names the verdicts whose means are included.
 
     Dropped groups are included, because the policy sampled them, too. If questions are asked in streams, the metrics of
     each stream follow, such as ``reward_grounded``. Unscored values are left out of the means.
@@ -40,7 +40,9 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
         **_means(scored, shown),
         "unscored": float(sum(each.reward is None for each in scored)),
         "truncated": mean([float(rollout.is_truncated) for rollout in rollouts]),
-        "response_tokens": mean([float(len(rollout.ids)) for rollout in rollouts]),
+        "response_tokens": mean([float(rollout.own_tokens) for rollout in rollouts]),
+        "turns": mean([float(len(rollout.turns)) for rollout in rollouts]),
+        **_calls(rollouts),
         "groups_sampled": float(len(sampled)),
         "groups_kept": float(len(kept)),
     }
@@ -54,8 +56,25 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
     return found
 
 
+def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
+    """Return the mean number of calls of a response, the share of them that succeeded, and the number of lost
+    responses; nothing if no response can have calls.
+    """
+    executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
+    lost = sum(bool(rollout.lost) for rollout in rollouts)
+    if not executed and not lost:
+        return {}
+    calls = sum(trajectory.calls for trajectory in executed)
+    succeeded = sum(trajectory.succeeded for trajectory in executed)
+    return {
+        "calls": mean([float(trajectory.calls) for trajectory in executed]),
+        "calls_succeeded": succeeded / calls if calls else None,
+        "lost": float(lost),
+    }
+
+
 def idle_because(metrics: Mapping[str, float | None]) -> str:
-    """Returns why a step with these metrics had no gradient; call this function only for a step without a gradient."""
+    """Return why a step with these metrics had no gradient; call this function only for a step without a gradient."""
     if metrics["reward"] is None:
         return "no rollout was scored"
     if not metrics["groups_kept"]:

@@ -25,13 +25,15 @@ from groundtrace.rewards.rows.checks import (
     note_strata,
     row_check,
 )
-from groundtrace.rewards.rows.reward import Reward, Scored
+from groundtrace.rewards.rows.reward import Reward
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.collate import Batch, collate, micro_batches
-from groundtrace.trainer.encode import prompt_samples, with_response
+from groundtrace.trainer.credit import to_samples
+from groundtrace.trainer.encode import prompt_samples
+from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
 from groundtrace.trainer.group import Group, idle_because, summary
-from groundtrace.trainer.loss import Clipping, advantages, clip_high_at, overlong_penalty, policy_loss
+from groundtrace.trainer.loss import Clipping, clip_high_at, policy_loss
 from groundtrace.trainer.memory import available_bytes, estimate, refuse_if_too_large, rows_like
 from groundtrace.trainer.model import VisionLanguageModel, load_model
 from groundtrace.trainer.monitor import save_rollouts
@@ -40,8 +42,9 @@ from groundtrace.trainer.plan import plan_text, planned
 from groundtrace.trainer.policy import Scores, score
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit, RowSampler, first_samples
-from groundtrace.trainer.sample import Rollout, Sample, Sampler
-from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampler import Sampler
+from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
 from groundtrace.trainer.training import Training
 
 SEEDS_PER_STEP = 1000
@@ -70,7 +73,8 @@ def train_grpo(settings: TrainerSettings, data: Path, output: Path) -> Path:
     saved.
     """
     shards = Shards(data, "rl", output / "rows")
-    check_recipe(settings.reward, shards.gives)
+    check_recipe(settings.reward, lambda name: name == TRAJECTORY or shards.gives(name))
+    settings.check_environment()
     with contextlib.closing(Reward(settings.reward, output)) as reward:
         reward.check_endpoints()
         return _train(settings, data, output, shards, reward)
@@ -86,14 +90,14 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
 
     def encode(row: TrainingRow) -> list[Drawn]:
         check(row)
-        return prompt_samples(vlm, row)
+        return prompt_samples(vlm, opened(row, settings.environment))
 
     rows = rows_like(first_samples(shards, encode, room))
     refuse_if_too_large(estimate(vlm.model, settings, rows, is_grpo=True), available_bytes())
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
     steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
-    sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), settings.environment.make().stops)
     with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)
@@ -135,7 +139,7 @@ def grpo_step(trainee: Trainee, step: int) -> tuple[list[Group], dict[str, float
     metrics |= trainee.optimiser.rates(step * trainee.settings.grpo.updates_per_rollout)
     trainee.reward.learn((group.row, group.scored) for group in sampled)
     wall_s = time.perf_counter() - started
-    tokens = sum(len(rollout.ids) for group in sampled for rollout in group.rollouts)
+    tokens = sum(rollout.own_tokens for group in sampled for rollout in group.rollouts)
     metrics |= {"rollout_s": sampled_s, "wall_s": wall_s, "tokens_per_s": tokens / wall_s}
     return sampled, metrics
 
@@ -169,52 +173,10 @@ def sample_groups(trainee: Trainee, count: int, seed: int) -> list[Group]:
     if not drawn:
         return []
     rows, prompts = [row for row, _ in drawn], [prompt for _, prompt in drawn]
-    rollouts = trainee.sampler.sample(prompts, trainee.settings.grpo.group_size, seed)
-    texts = [[trainee.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
-    scored = trainee.reward.score(trainee.vlm.speech, rows, texts)
+    vlm, settings = trainee.vlm, trainee.settings
+    rollouts = roll_out(vlm, trainee.sampler, settings, drawn, settings.grpo.group_size, seed)
+    scored = score_rollouts(trainee.reward, vlm, rows, rollouts)
     return [Group(*parts) for parts in zip(rows, prompts, map(tuple, rollouts), map(tuple, scored), strict=True)]
-
-
-def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
-    """Return the rollouts as samples, with the advantage of each rollout repeated for every token.
-
-    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out; they
-    count in their group's mean, but not in numerator and denominator. A rollout with advantage 0 stays in the
-    denominator.
-    """
-    made: list[tuple[Sample, float]] = []
-    for place, group in enumerate(groups):
-        rewards = [shaped(*pair, settings) for pair in zip(group.scored, group.rollouts, strict=True)]
-        grpo = settings.grpo
-        earned = advantages(rewards, grpo.advantage_scale, grpo.advantage_unit, grpo.advantage_epsilon)
-        for rollout, advantage in zip(group.rollouts, earned, strict=True):
-            if advantage is None or (rollout.is_truncated and settings.grpo.overlong == "mask") or not rollout.ids:
-                continue
-            made.append((_sample(group, rollout, f"{step}/{place}/{group.row.id}"), advantage))
-    values = [advantage for _, advantage in made]
-    if settings.grpo.shuffle_advantages:
-        generator = torch.Generator().manual_seed(settings.seed + step)
-        values = [values[index] for index in torch.randperm(len(values), generator=generator).tolist()]
-    return [
-        replace(sample, advantages=torch.full((len(sample),), value))
-        for (sample, _), value in zip(made, values, strict=True)
-    ]
-
-
-def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
-    """Return the recipe's reward, plus the (negative) length penalty if ``overlong`` is ``soft``."""
-    if scored.reward is None or settings.grpo.overlong != "soft":
-        return scored.reward
-    longest = settings.rollout.max_new_tokens
-    return scored.reward + overlong_penalty(len(rollout.ids), longest, settings.grpo.overlong_buffer)
-
-
-def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
-    sample = with_response(group.prompt, rollout.ids, name, rollout.is_truncated)
-    if rollout.logprobs is None:
-        return sample
-    before = torch.zeros(len(group.prompt))
-    return replace(sample, sampler_logprobs=torch.cat([before, torch.tensor(rollout.logprobs)]))
 
 
 def update(trainee: Trainee, samples: Sequence[Sample], step: int) -> dict[str, float | None]:

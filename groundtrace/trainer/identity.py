@@ -14,12 +14,13 @@ from pydantic import TypeAdapter
 from groundtrace.rewards.rows.shards import Shards
 from groundtrace.trainer.settings import TrainerSettings
 
-UNUSED = {"sft": ("grpo", "rollout", "reward", "eval"), "grpo": ("sft", "eval")}
+UNUSED = {"sft": ("grpo", "rollout", "environment", "reward", "eval"), "grpo": ("sft", "eval")}
 """The config sections that each command does not read."""
 FREE = {
     *("threads", "log", "max_idle_steps", "sft.steps", "sft.epochs", "grpo.steps", "grpo.epochs"),
     *("model.gradient_checkpointing", "reward.wait_s"),
     *("rollout.base_url", "rollout.served_name", "rollout.timeout_s"),
+    *("environment.max_wait_s", "environment.steps_at_once"),
 }
 """Keys and sections that do not change the result of a run."""
 FREE_OF_ENDPOINTS = {
@@ -31,7 +32,7 @@ FREE_OF_ENDPOINTS = {
 
 
 def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str = "") -> dict[str, Any]:
-    """Returns the command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
+    """Return the command, the data, the batch plan and each setting that is compared, by dotted key, as plain values.
 
     A model folder is an absolute path, so that the working directory does not matter; endpoints without a role are left
     out.
@@ -48,7 +49,7 @@ def identity(command: str, settings: TrainerSettings, shards: Shards, plan: str 
 
 
 def difference(saved: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Returns a message with the first key in which two identities differ, and both values; None if they are equal."""
+    """Return a message with the first key in which two identities differ, and both values; None if they are equal."""
     for key in [*now, *saved]:
         if saved.get(key) != now.get(key):
             return f"{key} was {_shown(saved.get(key))} and is now {_shown(now.get(key))}"

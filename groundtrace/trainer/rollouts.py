@@ -5,11 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from groundtrace.config.extras import require_extra
 from groundtrace.trainer.model import VisionLanguageModel, set_attention
-from groundtrace.trainer.sample import Rollout, Sample, Sampler
+from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import Sampler, turn_length
 from groundtrace.trainer.settings import RolloutSettings
 
 NEUTRAL = {
@@ -60,7 +67,7 @@ class _Drawn(LogitsProcessor):
         return scores
 
     def of(self, ids: torch.Tensor) -> list[list[float]]:
-        """Returns the log-probabilities of each generated row; call this once, after generation."""
+        """Return the log-probabilities of each generated row; call this once, after generation."""
         self._note(ids)
         return torch.cat(self._found, dim=1).tolist()
 
@@ -70,21 +77,34 @@ class _Drawn(LogitsProcessor):
             self._found.append(logprobs.gather(1, ids[:, -1:]))
 
 
-class TransformersSampler:
+class _Stopped(StoppingCriteria):
+    """Ends each row as soon as the text that was drawn for it contains one of the ``stops``."""
+
+    def __init__(self, vlm: VisionLanguageModel, stops: Sequence[str], prompt_tokens: int) -> None:
+        self._decode, self._stops, self._start = vlm.tokenizer.batch_decode, stops, prompt_tokens
+        self._tail = max(map(len, stops))
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.Tensor, **others: Any) -> torch.BoolTensor:
+        texts = self._decode(input_ids[:, max(self._start, input_ids.shape[1] - self._tail) :])
+        found = [any(stop in text for stop in self._stops) for text in texts]
+        return torch.tensor(found, device=input_ids.device)  # type: ignore[return-value] (a tensor of bools)
+
+
+class TransformersSampler(Sampler):
     """Samples with ``generate`` in this process, from the weights that are trained.
 
     Only the temperature and the banned tokens change the model's distribution; the checkpoint's generation settings are
-    ignored.
+    ignored. A turn ends with the model's end token or with one of the ``stops``.
     """
 
-    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings) -> None:
-        self._vlm, self._settings = vlm, settings
+    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, stops: Sequence[str] = ()) -> None:
+        self._vlm, self._settings, self._stops = vlm, settings, stops
+        self.prompts_at_once = settings.prompts_at_once
         pad = vlm.tokenizer.pad_token_id
         self._config = GenerationConfig(
             **NEUTRAL,
             do_sample=True,
             temperature=settings.temperature,
-            max_new_tokens=settings.max_new_tokens,
             eos_token_id=list(vlm.end_ids),
             pad_token_id=vlm.end_ids[0] if pad is None else pad,
             suppress_tokens=list(vlm.never_ids),
@@ -94,25 +114,49 @@ class TransformersSampler:
         """Does nothing: the sampler uses the trained weights themselves."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Samples ``n`` answers to each prompt, in the order of the prompts; prompts of similar length are sampled
-        together.
-        """
+        """Samples ``n`` turns that answer each prompt, in the order of the prompts."""
+        found = dict(self.stream(prompts, n, seed))
+        return [found[index] for index in range(len(prompts))]
+
+    def stream(self, prompts: Sequence[Sample], n: int, seed: int) -> Iterator[tuple[int, list[Rollout]]]:
+        """Yield the index and the turns of each prompt; prompts of similar length are sampled together."""
         torch.manual_seed(seed)
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-        found: dict[int, list[Rollout]] = {}
-        self._vlm.model.eval()
-        set_attention(self._vlm.model, "sdpa")
-        try:
-            for start in range(0, len(order), self._settings.prompts_at_once):
-                part = order[start : start + self._settings.prompts_at_once]
-                found |= zip(part, self._generate([prompts[index] for index in part], n), strict=True)
-        finally:
-            self._vlm.model.train()
-        return [found[index] for index in range(len(prompts))]
+        size = self._settings.prompts_at_once
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            yield from zip(part, self._generate([prompts[index] for index in part], n), strict=True)
 
     @torch.inference_mode()
     def _generate(self, prompts: list[Sample], n: int) -> list[list[Rollout]]:
+        """Return ``n`` turns that answer each prompt, from one call of ``generate``."""
         longest = max(map(len, prompts))
+        room = [self._settings.max_new_tokens - prompt.response_tokens for prompt in prompts]
+        drawn = _Drawn(self._settings.temperature)
+        stopping = [_Stopped(self._vlm, self._stops, longest)] if self._stops else []
+        self._config.max_new_tokens = max(room)
+        self._vlm.model.model.rope_deltas = None  # otherwise the previous batch's would be used
+        self._vlm.model.eval()
+        set_attention(self._vlm.model, "sdpa")
+        try:
+            with _bare_config(self._vlm.model):
+                out = self._vlm.model.generate(
+                    **self._inputs(prompts, longest),
+                    generation_config=self._config,
+                    num_return_sequences=n,
+                    logits_processor=LogitsProcessorList([drawn]),
+                    stopping_criteria=StoppingCriteriaList(stopping),
+                )
+        finally:
+            self._vlm.model.train()
+        pairs = list(zip(out[:, longest:].tolist(), drawn.of(out), strict=True))
+        return [
+            [self._turn(*pair, room[index]) for pair in pairs[index * n : (index + 1) * n]]
+            for index in range(len(prompts))
+        ]
+
+    def _inputs(self, prompts: Sequence[Sample], longest: int) -> dict[str, torch.Tensor]:
+        """Return the prompts as inputs of ``generate``, padded on the left."""
         ids = torch.full((len(prompts), longest), self._config.pad_token_id)
         mask, is_image = torch.zeros_like(ids), torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
@@ -124,34 +168,24 @@ class TransformersSampler:
         if images:
             inputs["pixel_values"] = torch.cat([image.patches for image in images])
             inputs["image_grid_thw"] = torch.tensor([image.grid for image in images])
-        self._vlm.model.model.rope_deltas = None  # otherwise the previous batch's would be used
-        inputs = {name: value.to(self._vlm.device) for name, value in inputs.items()}
-        drawn = _Drawn(self._settings.temperature)
-        with _bare_config(self._vlm.model):
-            out = self._vlm.model.generate(
-                **inputs,
-                generation_config=self._config,
-                num_return_sequences=n,
-                logits_processor=LogitsProcessorList([drawn]),
-            )
-        pairs = zip(out[:, longest:].tolist(), drawn.of(out), strict=True)
-        rollouts = [self._rollout(*pair) for pair in pairs]
-        return [rollouts[index * n : (index + 1) * n] for index in range(len(prompts))]
+        return {name: value.to(self._vlm.device) for name, value in inputs.items()}
 
-    def _rollout(self, ids: list[int], logprobs: list[float]) -> Rollout:
-        """Returns the answer without the padding that ``generate`` adds after the answer's end."""
-        end = next((place for place, token in enumerate(ids) if token in self._vlm.end_ids), None)
-        length = len(ids) if end is None else end + 1
-        return Rollout(tuple(ids[:length]), end is None, tuple(logprobs[:length]))
+    def _turn(self, ids: list[int], logprobs: list[float], room: int) -> Rollout:
+        """Return the turn, of at most ``room`` tokens, without the padding that ``generate`` adds after its end."""
+        length, has_ended = turn_length(self._vlm, ids[:room], self._stops)
+        return Rollout(tuple(ids[:length]), not has_ended, tuple(logprobs[:length]))
 
 
-def make_sampler(vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> Sampler:
-    """Returns the sampler of ``rollout.kind``; a sampler outside this process reads its weights from
-    ``weights_folder``.
+def make_sampler(
+    vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str, stops: Sequence[str] = ()
+) -> Sampler:
+    """Return the sampler of ``rollout.kind``, whose turns also end with one of the ``stops``.
+
+    A sampler outside this process reads its weights from ``weights_folder``.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")
         from groundtrace.trainer.vllm_rollouts import VllmSampler
 
-        return VllmSampler(vlm, settings, weights_folder)
-    return TransformersSampler(vlm, settings)
+        return VllmSampler(vlm, settings, weights_folder, stops)
+    return TransformersSampler(vlm, settings, stops)

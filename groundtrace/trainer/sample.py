@@ -1,13 +1,14 @@
-"""The trainer's data: tokenised sequences with their images, sampled answers, and the interface of their samplers.
+"""The trainer's data: tokenised sequences with their images, and sampled responses.
 
 A rollout holds the drawn tokens, never text that would have to be tokenised again.
 """
 
-from collections.abc import Sequence
+import itertools
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
+
+from groundtrace.rewards.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -81,34 +82,55 @@ class Sample:
         """The number of targets."""
         return int(self.loss_mask.sum())
 
+    @property
+    def response_tokens(self) -> int:
+        """The number of tokens from the first target on: in a rollout, those of the response so far."""
+        return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
-class SamplerError(RuntimeError):
-    """Answers cannot be sampled; the message says why and what to do."""
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """An observation in a rollout: its ``tokens``, which begin at the index ``start`` of the response."""
+
+    start: int
+    tokens: Sample
+
+    @property
+    def end(self) -> int:
+        """The index after its last token."""
+        return self.start + len(self.tokens)
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """One sampled answer.
+    """A sampled response: one turn of the policy, or several with an observation behind each but the last.
 
     Attributes:
-        ids: the answer's tokens, including the end token if there is one.
-        is_truncated: whether the answer was cut off at ``max_new_tokens``.
-        logprobs: each token's log-probability in the distribution from which it was drawn; None if this is the
-            trainer's distribution.
+        ids: the tokens of the response, including the end token if there is one, and those of observations.
+        is_truncated: whether the response was cut off at ``max_new_tokens``.
+        logprobs: each token's log-probability in the distribution from which it was drawn, 0 in observations; None if
+            this is the trainer's distribution.
+        observed: the observations, in order.
+        text: the text of the response with its observations; None: that of ``ids``.
+        trajectory: how the calls of the response ended; None if the environment does not say.
+        lost: the reason why the environment could not go on, "" if it could. A lost response is unscored.
     """
 
     ids: tuple[int, ...]
     is_truncated: bool
     logprobs: tuple[float, ...] | None = None
+    observed: tuple[Observed, ...] = ()
+    text: str | None = None
+    trajectory: Trajectory | None = None
+    lost: str = ""
 
+    @property
+    def turns(self) -> tuple[tuple[int, int], ...]:
+        """The start and end (exclusive) of each turn of the policy in ``ids``."""
+        bounds = [0, *itertools.chain.from_iterable((each.start, each.end) for each in self.observed), len(self.ids)]
+        return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
-class Sampler(Protocol):
-    """Draws answers from the current policy."""
-
-    def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Returns ``n`` answers to each prompt, in order. The same weights and seed give the same answers."""
-        ...
-
-    def sync(self) -> None:
-        """Load the policy's current weights. Must be called before :meth:`sample` whenever they have changed."""
-        ...
+    @property
+    def own_tokens(self) -> int:
+        """The number of tokens that the policy wrote."""
+        return len(self.ids) - sum(len(each.tokens) for each in self.observed)

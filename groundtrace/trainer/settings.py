@@ -1,17 +1,26 @@
 """The trainer's config. ``sft``, ``grpo`` and ``eval`` share one file; each command reads the sections it needs."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from groundtrace.config.errors import ConfigError
-from groundtrace.config.settings import OneOf, Plugins, Share, settings
-from groundtrace.grading.question_text import CODE, INSTRUCTIONS, POINTS
+from groundtrace.config.settings import OneOf, PartName, Plugins, Share, settings
+from groundtrace.grading.question_text import INSTRUCTIONS, POINTS
 from groundtrace.inference.settings import FrameName
 from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.trainer.environments.registry import ENVIRONMENTS, make_environment
 from groundtrace.vision.crops import CropSettings
+
+if TYPE_CHECKING:
+    from groundtrace.trainer.environments.base import Environment
+
+
+TRAJECTORY = "trajectory"
+"""The need of a reward that scores how calls ended: :attr:`groundtrace.rewards.case.Case.trajectory`."""
 
 
 @settings
@@ -159,13 +168,40 @@ class RolloutSettings:
 
     kind: Annotated[Literal["transformers", "vllm"], "the engine that samples"] = "transformers"
     temperature: Annotated[PositiveFloat, "the sampling temperature"] = 1.0
-    max_new_tokens: Annotated[PositiveInt, "the maximum tokens of an answer"] = 1024
+    max_new_tokens: Annotated[PositiveInt, "the maximum tokens of a response, over all its turns and observations"] = (
+        1024
+    )
     prompts_at_once: Annotated[
         PositiveInt, "the number of prompts in one generate call, or of requests in flight to a server"
     ] = 64
     base_url: Annotated[str, "vllm: the URL of the server, up to /v1"] = "http://127.0.0.1:8000/v1"
     served_name: Annotated[str, "vllm: the model's name, if the server has several models"] = ""
     timeout_s: Annotated[PositiveFloat, "vllm: timeout for a whole request"] = 600.0
+
+
+@settings
+class EnvironmentSettings:
+    """What answers the policy's turns in a rollout, and the limits of a response in several turns.
+
+    ``sandbox`` executes the code of each turn; its options are those of
+    :class:`groundtrace.trainer.environments.sandbox.SandboxEnvironmentSettings`.
+    """
+
+    kind: Annotated[str, PartName(ENVIRONMENTS), "the environment; single_turn: a response is one turn"] = "single_turn"
+    options: Annotated[Mapping[str, Any], "the environment's own settings"] = field(default_factory=dict)
+    max_turns: Annotated[PositiveInt, "the maximum turns of the policy in a response"] = 6
+    max_images: Annotated[NonNegativeInt, "the images that a response may be shown; further ones are left out"] = 16
+    max_wait_s: Annotated[
+        PositiveFloat, "the wall-clock time for all steps of a response; a response that takes longer is unscored"
+    ] = 300.0
+    steps_at_once: Annotated[PositiveInt, "the number of environments that work at the same time"] = 8
+
+    def __post_init__(self) -> None:
+        self.make()
+
+    def make(self) -> "Environment":
+        """Return a new environment. Raises ConfigError if it cannot be used, or an option is invalid."""
+        return make_environment(self.kind, self.options, "environment.options")
 
 
 @settings
@@ -177,12 +213,15 @@ class EvalSettings:
     k: Annotated[tuple[PositiveInt, ...], "the values of k for pass@k, each at most samples"] = (1, 4)
     form: Annotated[
         str,
-        OneOf(tuple(form for form in INSTRUCTIONS if form != CODE)),
+        OneOf(tuple(INSTRUCTIONS)),
         "the response form that questions from a folder of records ask for",
     ] = POINTS
     streams: Annotated[
         tuple[str, ...], "the streams in which rows with streams are asked, such as textual (empty: all of the row's)"
     ] = ()
+    max_turns: Annotated[
+        PositiveInt | None, "the maximum turns of the policy in a response; left out: environment.max_turns"
+    ] = None
     crops: Annotated[
         bool,
         "answer in words twice: with crops of the boxes from a first pass, and without; the same as --crops",
@@ -225,7 +264,22 @@ class TrainerSettings:
     sft: SftSettings = field(default_factory=SftSettings)
     grpo: GrpoSettings = field(default_factory=GrpoSettings)
     rollout: RolloutSettings = field(default_factory=RolloutSettings)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     reward: RewardSettings = field(default_factory=RewardSettings)
     eval: EvalSettings = field(default_factory=EvalSettings)
     log: LogSettings = field(default_factory=LogSettings)
     plugins: Plugins = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.eval.crops and self.environment.kind != "single_turn":
+            raise ConfigError('eval.crops needs environment.kind = "single_turn"')
+
+    def check_environment(self) -> None:
+        """Raise UserError if the environment cannot run here, or does not give what the reward needs."""
+        environment, recipe = self.environment.make(), self.reward.make_recipe()
+        if TRAJECTORY in recipe.needs and not environment.gives_trajectory:
+            raise ConfigError(
+                f"reward.recipe = {recipe.name!r} needs {recipe.needs[TRAJECTORY]}, which no row of the data has: "
+                'set environment.kind = "sandbox", which executes the code'
+            )
+        environment.check_ready()

@@ -15,7 +15,6 @@ vLLM 0.32.
 import asyncio
 import base64
 import datetime
-import hashlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +29,8 @@ from groundtrace.inference.endpoints.wire import failure_of, retry_after_s
 from groundtrace.inference.errors import CallError, Failure
 from groundtrace.inference.flow.retry import retried
 from groundtrace.trainer.model import VisionLanguageModel
-from groundtrace.trainer.sample import EncodedImage, Rollout, Sample, SamplerError
+from groundtrace.trainer.sample import EncodedImage, Rollout, Sample
+from groundtrace.trainer.sampler import Place, Sampler, SamplerError, Take, seed_of, turn_length
 from groundtrace.trainer.settings import RolloutSettings
 
 GENERATE = "/inference/v1/generate"
@@ -45,24 +45,41 @@ NOT_A_NUMBER = -9999.0
 """The value that the server returns for a log-probability that is not a number."""
 
 
-class VllmSampler:
+class VllmSampler(Sampler):
     """Samples answers from the server at ``rollout.base_url``, with at most ``prompts_at_once`` in-flight requests.
 
     The API key, if any, is read from the environment variable ``VLLM_API_KEY``. The same weights and seed give the same
     answers only if the server's numerical results do not depend on its batching.
     """
 
-    def __init__(self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str) -> None:
-        """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path."""
-        self._vlm, self._settings = vlm, settings
+    def __init__(
+        self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str, stops: Sequence[str] = ()
+    ) -> None:
+        """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path. A
+        turn also ends with one of the ``stops``.
+        """
+        self._vlm, self._settings, self._stops = vlm, settings, stops
+        self.prompts_at_once = settings.prompts_at_once
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Samples ``n`` answers to each prompt, in order, with their log-probabilities. Raises SamplerError."""
-        bodies = [self.request(prompt, n, _seed(seed, index)) for index, prompt in enumerate(prompts)]
-        return asyncio.run(self._sample(bodies, n))
+        """Samples ``n`` turns that answer each prompt, in order, with their log-probabilities. Raises SamplerError."""
+        found: dict[Place, Rollout] = {}
+
+        async def note(place: Place, turn: Rollout) -> None:
+            found[place] = turn
+
+        self.play(prompts, n, seed, note)
+        return [[found[index, number] for number in range(n)] for index in range(len(prompts))]
+
+    def play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
+        """Draw ``n`` responses to each prompt to their ends; each goes on as soon as ``take`` returns its next prompt.
+
+        Raises SamplerError.
+        """
+        asyncio.run(self._play(prompts, n, seed, take))
 
     def sync(self) -> None:
         """Save the weights and make the server load them. Raises SamplerError.
@@ -74,7 +91,7 @@ class VllmSampler:
         asyncio.run(self._reload())
 
     def request(self, prompt: Sample, n: int, seed: int) -> dict[str, Any]:
-        """Returns the request body for ``n`` answers to a prompt."""
+        """Return the request body for ``n`` answers to a prompt. The server adds 0 … n-1 to ``seed`` for these."""
         body: dict[str, Any] = {
             "token_ids": prompt.ids.tolist(),
             "return_token_ids": True,
@@ -89,30 +106,43 @@ class VllmSampler:
                 "presence_penalty": 0.0,
                 "frequency_penalty": 0.0,
                 "min_tokens": 0,
-                "max_tokens": self._settings.max_new_tokens,
+                "max_tokens": self._settings.max_new_tokens - prompt.response_tokens,
                 "stop_token_ids": list(self._vlm.end_ids),
                 "logit_bias": {str(token): NEVER for token in self._vlm.never_ids},
                 "logprobs": 0,
-                "detokenize": False,
+                "detokenize": bool(self._stops),
                 "skip_special_tokens": False,
             },
         }
+        if self._stops:
+            body["sampling_params"] |= {"stop": list(self._stops), "include_stop_str_in_output": True}
         if self._settings.served_name:
             body["model"] = self._settings.served_name
         if prompt.images:
             body["features"] = _features(prompt)
         return body
 
-    async def _sample(self, bodies: list[dict[str, Any]], n: int) -> list[list[Rollout]]:
+    async def _play(self, prompts: Sequence[Sample], n: int, seed: int, take: Take) -> None:
         places = asyncio.Semaphore(self._settings.prompts_at_once)
         async with self._session() as session:
 
-            async def one(body: dict[str, Any]) -> list[Rollout]:
+            async def draw(prompt: Sample, count: int, *seeds: int) -> list[Rollout]:
+                body = self.request(prompt, count, seed_of(seed, *seeds))
                 async with places:
                     reply = await self._ask(session, GENERATE, body)
-                return self._rollouts(body, reply, n)
+                return self._turns(body, reply, count)
 
-            return await asyncio.gather(*map(one, bodies))
+            async def go_on(index: int, number: int, turn: Rollout) -> None:
+                count = 1
+                while (prompt := await take((index, number), turn)) is not None:
+                    [turn] = await draw(prompt, 1, index, number, count)
+                    count += 1
+
+            async def begin(index: int, prompt: Sample) -> None:
+                turns = await draw(prompt, n, index)
+                await asyncio.gather(*(go_on(index, number, turn) for number, turn in enumerate(turns)))
+
+            await asyncio.gather(*(begin(*numbered) for numbered in enumerate(prompts)))
 
     async def _reload(self) -> None:
         async with self._session() as session:
@@ -141,7 +171,7 @@ class VllmSampler:
             yield session
 
     async def _check(self, session: aiohttp.ClientSession) -> None:
-        """Raises SamplerError if the server's options would silently change log-probabilities or images."""
+        """Raise SamplerError if the server's options would silently change log-probabilities or images."""
         path = "/server_info?config_format=json"
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
@@ -155,14 +185,14 @@ class VllmSampler:
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:
-        """Returns the reply's JSON; retries if the server is unreachable or too busy. Raises SamplerError."""
+        """Return the reply's JSON; retries if the server is unreachable or too busy. Raises SamplerError."""
         try:
             return await retried(lambda: self._ask_once(session, path, body, method), MAX_RETRIES)
         except CallError as error:
             raise self._error(path, error.message) from error
 
     async def _ask_once(self, session: aiohttp.ClientSession, path: str, body: Any, method: str) -> Any:
-        """Returns the reply's JSON. Raises CallError if a retry can help, else SamplerError."""
+        """Return the reply's JSON. Raises CallError if a retry can help, else SamplerError."""
         try:
             async with session.request(method, self._root + path, json=body) as reply:
                 if reply.status == 200:
@@ -181,19 +211,19 @@ class VllmSampler:
         except (aiohttp.ClientError, ValueError) as error:
             raise self._error(path, f"its reply is not JSON: {_line(str(error))}") from error
 
-    def _rollouts(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
+    def _turns(self, body: dict[str, Any], reply: Any, n: int) -> list[Rollout]:
         try:
             if reply["prompt_token_ids"] != body["token_ids"]:
                 raise self._error(GENERATE, "its reply belongs to another prompt")
             choices = sorted(reply["choices"], key=lambda choice: choice["index"])
-            found = [self._rollout(choice) for choice in choices]
+            found = [self._turn(choice) for choice in choices]
         except (KeyError, TypeError) as error:
             raise self._error(GENERATE, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if len(found) != n:
             raise self._error(GENERATE, f"it sent {len(found)} answers instead of {n}")
         return found
 
-    def _rollout(self, choice: dict[str, Any]) -> Rollout:
+    def _turn(self, choice: dict[str, Any]) -> Rollout:
         reason, ids = choice["finish_reason"], tuple(choice["token_ids"])
         drawn = choice["logprobs"]["content"]
         logprobs = tuple(token["logprob"] for token in drawn)
@@ -201,20 +231,21 @@ class VllmSampler:
             raise self._error(GENERATE, f"an answer ended with {reason!r}")
         if not ids or ids != tuple(token["token_id"] for token in drawn):
             raise self._error(GENERATE, "its log-probabilities do not belong to the tokens of the answer")
-        if reason == "stop" and ids[-1] not in self._vlm.end_ids:
+        length, has_ended = turn_length(self._vlm, ids, self._stops)
+        if reason == "stop" and not has_ended:
             raise self._error(
                 GENERATE, f"an answer stopped at token {ids[-1]}, which is not an end token of this model"
             )
         if min(logprobs) <= NOT_A_NUMBER:
             raise self._error(GENERATE, "it sent a log-probability that is not a number: are the weights finite?")
-        return Rollout(ids, reason == "length", logprobs)
+        return Rollout(ids[:length], not has_ended, logprobs[:length])
 
     def _error(self, path: str, cause: str) -> SamplerError:
         return SamplerError(f"the vLLM server at {self._root} ({path.partition('?')[0]}): {cause}")
 
 
 def _features(prompt: Sample) -> dict[str, Any]:
-    """Returns the request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
+    """Return the request's ``features``: the images' hashes, their token ranges in the prompt, and their data."""
     places, ranges = prompt.is_image.nonzero()[:, 0].tolist(), []
     for image in prompt.images:
         ranges.append({"offset": places[0], "length": image.tokens})
@@ -226,17 +257,12 @@ def _features(prompt: Sample) -> dict[str, Any]:
     }
 
 
-def _seed(seed: int, index: int) -> int:
-    """Returns the seed of one prompt of a call; the server adds 0 … n-1 to this seed for the prompt's n answers."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:7], "big")
-
-
 def _line(text: str) -> str:
     return " ".join(text.split())[:300]
 
 
 def packed_image(image: EncodedImage) -> str:
-    """Returns the image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate``
+    """Return the image's patches, bit for bit, and its grid, in msgpack and base64, as ``/inference/v1/generate``
     needs.
 
     The format is that of ``encode_mm_kwargs_item`` in vLLM 0.32, which vLLM's own ``/render`` uses; the fields are

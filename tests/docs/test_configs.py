@@ -31,10 +31,11 @@ def test_config_of_a_detector(tmp_path: Path) -> None:
 
 
 def test_config_of_the_trainer(tmp_path: Path) -> None:
-    [text] = blocks(TRAINING, "toml")
-    (tmp_path / "my.toml").write_text(text, "utf-8")
+    whole, environment = blocks(TRAINING, "toml")
+    (tmp_path / "my.toml").write_text(whole + environment, "utf-8")
     settings = load_config(TrainerSettings, str(tmp_path / "my.toml"))
     assert (settings.grpo.clip_high, settings.reward.roles["detector"]) == (0.28, "edges")
+    assert (settings.environment.kind, settings.environment.options["verify"]) == ("sandbox", True)
 
 
 def test_every_config_is_loaded() -> None:

@@ -36,6 +36,7 @@ from groundtrace.rewards.rows.shards import Shards
 from groundtrace.schemas import registry
 from groundtrace.schemas.geometry import Point
 from groundtrace.schemas.records import MediaRef, Question
+from groundtrace.trainer.environments.registry import make_environment
 from tests.wired import default_stages
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -283,6 +284,17 @@ def test_a_reward(text: str, reward: float, folder: Path, monkeypatch: pytest.Mo
     case = case_of(read_trace(0, text), masks)
     [earned] = asyncio.run(recipe.score([case], Memory()))
     assert earned.reward == pytest.approx(reward)
+
+
+def test_an_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(folder)
+    environment = make_environment("adding:Adding", {"largest": 50}, "environment.options")
+    steps = [asyncio.run(environment.step(text)) for text in ("so <add>2 40</add>", "<add>51 1</add>", "42")]
+    assert [(step.text, step.is_done) for step in steps] == [
+        ("<sum>42</sum>", False),
+        ("error: too large", False),
+        ("", True),
+    ]
 
 
 @pytest.mark.usefixtures("ran")

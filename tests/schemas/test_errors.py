@@ -16,7 +16,7 @@ from groundtrace.trainer.checkpoint import CheckpointError
 from groundtrace.trainer.memory import DoesNotFit
 from groundtrace.trainer.model import ModelError
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.training import NothingLearnt
 
 MISTAKES = [

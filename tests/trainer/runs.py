@@ -28,7 +28,8 @@ from groundtrace.trainer.grpo import Trainee
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import Optimiser
 from groundtrace.trainer.row_sampler import LengthLimit, RowSampler
-from groundtrace.trainer.sample import Rollout, Sample, Sampler
+from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample"
@@ -100,7 +101,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 @dataclass
-class Said:
+class Said(Sampler):
     """A sampler that gives each prompt answers from a script by the question's id, the last ones again and again."""
 
     vlm: VisionLanguageModel

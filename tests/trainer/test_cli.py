@@ -14,7 +14,7 @@ import pytest
 from groundtrace.trainer import commands, grpo
 from groundtrace.trainer.memory import GIB
 from groundtrace.trainer.optimiser import NotFinite
-from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.sampler import SamplerError
 
 from .runs import SAMPLE, Command, Said, judging, metrics_of, records, rl_row
 

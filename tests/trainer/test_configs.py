@@ -56,12 +56,31 @@ PAPERS: dict[str, dict[str, Any]] = {
         "grpo.updates_per_rollout": 2,
         "rollout.temperature": 1.0,
     },
+    "codedance": {
+        "optimiser.lr": 1e-6,
+        "optimiser.schedule": "constant",
+        "sft.samples_per_step": 128,
+        "grpo.group_size": 8,
+        "grpo.kl_beta": 0.0,
+        "grpo.prompts_per_step": 256,
+        "grpo.epochs": 1.0,
+        "grpo.updates_per_rollout": 1,
+        "grpo.dynamic_sampling": False,
+        "batch.max_tokens": 2 * 10240,
+        "rollout.temperature": 1.0,
+        "rollout.max_new_tokens": 10240,
+        "environment.kind": "sandbox",
+        "environment.max_turns": 6,
+        "eval.max_turns": 10,
+        "eval.form": "code",
+    },
 }
 OPTIONS: dict[str, dict[str, Any]] = {
     "argos": {"tau": 1.0},
     "sail_rl": {"form": "cascading", "cascading.alpha": 0.9},
     "ivgr": {"min_box_score": 0.3, "judgements": 1, "weights.boxes_weight": 1.0, "boxes": "bidirectional"},
     "rucl": {"alpha": 0.7, "window": 20, "tau": 0.9, "lambda_max": 1.0, "lambda_base": 0.0, "growth": "sigmoid"},
+    "codedance": {"gamma": 4.0, "beta": 0.2, "failure_reward": -0.5, "discount": 0.2, "turn_weight": 0.2},
 }
 
 

@@ -14,7 +14,8 @@ import torch
 
 from groundtrace.trainer import grpo
 from groundtrace.trainer.collate import collate
-from groundtrace.trainer.grpo import to_samples, update
+from groundtrace.trainer.credit import to_samples
+from groundtrace.trainer.grpo import update
 from groundtrace.trainer.loss import policy_loss
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite

@@ -19,6 +19,7 @@ from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.trainer.sft import train_sft
 
@@ -41,7 +42,7 @@ STEPS = 3
 
 
 @dataclass
-class Answers:
+class Answers(Sampler):
     """A sampler that takes each prompt's answers from a script, with as many blanks as it was asked times before."""
 
     vlm: VisionLanguageModel

@@ -21,6 +21,7 @@ from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.grpo import train_grpo
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 
 from .paper_rows import boxed, ivgr_drafts, rows_of, worded
@@ -28,7 +29,7 @@ from .runs import Command, judged_by, judging, lines_of, metrics_of, rollout_of,
 
 
 @dataclass
-class Seeded:
+class Seeded(Sampler):
     """A sampler whose answers are a function of the prompt and the seed, as those of a model are."""
 
     vlm: VisionLanguageModel

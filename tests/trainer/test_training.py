@@ -15,7 +15,7 @@ from groundtrace.trainer import sft, training
 from groundtrace.trainer.checkpoint import checkpoints, read_checkpoint
 from groundtrace.trainer.group import idle_because
 from groundtrace.trainer.optimiser import Optimiser
-from groundtrace.trainer.sample import SamplerError
+from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.training import Stopped, StopSignals
 
 from .runs import Command, lines_of, metrics_of

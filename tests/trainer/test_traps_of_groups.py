@@ -10,9 +10,10 @@ import torch
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.schemas.records import Question
+from groundtrace.trainer.credit import to_samples
 from groundtrace.trainer.encode import encode_prompt
 from groundtrace.trainer.group import Group
-from groundtrace.trainer.grpo import Trainee, to_samples, update
+from groundtrace.trainer.grpo import Trainee, update
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.optimiser import NotFinite, Optimiser
 from groundtrace.trainer.sample import Rollout, Sample

@@ -1,5 +1,6 @@
 """What the sampler asks a vLLM server for, and what it makes of servers that fail: a server that plays a script."""
 
+import asyncio
 import base64
 import json
 import struct
@@ -15,10 +16,11 @@ import pytest
 import torch
 
 from groundtrace.inference.flow import retry
-from groundtrace.trainer.encode import encode_prompt
+from groundtrace.trainer.encode import encode_prompt, with_response
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.rollouts import make_sampler
-from groundtrace.trainer.sample import EncodedImage, Rollout, Sample, SamplerError
+from groundtrace.trainer.sample import EncodedImage, Rollout, Sample
+from groundtrace.trainer.sampler import Place, SamplerError, turn_length
 from groundtrace.trainer.settings import RolloutSettings
 from groundtrace.trainer.vllm_rollouts import GENERATE, MAX_RETRIES, VllmSampler, packed_image
 
@@ -184,6 +186,55 @@ def test_prompts_of_a_call_are_drawn_with_seeds_of_their_own(
     seeds = [body["sampling_params"]["seed"] for path, body, _ in server.asked if path == GENERATE]
     assert sorted(seeds[:2]) == sorted(seeds[2:4])
     assert len(set(seeds)) == 4
+
+
+class Playing(Scripted):
+    """Answers each prompt with turns that go on behind a call."""
+
+    def __init__(self, prompt_ids: list[int], turn: tuple[int, ...]) -> None:
+        super().__init__()
+        self.prompt_ids, self.turn = prompt_ids, turn
+
+    def take(self, path: str, body: Any, key: str | None) -> Reply:
+        reply = super().take(path, body, key)
+        if path != GENERATE:
+            return reply
+        choices = [choice(self.turn, index=index) for index in range(body["sampling_params"]["n"])]
+        return 200, {"prompt_token_ids": body["token_ids"], "choices": choices}
+
+
+def test_each_response_goes_on_by_itself(qwen3: VisionLanguageModel, prompt: Sample) -> None:
+    """Two turns of four responses; a slow observation holds up no other response."""
+    text = tuple(qwen3.tokenizer("b! c", add_special_tokens=False).input_ids)
+    cut, _ = turn_length(qwen3, text, ("!",))
+    playing, order, others_ended = Playing(prompt.ids.tolist(), text), list[tuple[Place, int]](), asyncio.Event()
+    thread = threading.Thread(target=playing.serve_forever, args=(0.01,))
+    thread.start()
+
+    async def follow(place: Place, turn: Rollout) -> Sample | None:
+        order.append((place, len(turn.ids)))
+        times = sum(before == place for before, _ in order)
+        if (place, times) == ((0, 0), 1):
+            await asyncio.wait_for(others_ended.wait(), 60)
+        if len(order) == 7:
+            others_ended.set()
+        return None if times == 2 else with_response(prompt, [*turn.ids, OTHER], "g")
+
+    try:
+        settings = RolloutSettings(kind="vllm", base_url=playing.url, max_new_tokens=50)
+        VllmSampler(qwen3, settings, "w", ("!",)).play([prompt, prompt], 2, 7, follow)
+    finally:
+        playing.shutdown()
+        thread.join()
+        playing.server_close()
+    assert cut < len(text)
+    assert [length for _, length in order] == [cut] * 8, "what is behind the call is dropped"
+    assert order[-1][0] == (0, 0)
+    asked = [body["sampling_params"] for path, body, _ in playing.asked if path == GENERATE]
+    assert [each["n"] for each in asked] == [2, 2, 1, 1, 1, 1]
+    assert [each["max_tokens"] for each in asked] == [50, 50] + [50 - cut - 1] * 4
+    assert len({each["seed"] for each in asked}) == 6
+    assert (asked[0]["stop"], asked[0]["detokenize"], asked[0]["include_stop_str_in_output"]) == (["!"], True, True)
 
 
 @pytest.mark.parametrize("fault", [(503, b"busy"), (429, b"slow down"), DROP])

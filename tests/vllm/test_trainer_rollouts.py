@@ -21,7 +21,8 @@ from groundtrace.trainer.encode import encode_prompt, with_response
 from groundtrace.trainer.model import VisionLanguageModel, load_model, set_attention
 from groundtrace.trainer.policy import score
 from groundtrace.trainer.rollouts import TransformersSampler
-from groundtrace.trainer.sample import Rollout, Sample, SamplerError
+from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import SamplerError
 from groundtrace.trainer.settings import ModelSettings, RolloutSettings
 from groundtrace.trainer.vllm_rollouts import GENERATE, VllmSampler
 

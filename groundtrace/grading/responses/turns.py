@@ -59,12 +59,14 @@ class Turn:
 class WrittenTurn:
     """A turn as a model wrote it: its text, its code ("" in a last turn), and its fault ("" if it has none).
 
-    ``is_forged``: whether the fault is that the turn writes a result itself.
+    ``after`` is the text behind the code, which is dropped. ``is_forged``: whether the fault is that the turn writes a
+    result itself.
     """
 
     text: str
     code: str = ""
     fault: str = ""
+    after: str = ""
 
     @property
     def is_forged(self) -> bool:
@@ -86,7 +88,7 @@ def read_turn(reply: str) -> WrittenTurn:
     code = _called(found.group(1)) if found.re is _CALL else _fenced(found.group(1))
     if code is None:
         return WrittenTurn(text, fault="the tool call cannot be read")
-    return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code))
+    return WrittenTurn(text, code, _fault_of(text) or _fault_of_code(code), reply[found.end() :].strip())
 
 
 def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
@@ -167,7 +169,7 @@ def plain_output(text: str) -> str:
 
 def as_tags(turns: Sequence[Turn]) -> str:
     """Return the trajectory as one text in CodeDance's tags, with ``<image>`` for each image of a result."""
-    return "\n".join(part for turn in turns for part in (_written(turn), _result(turn)) if part)
+    return "\n".join(part for turn in turns for part in (_written(turn), result_text(turn)) if part)
 
 
 def _written(turn: Turn) -> str:
@@ -175,7 +177,8 @@ def _written(turn: Turn) -> str:
     return "\n".join(part for part in (turn.text, code) if part)
 
 
-def _result(turn: Turn) -> str:
+def result_text(turn: Turn) -> str:
+    """Return the result of the turn's code in its tags, with ``<image>`` for each image; "" without code."""
     if not turn.code:
         return ""
     inner = "\n".join(part for part in (turn.output, IMAGE * turn.images) if part)

@@ -14,6 +14,7 @@ from groundtrace.rewards.curriculum import CurriculumState
 from groundtrace.rewards.scorer import Scorer
 from groundtrace.rewards.scorers import outcome
 from groundtrace.rewards.selection import choose
+from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.records import Question, Verdict
 
 
@@ -114,6 +115,16 @@ class Recipe(Protocol):
     async def score(self, cases: Sequence[Case], memory: Memory) -> list[Earned]:
         """Score the responses to one question; returns their rewards in order. Raises BudgetUsedUp."""
         ...
+
+    def advantages(
+        self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return the advantage of each turn of each response of a batch; by default that of the response.
+
+        ``sequence`` holds the advantage of each response, computed from the rewards of its group.
+        """
+        pairs = zip(sequence, trajectories, strict=True)
+        return tuple((advantage,) * len(trajectory.turns) for advantage, trajectory in pairs)
 
     @property
     def full_reward(self) -> float:

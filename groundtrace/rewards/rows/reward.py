@@ -30,6 +30,7 @@ from groundtrace.rewards.locating import ObjectMasks, served_by
 from groundtrace.rewards.recipes.base import Earned, HasVerdicts, Memory, RewardedResponse
 from groundtrace.rewards.rows.row import FrameOf, TrainingRow, UnusableRow, sizes_of, together
 from groundtrace.rewards.rows.settings import RewardSettings
+from groundtrace.rewards.trajectory import Trajectory
 from groundtrace.schemas.records import FrameRef, MediaRef, Question, Verdict
 from groundtrace.schemas.text import counted
 from groundtrace.vision.decode import UndecodableMedia, decode_image
@@ -62,11 +63,15 @@ class Scored(HasVerdicts):
 
 @dataclass(frozen=True)
 class PromptResponses:
-    """The row of a prompt, its question with media, and the responses to it, with coordinates in original pixels."""
+    """The row of a prompt, its question with media, and the responses to it, with coordinates in original pixels.
+
+    ``trajectories`` say how the calls of each response ended; () if they were not executed.
+    """
 
     row: TrainingRow
     question: Question
     texts: tuple[str, ...]
+    trajectories: tuple[Trajectory | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,15 +140,24 @@ class Reward:
         """
         return await healths(runtime().models(self._models), self._asks, WHERE)
 
-    def score(self, speech: Speech, rows: Sequence[TrainingRow], texts: Sequence[Sequence[str]]) -> list[list[Scored]]:
+    def score(
+        self,
+        speech: Speech,
+        rows: Sequence[TrainingRow],
+        texts: Sequence[Sequence[str]],
+        trajectories: Sequence[Sequence[Trajectory | None]] | None = None,
+    ) -> list[list[Scored]]:
         """Return the scores of each row's responses, in order; ``texts`` are raw texts of a model with this
-        ``speech``.
+        ``speech``, and ``trajectories`` say how the calls of each ended (None: they were not executed).
 
         The streams of one question, which are adjacent rows, are scored together.
 
         Raises JudgesDown if endpoints do not answer for ``wait_s``, and UnusableRow if an image does not decode.
         """
         asked = [self.ready(row).with_responses(responses, speech) for row, responses in zip(rows, texts, strict=True)]
+        if trajectories is not None:
+            pairs = zip(asked, trajectories, strict=True)
+            asked = [replace(each, trajectories=tuple(executed)) for each, executed in pairs]
         parts = self.wait_for([[asked[place] for place in places] for places in together(rows)])
         return [scored for part in parts for scored in part]
 
@@ -197,7 +211,7 @@ class Reward:
     async def _scored(self, part: Part, session: Session) -> list[list[Scored]]:
         """Return the scores of one question's responses, for each of its prompts."""
         masks = self._masks(part[0].question, session)
-        groups = [_cases(asked.row, asked.texts, masks) for asked in part]
+        groups = [_cases(asked, masks) for asked in part]
         cases = [case for group in groups for case in group]
         earned = iter(zip(cases, await self.recipe.score(cases, self.memory), strict=True))
         return [
@@ -237,9 +251,14 @@ class Reward:
         return MediaRef(uri, "image", sha256, "", "", decoded.width, decoded.height, decoded.orientation, len(data))
 
 
-def _cases(row: TrainingRow, texts: Sequence[str], masks: ObjectMasks) -> list[Case]:
-    traces = [read_trace(index, text, masks.question.media) for index, text in enumerate(texts)]
-    return [replace(case_of(trace, masks, row.entities, row.pointable), context=row.context) for trace in traces]
+def _cases(asked: PromptResponses, masks: ObjectMasks) -> list[Case]:
+    row = asked.row
+    traces = [read_trace(index, text, masks.question.media) for index, text in enumerate(asked.texts)]
+    executed = asked.trajectories or (None,) * len(traces)
+    return [
+        replace(case_of(trace, masks, row.entities, row.pointable), context=row.context, trajectory=trajectory)
+        for trace, trajectory in zip(traces, executed, strict=True)
+    ]
 
 
 def media_of(refs: Sequence[MediaRef], frames: Sequence[FrameOf]) -> tuple[MediaRef, ...]:

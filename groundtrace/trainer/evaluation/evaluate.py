@@ -5,6 +5,7 @@ training.
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from groundtrace.rewards.rows.checks import check_recipe
@@ -19,7 +20,7 @@ from groundtrace.trainer.model import load_model
 from groundtrace.trainer.monitor import Monitor, as_line
 from groundtrace.trainer.rollouts import make_sampler
 from groundtrace.trainer.row_sampler import Drawn, LeftOut, LengthLimit
-from groundtrace.trainer.settings import TrainerSettings
+from groundtrace.trainer.settings import TRAJECTORY, TrainerSettings
 
 QUESTIONS_AT_ONCE = 128
 SHOWN = ("accuracy",)
@@ -34,7 +35,14 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
     ConfigError, ModelError, SamplerError and JudgesDown.
     """
     rows = Records(data, settings.eval.form) if (data / "records.jsonl").is_file() else _shards(data, output)
-    check_recipe(settings.reward, lambda name: rows.gives(name) or (settings.eval.crops and name == "stream"))
+    with_crops = settings.eval.crops
+    check_recipe(
+        settings.reward, lambda name: name == TRAJECTORY or rows.gives(name) or (with_crops and name == "stream")
+    )
+    settings.check_environment()
+    if settings.eval.max_turns is not None:
+        environment = replace(settings.environment, max_turns=settings.eval.max_turns)
+        settings = replace(settings, environment=environment)
     with contextlib.closing(Reward(settings.reward, output)) as reward:
         reward.check_endpoints()
         return _evaluate(settings, data, output, rows, reward)
@@ -43,7 +51,7 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
     vlm = load_model(settings.model)
     vlm.model.requires_grad_(False)
-    sampler = make_sampler(vlm, settings.rollout, str(output / "served"))
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), settings.environment.make().stops)
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
     answered: list[EvaluatedQuestion] = []
     done = 0
@@ -65,13 +73,15 @@ def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, r
 def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
     for each in answered:
         for scored, rollout in zip(each.scored, each.rollouts, strict=True):
-            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": len(rollout.ids)}
-            cropped = {} if each.crops is None else {"crops": each.crops}
-            yield json.dumps(line | cropped | as_line(scored, each.row.context.stream), ensure_ascii=False)
+            line = {"id": each.row.id, "gold": each.row.question.answer, "tokens": rollout.own_tokens}
+            line |= {} if each.crops is None else {"crops": each.crops}
+            line |= {} if rollout.trajectory is None else {"turns": len(rollout.turns)}
+            line |= {"lost": rollout.lost} if rollout.lost else {}
+            yield json.dumps(line | as_line(scored, each.row.context.stream), ensure_ascii=False)
 
 
 def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out: LeftOut) -> Iterator[list[Drawn]]:
-    """Yields for each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
+    """Yield for each usable row its prompts, one or several; stops after ``eval.questions`` rows."""
     count, room = 0, LengthLimit(settings.batch.max_tokens, settings.rollout.max_new_tokens)
     for index in range(len(rows)):
         if settings.eval.questions and count == settings.eval.questions:
@@ -92,7 +102,7 @@ def _usable(examiner: Examiner, rows: Rows, settings: TrainerSettings, left_out:
 
 
 def _chunks(rows: Iterator[list[Drawn]]) -> Iterator[list[list[Drawn]]]:
-    """Yields the rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
+    """Yield the rows' prompts in chunks of ``QUESTIONS_AT_ONCE`` rows."""
     chunk: list[list[Drawn]] = []
     for prompts in rows:
         chunk.append(prompts)

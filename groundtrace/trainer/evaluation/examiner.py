@@ -23,10 +23,12 @@ from groundtrace.rewards.streams import GROUNDED, TEXTUAL
 from groundtrace.schemas.crop_text import with_crops
 from groundtrace.schemas.records import MediaRef
 from groundtrace.trainer.encode import prompt_sample, prompt_samples
+from groundtrace.trainer.episodes import opened, roll_out, score_rollouts
 from groundtrace.trainer.evaluation.figures import EvaluatedQuestion
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.row_sampler import Drawn, LengthLimit
-from groundtrace.trainer.sample import Sample, Sampler
+from groundtrace.trainer.sample import Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 from groundtrace.vision.crops import Crop, crops_of, cut
 from groundtrace.vision.decode import decode_image
@@ -44,20 +46,19 @@ class Examiner:
     settings: TrainerSettings
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Returns the prompts of a row. Raises UnusableRow."""
-        return prompt_samples(self.vlm, row, self.settings.eval.streams)
+        """Return the prompts of a row. Raises UnusableRow."""
+        return prompt_samples(self.vlm, opened(row, self.settings.environment), self.settings.eval.streams)
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Returns scored answers to these prompts. Raises JudgesDown and SamplerError."""
+        """Return scored answers to these prompts. Raises JudgesDown and SamplerError."""
         return self.answers(chunk, chunk, seed)
 
     def answers(self, asked: Sequence[Drawn], scored_as: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Returns answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
+        """Return answers to ``asked``, scored as answers to the rows of ``scored_as``, which may have other images."""
         samples = self.settings.eval.samples
-        rollouts = self.sampler.sample([prompt for _, prompt in asked], samples, seed)
-        texts = [[self.vlm.text_of(rollout.ids) for rollout in group] for group in rollouts]
+        rollouts = roll_out(self.vlm, self.sampler, self.settings, asked, samples, seed)
         rows = [row for row, _ in scored_as]
-        scored = self.reward.score(self.vlm.speech, rows, texts)
+        scored = score_rollouts(self.reward, self.vlm, rows, rollouts)
         return [EvaluatedQuestion(row, tuple(r), tuple(s)) for row, r, s in zip(rows, rollouts, scored, strict=True)]
 
 
@@ -66,7 +67,7 @@ PASSES = ((GROUNDED, BOXES), (TEXTUAL, TEXTUAL_FORM))
 
 
 def in_both_streams(row: TrainingRow) -> TrainingRow:
-    """Returns the row with a prompt for each pass: the row's own, or one in the wording of shards. Raises UnusableRow
+    """Return the row with a prompt for each pass: the row's own, or one in the wording of shards. Raises UnusableRow
     for a clip.
     """
     if row.frames:
@@ -81,11 +82,11 @@ class ExaminerWithCrops(Examiner):
     """Asks each question in two passes, of which the second shows crops of the boxes from the first."""
 
     def prompts(self, row: TrainingRow) -> list[Drawn]:
-        """Returns the prompts of both passes. Raises UnusableRow."""
+        """Return the prompts of both passes. Raises UnusableRow."""
         return prompt_samples(self.vlm, in_both_streams(row))
 
     def answer(self, chunk: Sequence[Drawn], seed: int) -> list[EvaluatedQuestion]:
-        """Returns for each question the scored textual answers on the images alone, then the answers with crops.
+        """Return for each question the scored textual answers on the images alone, then the answers with crops.
 
         ``chunk`` holds two prompts per question, the grounded one first.
         """
@@ -104,7 +105,7 @@ class ExaminerWithCrops(Examiner):
         ]
 
     def with_crops(self, row: TrainingRow, own: Sample, grounded: str) -> tuple[Drawn, int]:
-        """Returns the textual prompt with crops of the boxes in the grounded response, and the number of crops."""
+        """Return the textual prompt with crops of the boxes in the grounded response, and the number of crops."""
         sizes = [(image.width, image.height) for image in own.images]
         media = tuple(MediaRef("", "image", "", "", "", width, height, 1, 0) for width, height in sizes)
         in_pixels = self.vlm.speech.to_pixels(grounded, sizes) if sizes else grounded
@@ -118,7 +119,7 @@ class ExaminerWithCrops(Examiner):
 
 
 def cropped_row(row: TrainingRow, crops: Sequence[Crop]) -> TrainingRow:
-    """Returns the row with the crops appended to its images, and a user turn that mentions the crops."""
+    """Return the row with the crops appended to its images, and a user turn that mentions the crops."""
     pixels = [decode_image(data).pixels for data, _ in row.images]
     drawn = [encode_png(cut(pixels[crop.media_index], crop)) for crop in crops]
     text = with_crops(row.messages[0]["content"], len(row.images), len(crops))

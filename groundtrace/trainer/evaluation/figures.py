@@ -31,12 +31,12 @@ class EvaluatedQuestion:
 
     @property
     def outcomes(self) -> list[float]:
-        """Returns the outcomes of the scored answers."""
+        """Return the outcomes of the scored answers."""
         return [each.outcome for each in self.scored if each.outcome is not None]
 
 
 def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[str, Any]:
-    """Returns the metrics over all questions, by source, by answer type, and by stream if questions are asked in
+    """Return the metrics over all questions, by source, by answer type, and by stream if questions are asked in
     streams.
 
     A metric without data is null. If questions are answered with crops and without crops, the metrics are computed over
@@ -60,7 +60,7 @@ def eval_figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> di
 
 
 def _crops(answered: Sequence[EvaluatedQuestion]) -> dict[str, Any]:
-    """Returns the number of questions with crops, and the mean number of crops of these questions."""
+    """Return the number of questions with crops, and the mean number of crops of these questions."""
     counts = [float(each.crops) for each in answered if each.crops]
     return {"questions": len(counts), "mean": mean(counts)}
 
@@ -83,13 +83,14 @@ def _figures(answered: Sequence[EvaluatedQuestion], ks: Sequence[int]) -> dict[s
         "exact_points": mean([found for a in answered for s in a.scored for found in exact_points(a.row, s)]),
         "thinks": mean([float(bool((parse_response(text).think or "").strip())) for text in texts]),
         "points": mean([float(len(parse_points(text))) for text in texts]),
-        "response_tokens": mean([float(len(rollout.ids)) for rollout, _ in pairs]),
+        "response_tokens": mean([float(rollout.own_tokens) for rollout, _ in pairs]),
+        "turns": mean([float(len(rollout.turns)) for rollout, _ in pairs]),
         "truncated": mean([float(rollout.is_truncated) for rollout, _ in pairs]),
     }
 
 
 def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
-    """Returns for each point of a response 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
+    """Return for each point of a response 1 if it is inside a gold box of its label, else 0; empty without gold boxes.
 
     The ``argos`` reward does not use gold boxes.
     """
@@ -98,7 +99,7 @@ def points_in_gold(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
-    """Returns [1] if the points of a counting response match the gold boxes one to one, else [0].
+    """Return [1] if the points of a counting response match the gold boxes one to one, else [0].
 
     The result is empty if the answer is not a number or there are no gold boxes.
     """
@@ -111,7 +112,7 @@ def exact_points(row: TrainingRow, scored: Scored) -> list[float]:
 
 
 def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
-    """Returns the indices of the gold boxes that have the point's label and contain the point."""
+    """Return the indices of the gold boxes that have the point's label and contain the point."""
     return [
         index
         for index, box in enumerate(boxes)
@@ -122,7 +123,7 @@ def _hits(point: Point, boxes: Sequence[Box]) -> list[int]:
 
 
 def eval_page(report: dict[str, Any], answered: Sequence[EvaluatedQuestion]) -> str:
-    """Returns the report as a self-contained HTML page."""
+    """Return the report as a self-contained HTML page."""
     environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
     shown = [(a.row.question, a.scored[:SHOWN_ANSWERS]) for a in answered[:SHOWN_QUESTIONS]]
     return environment.get_template("eval.html.jinja").render(report=report, shown=shown)

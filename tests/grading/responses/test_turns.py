@@ -27,9 +27,12 @@ READ = {
     "indented code stays": ("<code>\n```py\nif 1:\n    print(1)\n```\n</code>", WrittenTurn("", "if 1:\n    print(1)")),
     "what follows the code is dropped": (
         f"a {CODE}\n<interpreter>2</interpreter><answer>2</answer>",
-        WrittenTurn("a", "print(1)"),
+        WrittenTurn("a", "print(1)", after="<interpreter>2</interpreter><answer>2</answer>"),
     ),
-    "of two codes the first counts": (f"{CODE}{CODE.replace('1', '2')}", WrittenTurn("", "print(1)")),
+    "of two codes the first counts": (
+        f"{CODE}{CODE.replace('1', '2')}",
+        WrittenTurn("", "print(1)", after=CODE.replace("1", "2")),
+    ),
     "an answer": ("<think>a</think><answer>2</answer>", WrittenTurn("<think>a</think><answer>2</answer>")),
     "an answer before code ends the trajectory": (
         f"<answer>2</answer>{CODE}",

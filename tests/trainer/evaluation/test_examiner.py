@@ -15,6 +15,7 @@ from groundtrace.trainer.cli import main
 from groundtrace.trainer.evaluation.evaluate import evaluate
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sampler import Sampler
 from groundtrace.trainer.settings import TrainerSettings
 
 from ..paper_rows import boxed, drafts, rows_of, worded
@@ -25,7 +26,7 @@ TWO = replace(ONE, question=replace(ONE.question, gold_boxes=(Box("a", 10, 20, 9
 
 
 @dataclass
-class Passes:
+class Passes(Sampler):
     """A sampler that boxes as it is told, and answers right only where it sees more than the image."""
 
     vlm: VisionLanguageModel

@@ -1,0 +1,79 @@
+"""Credit assignment: the scored rollouts of a step as samples, with an advantage for each token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from groundtrace.rewards.rows.reward import Scored
+from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.trainer.encode import with_response
+from groundtrace.trainer.group import Group
+from groundtrace.trainer.loss import advantages, overlong_penalty
+from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.settings import TrainerSettings
+
+
+def to_samples(groups: Sequence[Group], settings: TrainerSettings, step: int) -> list[Sample]:
+    """Return the rollouts as samples, with the advantage of each turn repeated for its tokens.
+
+    Unscored and empty rollouts are left out. If ``overlong`` is ``mask``, truncated rollouts are also left out; they
+    count in their group's mean, but not in numerator and denominator. A rollout with advantage 0 stays in the
+    denominator.
+    """
+    grpo = settings.grpo
+    samples, rollouts, sequence = list[Sample](), list[Rollout](), list[float]()
+    for place, group in enumerate(groups):
+        rewards = [shaped(*pair, settings) for pair in zip(group.scored, group.rollouts, strict=True)]
+        earned = advantages(rewards, grpo.advantage_scale, grpo.advantage_unit, grpo.advantage_epsilon)
+        for rollout, advantage in zip(group.rollouts, earned, strict=True):
+            if advantage is None or (rollout.is_truncated and grpo.overlong == "mask") or not rollout.ids:
+                continue
+            samples.append(_sample(group, rollout, f"{step}/{place}/{group.row.id}"))
+            rollouts.append(rollout)
+            sequence.append(advantage)
+    values = turn_advantages(rollouts, sequence, settings, step)
+    return [_with_advantages(*each) for each in zip(samples, rollouts, values, strict=True)]
+
+
+def turn_advantages(
+    rollouts: Sequence[Rollout], sequence: Sequence[float], settings: TrainerSettings, step: int
+) -> list[tuple[float, ...]]:
+    """Return the advantage of each turn of each rollout, by the recipe; ``sequence`` are those of whole rollouts.
+
+    With ``shuffle_advantages``, the advantages of all turns are assigned to the turns at random.
+    """
+    executed = [rollout.trajectory or Trajectory((None,) * len(rollout.turns)) for rollout in rollouts]
+    found = [tuple(each) for each in settings.reward.make_recipe().advantages(sequence, executed)]
+    if not settings.grpo.shuffle_advantages:
+        return found
+    values = [value for each in found for value in each]
+    generator = torch.Generator().manual_seed(settings.seed + step)
+    mixed = iter([values[index] for index in torch.randperm(len(values), generator=generator).tolist()])
+    return [tuple(next(mixed) for _ in each) for each in found]
+
+
+def _with_advantages(sample: Sample, rollout: Rollout, values: Sequence[float]) -> Sample:
+    """Return the sample with the advantages of its turns. Only those of targets are used."""
+    before = len(sample) - len(rollout.ids)
+    filled = torch.full((len(sample),), values[0])
+    for (start, _), value in zip(rollout.turns, values, strict=True):
+        filled[before + start :] = value
+    filled[:before] = values[0]
+    return replace(sample, advantages=filled)
+
+
+def shaped(scored: Scored, rollout: Rollout, settings: TrainerSettings) -> float | None:
+    """Return the recipe's reward, plus the (negative) length penalty if ``overlong`` is ``soft``."""
+    if scored.reward is None or settings.grpo.overlong != "soft":
+        return scored.reward
+    longest = settings.rollout.max_new_tokens
+    return scored.reward + overlong_penalty(len(rollout.ids), longest, settings.grpo.overlong_buffer)
+
+
+def _sample(group: Group, rollout: Rollout, name: str) -> Sample:
+    sample = with_response(group.prompt, rollout.ids, name, rollout.is_truncated, rollout.observed)
+    if rollout.logprobs is None:
+        return sample
+    before = torch.zeros(len(group.prompt))
+    return replace(sample, sampler_logprobs=torch.cat([before, torch.tensor(rollout.logprobs)]))

@@ -1,0 +1,35 @@
+"""The environments by name. To add one, put its file in this package and a line here."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from groundtrace.config.errors import ConfigError
+from groundtrace.config.settings import build
+from groundtrace.schemas.registry import Registry, RegistryError
+
+if TYPE_CHECKING:
+    from groundtrace.trainer.environments.base import Environment
+
+ENVIRONMENTS: "Registry[type[Environment]]" = Registry(
+    "environments",
+    "environment",
+    "groundtrace.trainer.environments.base:Environment",
+    {
+        "single_turn": "groundtrace.trainer.environments.single_turn:SingleTurn",
+        "sandbox": "groundtrace.trainer.environments.sandbox:SandboxEnvironment",
+    },
+    classes=True,
+)
+
+
+def make_environment(name: str, options: Mapping[str, object], where: str) -> "Environment":
+    """Return a new environment with this name, or at ``module:NAME``, with the settings in ``options``.
+
+    ``where`` is the config key of the options, for messages. Raises ConfigError for an environment that cannot be used,
+    and for options that do not match its settings.
+    """
+    try:
+        kind = ENVIRONMENTS.named(name)
+    except RegistryError as error:
+        raise ConfigError(f"{where.removesuffix('options')}kind {error}") from error
+    return kind(build(kind.Settings, options, where))  # pyright: ignore[reportCallIssue]

@@ -1,0 +1,200 @@
+"""Responses in progress: the turns of the policy, and the observations of the environment between them.
+
+A response of one turn is the special case of an environment that ends after the first turn. The tokens of a turn are
+kept as they were sampled; only observations are tokenised (:func:`groundtrace.trainer.encode.encode_observation`).
+"""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from PIL import Image
+
+from groundtrace.inference.runtime import runtime
+from groundtrace.rewards.rows.reward import Reward, Scored
+from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
+from groundtrace.rewards.trajectory import Trajectory
+from groundtrace.trainer.encode import MARK, encode_observation, with_response
+from groundtrace.trainer.environments.base import Environment, EnvironmentLost, Pixels, StepResult
+from groundtrace.trainer.model import VisionLanguageModel
+from groundtrace.trainer.row_sampler import Drawn
+from groundtrace.trainer.sample import Observed, Rollout, Sample
+from groundtrace.trainer.sampler import Place, Sampler
+from groundtrace.trainer.settings import EnvironmentSettings, TrainerSettings
+from groundtrace.vision.overlay import encode_png
+
+T = TypeVar("T")
+LEFT_OUT = "[image left out]"
+"""The text in an observation in place of an image beyond ``environment.max_images``."""
+
+
+class Episode:
+    """One response in progress.
+
+    It ends with the environment, after ``max_turns`` turns, or with ``max_new_tokens`` tokens, observations included;
+    it is then truncated. If the environment takes longer than ``max_wait_s``, or cannot go on, the response is lost.
+    """
+
+    def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
+        self._vlm, self._row, self._prompt = vlm, row, prompt
+        self._limits, self._max_tokens = settings.environment, settings.rollout.max_new_tokens
+        self._environment: Environment = settings.environment.make()
+        self._left_s = settings.environment.max_wait_s
+        self._ids = list[int]()
+        self._logprobs: list[float] | None = []
+        self._observed = list[Observed]()
+        self._texts = list[str]()
+        self._turns, self._images = 0, 0
+        self._is_truncated, self._lost = False, ""
+        self._trajectory: Trajectory | None = None
+
+    @property
+    def rollout(self) -> Rollout:
+        """The response, once :meth:`take` has returned None."""
+        return Rollout(
+            tuple(self._ids),
+            self._is_truncated,
+            None if self._logprobs is None else tuple(self._logprobs),
+            tuple(self._observed),
+            "\n".join(self._texts),
+            self._trajectory,
+            self._lost,
+        )
+
+    async def take(self, turn: Rollout) -> Sample | None:
+        """Add a turn of the policy; return the prompt of its next turn, or None if the response has ended."""
+        self._add(turn.ids, turn.logprobs)
+        self._turns += 1
+        self._is_truncated = turn.is_truncated
+        self._texts.append(self._vlm.text_of(turn.ids))
+        goes_on = False
+        try:
+            observed = await self._answer()
+            goes_on = observed is not None
+            if observed is not None:
+                start = len(self._ids)
+                self._add(observed.ids.tolist(), (0.0,) * len(observed))
+                self._observed.append(Observed(start, observed))
+                return with_response(self._prompt, self._ids, self._prompt.group, observed=self._observed)
+            self._trajectory = await self._environment.result()
+        except (EnvironmentLost, UnusableRow) as error:
+            self._lost = str(error)
+        finally:
+            if not goes_on:
+                await self._environment.close()
+        return None
+
+    async def _answer(self) -> Sample | None:
+        """Return the tokens of the environment's observation; None if the response has ended. Raises
+        EnvironmentLost.
+        """
+        if self._turns == 1:
+            await self._in_time(self._environment.reset(self._row))
+        step = await self._in_time(self._environment.step(self._texts[-1]))
+        if step.is_done or self._is_truncated or self._turns == self._limits.max_turns:
+            return None
+        observed, text = await asyncio.to_thread(self._encoded, step)
+        if len(self._ids) + len(observed) >= self._max_tokens:
+            self._is_truncated = True
+            return None
+        self._texts.append(text)
+        self._images += len(observed.images)
+        return observed
+
+    def _encoded(self, step: StepResult) -> tuple[Sample, str]:
+        """Return the observation's tokens and its text, with at most ``max_images`` images in the response."""
+        count = min(len(step.images), self._limits.max_images - self._images)
+        images = [self._vlm.encode_image(Image.fromarray(each), _key_of(each)) for each in step.images[:count]]
+        parts = step.text.split(MARK)
+        text = MARK.join(parts[: count + 1]) + "".join(LEFT_OUT + part for part in parts[count + 1 :])
+        has_ended = self._ids[-1] in self._vlm.end_ids
+        return encode_observation(self._vlm, self._row, {"role": step.role, "content": text}, images, has_ended), text
+
+    async def _in_time(self, work: Awaitable[T]) -> T:
+        """Return the result of the environment's work. Raises EnvironmentLost if ``max_wait_s`` is used up."""
+        started = time.monotonic()
+        try:
+            return await asyncio.wait_for(work, self._left_s)
+        except TimeoutError:
+            limit_s = self._limits.max_wait_s
+            raise EnvironmentLost(f"the environment took longer than max_wait_s = {limit_s:g} s") from None
+        finally:
+            self._left_s -= time.monotonic() - started
+
+    def _add(self, ids: Sequence[int], logprobs: Sequence[float] | None) -> None:
+        self._ids += ids
+        if logprobs is None or self._logprobs is None:
+            self._logprobs = None
+        else:
+            self._logprobs += logprobs
+
+
+def _key_of(pixels: Pixels) -> str:
+    """Return the key that equal images share."""
+    return hashlib.sha256(f"{pixels.shape}".encode() + pixels.tobytes()).hexdigest()
+
+
+def roll_out(
+    vlm: VisionLanguageModel, sampler: Sampler, settings: TrainerSettings, drawn: Sequence[Drawn], n: int, seed: int
+) -> list[list[Rollout]]:
+    """Return ``n`` responses to each prompt, in order. The same weights and seed give the same responses, if the
+    environment's observations depend only on the turns.
+
+    At most ``environment.steps_at_once`` environments work at the same time. Raises SamplerError.
+    """
+    episodes = [[Episode(vlm, row, prompt, settings) for _ in range(n)] for row, prompt in drawn]
+    gate = asyncio.Semaphore(settings.environment.steps_at_once)
+
+    async def take(place: Place, turn: Rollout) -> Sample | None:
+        async with gate:
+            return await episodes[place[0]][place[1]].take(turn)
+
+    sampler.play([prompt for _, prompt in drawn], n, seed, take)
+    return [[episode.rollout for episode in group] for group in episodes]
+
+
+def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:
+    """Return the row with the environment's first state behind its last user turn, and behind that of each stream.
+
+    Raises UnusableRow if the environment cannot use the row.
+    """
+    environment = settings.make()
+    environment.check_row(row)
+    first = runtime().submit(environment.reset(row)).result()
+    runtime().submit(environment.close()).result()
+    if not first.text:
+        return row
+    *before, last = row.messages[:-1] if row.messages[-1]["role"] == "assistant" else row.messages
+    shown = [encode_png(pixels) for pixels in first.images]
+    return replace(
+        row,
+        messages=(*before, {**last, "content": last["content"] + first.text}),
+        streams=tuple((stream, text + first.text) for stream, text in row.streams),
+        images=(*row.images, *((data, f"{hashlib.sha256(data).hexdigest()}.png") for data in shown)),
+    )
+
+
+def score_rollouts(
+    reward: Reward, vlm: VisionLanguageModel, rows: Sequence[TrainingRow], rollouts: Sequence[Sequence[Rollout]]
+) -> list[list[Scored]]:
+    """Return the scores of each row's responses, in order; lost responses are unscored, and count in no group.
+
+    Raises JudgesDown.
+    """
+    texts = [[vlm.text_of(each.ids) if each.text is None else each.text for each in group] for group in rollouts]
+    kept = [[place for place, each in enumerate(group) if not each.lost] for group in rollouts]
+    asked = [index for index, places in enumerate(kept) if places]
+    scored = reward.score(
+        vlm.speech,
+        [rows[index] for index in asked],
+        [[texts[index][place] for place in kept[index]] for index in asked],
+        [[rollouts[index][place].trajectory for place in kept[index]] for index in asked],
+    )
+    found = [[Scored(None, None, text, ()) for text in group] for group in texts]
+    for index, own in zip(asked, scored, strict=True):
+        for place, each in zip(kept[index], own, strict=True):
+            found[index][place] = each
+    return found
