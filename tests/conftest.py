@@ -204,3 +204,17 @@ def make_bucket(scheme: str, url: str, name: str) -> None:
 def bucket(request: pytest.FixtureRequest, new_bucket: Callable[[str], RemotePath]) -> RemotePath:
     """A bucket of its own, of each kind of store in turn; the fast tests have one kind outside test_storage.py."""
     return new_bucket(request.param)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium of this machine; none is ever downloaded."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    assert found, "there is no browser: apt-get install chromium"
+    with sync_playwright() as playwright:
+        alone = ["--no-sandbox"] if os.geteuid() == 0 else []
+        running = playwright.chromium.launch(executable_path=found, args=alone)
+        yield running
+        running.close()

@@ -41,6 +41,13 @@ INSTRUCTIONS = {
     PLAIN: "Reason inside <think> and </think>. Then give only the final answer inside <answer> and </answer>.",
 }
 """The instruction for each form, as in the user's turn of a shard."""
+TOOL_INSTRUCTION = (
+    "Think inside <think> and </think>. Where it helps, call the tool execute_python_code with Python code: a complete "
+    "script with its imports. It is executed on the image, which is the variable input_image, and you get its result "
+    "before you go on. A question that needs neither can be answered directly. Give the final answer inside <answer> "
+    "and </answer>."
+)
+"""The instruction of :data:`CODE` for a model that writes its code as a tool call."""
 
 
 CLIP_INSTRUCTION = (

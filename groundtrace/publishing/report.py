@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 
 from groundtrace.publishing.diversity import Balance, balances
 from groundtrace.publishing.figures import pass_rates, rejections, role_costs, shown_flows, truncations
-from groundtrace.publishing.gallery import MAX_IMAGES, ImageRoom, ShardRow, ShownRow, entry_of, rejected_entry
+from groundtrace.publishing.gallery import ShardRow, ShownRow, count_images, entry_of, rejected_entry
 from groundtrace.publishing.pages import render
 from groundtrace.publishing.reading import open_tables, read_rubrics
+from groundtrace.publishing.shown_images import ImageRoom
 from groundtrace.rewards.blindness import blind_text
 from groundtrace.rewards.mined_rubrics import missing_stratum
 from groundtrace.schemas.arrow import added_columns
@@ -72,8 +73,7 @@ def report_page(
         ids = {side: _lowest_ids(tables, side, SHOWN_ROWS[side]) for side in summary.sets}
     rubrics = read_rubrics(staging)
     rows = {side: _rows_of(staging / side, wanted) for side, wanted in ids.items()}
-    columns = [row[name] or [] for side in rows.values() for row in side for name in ("images", "overlays")]
-    room = ImageRoom(sum(min(len(images), MAX_IMAGES) for images in columns) + len(examples))
+    room = ImageRoom(sum(count_images(row) for side in rows.values() for row in side) + len(examples))
     return render(
         "report.html.jinja",
         name=run_root.name,

@@ -38,6 +38,13 @@ def add_export_parser(commands: Any) -> None:
             metavar="N",
             help=f"pixels of the {what} image in training, for families that write pixels of the resized image",
         )
+    export.add_argument(
+        "--turns",
+        choices=("tags", "tools"),
+        default="tags",
+        help="how trajectories with code are written: in the tags of the shards (the default), or as tool calls in the "
+        "form of the trainer's chat template (llamafactory, swift, trl, verl)",
+    )
     export.add_argument("--replace", action="store_true", help="replace the export in FOLDER")
 
 
@@ -56,6 +63,7 @@ def run_export(parsed: argparse.Namespace, _: Sequence[str] = ()) -> int:
         parsed.max_pixels,
         parsed.min_pixels,
         parsed.replace,
+        parsed.turns,
     )
     with stopped_like_an_interrupt():  # partial output is removed
         done = export_run(request)

@@ -1,7 +1,5 @@
 """The pages of real runs in a headless Chromium (``make test-browser``), on a phone and on a desk."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +11,6 @@ from .far_server import asking, right, said, serving
 
 pytestmark = pytest.mark.browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SAMPLE = Path(__file__).resolve().parents[2] / "data/sample"
 RECORDS = "60"
 PAGES = {"finished": "run/report.html", "failed": "run/failed.html", "refused": "first/failed.html"}
@@ -50,20 +47,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run_beam: Callable[..., Any
     with serving(right, said(401, "Incorrect key")) as server:
         assert run_beam(SAMPLE, folder / "first", *asking(server.url)).code == 2
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A Chromium of this machine; none is ever downloaded."""
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    assert found, "there is no browser: apt-get install chromium"
-    with sync_playwright() as playwright:
-        alone = ["--no-sandbox"] if os.geteuid() == 0 else []
-        running = playwright.chromium.launch(executable_path=found, args=alone)
-        yield running
-        running.close()
 
 
 @dataclass

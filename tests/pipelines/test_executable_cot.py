@@ -101,6 +101,25 @@ def test_exports_have_all_images_and_no_result_as_a_target(done: Path, tmp_path:
     assert {row["id"]: len(row["images"]) for row in whole} == {row["id"]: len(row["images"]) for row in found}
 
 
+def test_exports_have_each_call_and_its_result_as_tool_turns(done: Path, tmp_path: Path) -> None:
+    found = {row["id"]: row for row in rows(done / "run", "sft")}
+    for form in ("trl", "llamafactory", "verl", "swift"):
+        words = ["export", str(done / "run"), "--format", form, "--output", str(tmp_path / form), "--turns", "tools"]
+        assert cli.main(words) == 0
+        assert not (tmp_path / form / "left_out.jsonl").exists()
+    for row in pq.read_table(tmp_path / "verl/sft.parquet").to_pylist():
+        turns = found[row["id"]]["turns"] or []
+        calls = [turn["tool_calls"][0]["function"]["arguments"] for turn in row["messages"] if turn["tool_calls"]]
+        assert [call["code"] for call in calls] == [turn["code"] for turn in turns if turn["code"]]
+        results = [message["content"] for message in row["messages"] if message["role"] == "tool"]
+        assert [result.replace("<image>", "").rstrip("\n") for result in results] == [
+            turn["output"].rstrip("\n") for turn in turns if turn["code"]
+        ]
+    asked = pq.read_table(tmp_path / "verl/rl.parquet").to_pylist()
+    limits = [row["extra_info"]["tools_kwargs"]["execute_python_code"]["create_kwargs"]["sandbox"] for row in asked]
+    assert all(json.loads(text)["call_timeout_s"] == 15 for text in limits)
+
+
 def test_rl_rows_ask_for_code(done: Path) -> None:
     for row in rows(done / "run", "rl"):
         assert "input_image" in row["prompt"][0]["content"]

@@ -1,6 +1,7 @@
 import base64
 import json
 import re
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from groundtrace.publishing import gallery, report
-from groundtrace.publishing.gallery import ImageRoom, spans_of
 from groundtrace.publishing.report import write_report
-from groundtrace.schemas.arrow import REJECTED_SCHEMA
+from groundtrace.publishing.response_parts import spans_of
+from groundtrace.publishing.shown_images import ImageRoom
+from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
+from groundtrace.schemas.columns import Column
 from groundtrace.schemas.ordering import order_key
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.vision.decode import decode_image
 from groundtrace.vision.media import MediaStore
-from tests.added import WHOLE_RL, WHOLE_SFT
+from tests.added import ADDED, WHOLE_RL
 
 HOSTILE = "\"><script>alert(1)</script></style></textarea><img src=x onerror=alert(1)>' {{ 7*7 }} \x00\u202e"
 RUBRIC = {
@@ -91,6 +94,7 @@ def make_page(
     sft: list[dict[str, Any]],
     rl: list[dict[str, Any]] | None = None,
     rejected: list[dict[str, Any]] | None = None,
+    added: Sequence[Column[Any]] = ADDED,
     **changes: Any,
 ) -> str:
     counts: dict[str, dict[str, int]] = {}
@@ -98,7 +102,7 @@ def make_page(
         reasons = counts.setdefault(row["stage"], {})
         reasons[row["reason"]] = reasons.get(row["reason"], 0) + 1
     sets = (
-        ("sft", sft, WHOLE_SFT),
+        ("sft", sft, sft_schema(added)),
         ("rl", rl or [], WHOLE_RL),
         ("rejected", rejected or [], REJECTED_SCHEMA),
     )

@@ -20,6 +20,22 @@ from groundtrace.schemas.coding import record
 
 TOOL = "execute_python_code"
 """The name of the tool in a tool call; its only argument is ``code``."""
+TOOL_SCHEMA = {
+    "type": "function",
+    "function": {
+        "name": TOOL,
+        "description": (
+            "Executes Python code on the image, which is the variable input_image. Returns what the code printed and "
+            "the images that it displayed."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {"code": {"type": "string", "description": "a complete script with its imports"}},
+            "required": ["code"],
+        },
+    },
+}
+"""The JSON schema of the tool, as chat templates take it."""
 IMAGE = "<image>"
 """The place of an image in a message."""
 
@@ -219,18 +235,39 @@ def conversation(asked: str, response: str) -> list[dict[str, str]]:
     return [*messages, {"role": "assistant", "content": response[start:].strip("\n") if start else response}]
 
 
-def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """Return the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
+def with_code_apart(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the messages of a trajectory with results as messages of ``tool``; a message with code has the code under
+    ``code`` and only its text in ``content``.
+
+    Code behind an answer stays in the text, since it was not executed (:func:`read_turn`).
+    """
     found = list[dict[str, str]]()
     for message in messages:
         content, results = message["content"], _RESULTS.fullmatch(message["content"])
-        code = None if message["role"] != "assistant" else _CODE.search(content)
+        code = _CODE.search(content) if message["role"] == "assistant" else None
         if message["role"] == "user" and results is not None:
             found.append({"role": "tool", "content": results.group(1)})
-        elif code is not None:
-            call = json.dumps({"name": TOOL, "arguments": {"code": _fenced(code.group(1))}}, ensure_ascii=False)
-            text = f"{content[: code.start()].strip()}\n<tool_call>\n{call}\n</tool_call>".strip()
-            found.append({"role": "assistant", "content": text})
+        elif code is not None and not _ANSWER.search(content[: code.start()]):
+            text = content[: code.start()].strip()
+            found.append({"role": "assistant", "content": text, "code": _fenced(code.group(1))})
         else:
             found.append(dict(message))
     return found
+
+
+def call_of(code: str) -> str:
+    """Return the call of the tool with this code, as JSON."""
+    return json.dumps({"name": TOOL, "arguments": {"code": code}}, ensure_ascii=False)
+
+
+def as_tool_call(message: Mapping[str, str]) -> dict[str, str]:
+    """Return a message of :func:`with_code_apart` with its code as a tool call at the end of its text."""
+    if "code" not in message:
+        return dict(message)
+    text = f"{message['content']}\n<tool_call>\n{call_of(message['code'])}\n</tool_call>".strip()
+    return {"role": message["role"], "content": text}
+
+
+def as_tool_calls(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """Return the messages of a trajectory with its code as tool calls, and its results as messages of ``tool``."""
+    return [as_tool_call(message) for message in with_code_apart(messages)]

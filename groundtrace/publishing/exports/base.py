@@ -17,8 +17,14 @@ MARK = "<image>"
 NOT_EXPORTED = ("overlays", "attempts", "verdicts", "lineage")
 """Columns that no trainer reads; they are not read from the shards, unless a format overrides ``unread``."""
 
+TAGS, TOOLS = "tags", "tools"
+"""The renderings of a trajectory: CodeDance's tags, or tool calls."""
+
 Turn = Mapping[str, str]
-"""A turn of a conversation: its ``role`` and ``content``."""
+"""A turn of a conversation: its ``role`` and ``content``.
+
+In the rendering :data:`TOOLS` results are turns of ``tool``, and a turn that calls the tool holds its ``code`` apart.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Target:
         family: the name of the family of the model to be trained.
         speech: the way in which that model writes coordinates.
         added: the added columns of the run's RL rows that are for training, with their types.
+        turns: the rendering of trajectories, :data:`TAGS` or :data:`TOOLS`.
+        sandbox: the limits under which the run executed code, as JSON; "" unless ``turns`` is :data:`TOOLS`.
     """
 
     output: Path
@@ -38,6 +46,13 @@ class Target:
     family: str
     speech: Speech
     added: Mapping[str, pa.DataType] = field(default_factory=dict)
+    turns: str = TAGS
+    sandbox: str = ""
+
+    @property
+    def has_tools(self) -> bool:
+        """Whether trajectories are rendered as tool calls."""
+        return self.turns == TOOLS
 
 
 @dataclass(frozen=True)
@@ -122,6 +137,7 @@ class ExportFormat:
         marks_are_text: whether the reader treats ``<image>`` as plain text, so that a row's text may contain it.
         unread: core columns of the shards that the format does not use.
         is_for_training: whether the format includes only those added columns that are for training.
+        takes_tools: whether the format can render trajectories as tool calls (:data:`TOOLS`).
     """
 
     name: str
@@ -132,6 +148,7 @@ class ExportFormat:
     marks_are_text: bool = False
     unread: tuple[str, ...] = NOT_EXPORTED
     is_for_training: bool = True
+    takes_tools: bool = False
 
     def __post_init__(self) -> None:
         """Raises ExportError for an unknown side, or if there is no side."""

@@ -10,6 +10,7 @@ REASONS = {
     "unresizable_image": "an image is too long and thin for the family's processor",
     "outside_image": "a tag stands outside its image, or in an image that is not there",
     "unreadable_tag": "a tag states a position that cannot be read",
+    "no_code_asked": "the prompt does not ask for code, which --turns tools would replace by a tool",
     "several_turns": "the trace has several turns, and pairs compare single responses",
     "no_other_trace": "the question has no trace but the kept one",
     "no_worse_trace": "no other trace is known to be worse than the kept one",

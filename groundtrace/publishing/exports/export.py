@@ -17,12 +17,13 @@ from pathlib import Path
 from groundtrace.grading.responses.speech import Speech
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.families.registry import DEFAULT, FAMILIES
-from groundtrace.publishing.exports.base import ExportFormat, Target
+from groundtrace.publishing.exports.base import TAGS, TOOLS, ExportFormat, Target
 from groundtrace.publishing.exports.contents import contents_of
 from groundtrace.publishing.exports.errors import REASONS, ExportError
 from groundtrace.publishing.exports.registry import export_format
 from groundtrace.publishing.exports.rows import any_tags, count_rows
 from groundtrace.publishing.exports.sides import SideCounts, write_side
+from groundtrace.publishing.exports.tools import sandbox_limits
 from groundtrace.publishing.reading import columns_of, read_summary
 from groundtrace.schemas.arrow import added_columns
 from groundtrace.schemas.coordinates import QWEN25_IMAGE, CoordinateFrame, ResizeRule
@@ -39,6 +40,7 @@ class ExportArguments:
 
     ``run_at`` is the path from which a reward will read the run folder, if it differs from ``run``. ``max_pixels`` and
     ``min_pixels`` are the training's bounds for the area of an image, if they differ from the bounds of the family.
+    ``turns`` is the rendering of trajectories: tags or tools.
     """
 
     run: Path
@@ -49,6 +51,7 @@ class ExportArguments:
     max_pixels: int | None = None
     min_pixels: int | None = None
     replace: bool = False
+    turns: str = TAGS
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
     form = export_format(arguments.format)
+    _check_turns(arguments.turns, form)
     summary = read_summary(arguments.run, digests=True)
     rows = {side: count_rows(arguments.run, side, summary) for side in form.open}
     if not any(rows.values()):
@@ -82,6 +86,14 @@ def export_run(arguments: ExportArguments) -> ExportResult:
             (folder / name).write_text(text, "utf-8")
         files = _write_summary(folder, arguments, summary, target, counts)
     return ExportResult(arguments.output, files, counts)
+
+
+def _check_turns(turns: str, form: ExportFormat) -> None:
+    """Raises ExportError for an unknown rendering of trajectories, or one that the format does not have."""
+    if turns not in (TAGS, TOOLS):
+        raise ExportError(f"--turns is {TAGS} or {TOOLS}, not {turns!r}")
+    if turns == TOOLS and not form.takes_tools:
+        raise ExportError(f"the format {form.name} has no form for tool calls: leave out --turns, or choose another")
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
@@ -107,7 +119,9 @@ def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, i
         ) from error
     run = arguments.run_at or str(arguments.run.absolute())
     added = {c.name: c.type for c in added_columns(columns_of(arguments.run, "rl")) if c.for_training}
-    return Target(output, run, family.name, Speech(family.frame, family.decimals, rule), added)
+    sandbox = sandbox_limits(arguments.run) if arguments.turns == TOOLS else ""
+    speech = Speech(family.frame, family.decimals, rule)
+    return Target(output, run, family.name, speech, added, arguments.turns, sandbox)
 
 
 def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
@@ -217,6 +231,7 @@ def _write_summary(
         "format": arguments.format,
         "family": target.family,
         "frame": str(target.speech.frame),
+        "turns": target.turns,
         "max_pixels": arguments.max_pixels,
         "min_pixels": arguments.min_pixels,
         "run": {

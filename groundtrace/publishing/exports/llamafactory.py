@@ -2,42 +2,59 @@
 
 Image paths are relative to the export folder; LLaMA-Factory's ``media_dir`` defaults to its ``dataset_dir``. It has no
 GRPO, so only SFT rows are written.
+
+With ``--turns tools`` a turn that calls the tool has the role ``function_call`` and its result ``observation``. The
+call is at the end of the turn's text, between ``<tool_call>`` marks, where LLaMA-Factory 0.9.5 finds it.
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.grading.responses.turns import as_tool_call
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target, Turn
+from groundtrace.publishing.exports.tools import SCHEMAS
 from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 DATASET = "groundtrace"
 FILE = "sft.jsonl"
-INFO = {
-    "file_name": FILE,
-    "formatting": "sharegpt",
-    "columns": {"messages": "messages", "images": "images"},
-    "tags": {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"},
-}
+CALL, RESULT = "function_call", "observation"
+COLUMNS = {"messages": "messages", "images": "images"}
+TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
-    """Opens the writer of rows for ``stage: sft``."""
-    return LinesWriter(folder / FILE, _record)
+    """Opens the writer of rows for ``stage: sft``, and writes the description of its file."""
+    (folder / "dataset_info.json").write_text(dataset_info(target.has_tools), "utf-8")
+    return LinesWriter(folder / FILE, _called if target.has_tools else _record)
+
+
+def dataset_info(has_tools: bool) -> str:
+    """Returns the text of ``dataset_info.json``; ``has_tools`` is whether trajectories are rendered as tool calls."""
+    info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": TAGS}
+    if has_tools:
+        info["columns"] = COLUMNS | {"tools": "tools"}
+        info["tags"] = TAGS | {"observation_tag": RESULT, "function_tag": CALL}
+    return json.dumps({DATASET: info}, indent=2) + "\n"
 
 
 def _record(row: ExportRow, images: list[str]) -> Record:
     return {"id": row.id, "messages": list(row.turns), "images": images}
 
 
-def dataset_info(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Returns the text of ``dataset_info.json``."""
-    return {"dataset_info.json": json.dumps({DATASET: INFO}, indent=2) + "\n"}
+def _called(row: ExportRow, images: list[str]) -> Record:
+    turns = [_tagged(turn) for turn in row.turns]
+    return {"id": row.id, "messages": turns, "images": images, "tools": SCHEMAS}
+
+
+def _tagged(turn: Turn) -> Turn:
+    role = CALL if "code" in turn else RESULT if turn["role"] == "tool" else turn["role"]
+    return as_tool_call(turn) | {"role": role}
 
 
 LLAMAFACTORY = ExportFormat(
     name="llamafactory",
     does="conversations for LLaMA-Factory's SFT, with dataset_info.json",
     open={"sft": open_sft},
-    beside=dataset_info,
+    takes_tools=True,
 )

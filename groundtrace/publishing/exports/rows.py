@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target, Turn
 from groundtrace.publishing.exports.errors import ExportError, LeftOut
 from groundtrace.publishing.exports.images import upright_image
 from groundtrace.publishing.exports.streams import by_stream
+from groundtrace.publishing.exports.tools import tool_turns
 from groundtrace.publishing.exports.turns import check_marks, has_tags, spoken, turns_of
 from groundtrace.publishing.reading import one_line
 from groundtrace.schemas.arrow import added_columns
@@ -91,9 +92,14 @@ def ready_rows(
         if each.stream:
             each.reference(target)
     try:
-        return tuple(replace(each, turns=spoken(each.turns, each.sizes, target.speech)) for each in rows)
+        return tuple(replace(each, turns=_rendered(each, target)) for each in rows)
     except LeftOut as error:
         raise LeftOut(error.reason, f"{TURNS[side]}: {error.detail}") from error
+
+
+def _rendered(row: ExportRow, target: Target) -> tuple[Turn, ...]:
+    turns = spoken(row.turns, row.sizes, target.speech)
+    return tool_turns(turns) if target.has_tools else turns
 
 
 def _footer(file: Path) -> pq.FileMetaData:

@@ -3,24 +3,34 @@
 The file holds the bytes of the images, so it can be moved; swift reads Parquet and JSON lines alike. The schema does
 not declare the images to ``datasets``, since swift needs their bytes and not decoded images. Coordinates are in the
 texts, in the family's frame, so there is no column ``objects``. swift passes the column ``groundtrace`` to the reward.
+
+With ``--turns tools`` a call is a message of ``tool_call`` behind the message with the turn's text, its result is a
+message of ``tool_response``, and ``tools`` is JSON text. swift's agent template renders them in the model's own form.
 """
 
 from pathlib import Path
 
 import pyarrow as pa
 
-from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
+from groundtrace.grading.responses.turns import call_of
+from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target, Turn
 from groundtrace.publishing.exports.client import reward_client
 from groundtrace.publishing.exports.records import IMAGES, TURNS_WITH_MARKS
+from groundtrace.publishing.exports.tools import SANDBOX, SCHEMAS
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
 from groundtrace.publishing.rewards.reference import COLUMN
 
-SFT = pa.schema([("messages", TURNS_WITH_MARKS), IMAGES])
-RL = pa.schema([("messages", TURNS_WITH_MARKS), IMAGES, ("solution", pa.string()), (COLUMN, pa.string())])
+_SFT = (("messages", TURNS_WITH_MARKS), IMAGES)
+_RL = (*_SFT, ("solution", pa.string()), (COLUMN, pa.string()))
+_TOOLS = ("tools", pa.string())
+SFT, SFT_TOOLS = pa.schema(_SFT), pa.schema([*_SFT, _TOOLS])
+RL, RL_TOOLS = pa.schema(_RL), pa.schema([*_RL, _TOOLS, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of rows for ``swift sft``."""
+    if target.has_tools:
+        return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called)
     return ParquetWriter(folder / "sft.parquet", SFT, _record)
 
 
@@ -30,6 +40,11 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
     def record(row: ExportRow) -> Record:
         return {**_record(row), "solution": row.text("answer"), COLUMN: row.reference(target)}
 
+    def called(row: ExportRow) -> Record:
+        return {**record(row), "tools": SCHEMAS, SANDBOX: target.sandbox}
+
+    if target.has_tools:
+        return ParquetWriter(folder / "rl.parquet", RL_TOOLS, called)
     return ParquetWriter(folder / "rl.parquet", RL, record)
 
 
@@ -37,9 +52,23 @@ def _record(row: ExportRow) -> Record:
     return {"messages": list(row.turns), "images": embedded(row.images)}
 
 
+def _called(row: ExportRow) -> Record:
+    turns = [each for turn in row.turns for each in _calls_apart(turn)]
+    return {"messages": turns, "images": embedded(row.images), "tools": SCHEMAS}
+
+
+def _calls_apart(turn: Turn) -> list[Turn]:
+    """Returns the messages of a turn. The line end before a call is that of Qwen's chat template."""
+    if "code" in turn:
+        text = [{"role": "assistant", "content": f"{turn['content']}\n"}] if turn["content"] else []
+        return [*text, {"role": "tool_call", "content": call_of(turn["code"])}]
+    return [{**turn, "role": "tool_response"} if turn["role"] == "tool" else turn]
+
+
 SWIFT = ExportFormat(
     name="swift",
     does="Parquet for ms-swift's SFT and GRPO",
     open={"sft": open_sft, "rl": open_rl},
     beside=reward_client,
+    takes_tools=True,
 )

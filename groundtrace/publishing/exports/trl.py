@@ -4,6 +4,9 @@ If a content is a plain string, TRL (``prepare_multimodal_messages`` of 1.16) pu
 ``<image>`` marks, so each image would be there twice. TRL uses a list of parts unchanged, which also keeps each frame
 of a clip after its number and time. SFT rows have ``prompt`` and ``completion``, so the loss counts only the
 completion, as in our trainer. A trajectory becomes a row for each answer of the assistant (:class:`ByAnswer`).
+
+With ``--turns tools`` code is in ``tool_calls``, a result is a turn of ``tool``, and its images are in a turn of the
+user behind it, because TRL 1.16 gives images only to turns of other roles than ``tool``.
 """
 
 from collections.abc import Sequence
@@ -14,26 +17,32 @@ import pyarrow as pa
 
 from groundtrace.publishing.exports.base import MARK, ExportFormat, ExportRow, Target
 from groundtrace.publishing.exports.client import reward_client
-from groundtrace.publishing.exports.records import IMAGES, TURNS_IN_PARTS, in_parts
+from groundtrace.publishing.exports.records import IMAGES, TURN_IN_PARTS, TURNS_IN_PARTS, in_parts
+from groundtrace.publishing.exports.tools import CALLS, SANDBOX, SCHEMAS, tool_calls
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
 from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.schemas.arrow import hub_schema
 
 SFT = hub_schema([("id", pa.string()), ("prompt", TURNS_IN_PARTS), ("completion", TURNS_IN_PARTS), IMAGES])
-RL = hub_schema(
-    [
-        ("id", pa.string()),
-        ("stream", pa.string()),
-        ("prompt", TURNS_IN_PARTS),
-        IMAGES,
-        ("answer", pa.string()),
-        (COLUMN, pa.string()),
-    ]
+_CALLED = pa.list_(pa.struct([*TURN_IN_PARTS, ("tool_calls", CALLS)]))
+SFT_TOOLS = hub_schema(
+    [("id", pa.string()), ("prompt", _CALLED), ("completion", _CALLED), IMAGES, ("tools", pa.string())]
 )
+_RL = (
+    ("id", pa.string()),
+    ("stream", pa.string()),
+    ("prompt", TURNS_IN_PARTS),
+    IMAGES,
+    ("answer", pa.string()),
+    (COLUMN, pa.string()),
+)
+RL, RL_TOOLS = hub_schema(_RL), hub_schema([*_RL, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of rows for ``SFTTrainer``."""
+    if target.has_tools:
+        return ByAnswer(folder / "sft.parquet", SFT_TOOLS, called_record)
     return ByAnswer(folder / "sft.parquet", SFT, sft_record)
 
 
@@ -72,6 +81,11 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
             COLUMN: row.reference(target),
         }
 
+    def called(row: ExportRow) -> Record:
+        return {**record(row), SANDBOX: target.sandbox}
+
+    if target.has_tools:
+        return ParquetWriter(folder / "rl.parquet", RL_TOOLS, called)
     return ParquetWriter(folder / "rl.parquet", RL, record)
 
 
@@ -81,9 +95,24 @@ def sft_record(row: ExportRow) -> Record:
     return {"id": row.id, "prompt": turns[:-1], "completion": turns[-1:], "images": embedded(row.images)}
 
 
+def called_record(row: ExportRow) -> Record:
+    """Returns an SFT row as ``prompt`` and ``completion``, with code in ``tool_calls``."""
+    turns = list[dict[str, object]]()
+    for turn, parts in zip(row.turns, in_parts(row), strict=True):
+        called, shown = {**parts, "tool_calls": tool_calls(turn)}, turn["content"].count(MARK)
+        if turn["role"] == "tool" and shown:
+            text = turn["content"].removesuffix(MARK * shown).rstrip("\n")
+            turns.append({**called, "content": [{"type": "text", "text": text}]})
+            called |= {"role": "user", "content": [{"type": "image", "text": None}] * shown}
+        turns.append(called)
+    images = embedded(row.images)
+    return {"id": row.id, "prompt": turns[:-1], "completion": turns[-1:], "images": images, "tools": SCHEMAS}
+
+
 TRL = ExportFormat(
     name="trl",
     does="prompts and completions for TRL's SFTTrainer, and prompts with a reference for its GRPOTrainer",
     open={"sft": open_sft, "rl": open_rl},
     beside=reward_client,
+    takes_tools=True,
 )

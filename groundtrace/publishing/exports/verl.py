@@ -3,19 +3,25 @@
 ``reward_model.ground_truth`` is the row's reference, the only input of our reward. ``extra_info`` holds it too, with
 the fields that a user's own verifier needs: the question, its gold answer, boxes, choices, the stream, the sizes of the
 images, and the added columns of the recipe's stages, such as rubrics. verl adds further keys to ``extra_info``.
+
+With ``--turns tools`` SFT rows hold ``tool_calls`` and ``tools``. RL rows ask for verl's tool agent by ``agent_name``,
+and ``tools_kwargs`` holds the arguments for ``create`` of the tool ``execute_python_code``: the row's reference and the
+limits of its sandbox. verl 0.9.1 calls ``create`` for each call, and ``execute`` gets the trajectory as ``agent_data``.
 """
 
 from pathlib import Path
 
 import pyarrow as pa
 
+from groundtrace.grading.responses.turns import TOOL, TOOL_SCHEMA
 from groundtrace.publishing.exports.base import ExportFormat, ExportRow, Target
 from groundtrace.publishing.exports.client import reward_client
 from groundtrace.publishing.exports.records import IMAGES, TURNS_WITH_MARKS
 from groundtrace.publishing.exports.streams import COLUMNS as STREAMS
+from groundtrace.publishing.exports.tools import CALLS, SANDBOX, tool_calls
 from groundtrace.publishing.exports.writers import ParquetWriter, Record, embedded
 from groundtrace.publishing.rewards.reference import COLUMN
-from groundtrace.schemas.arrow import BOX, hub_schema
+from groundtrace.schemas.arrow import BOX, TURN, hub_schema
 
 SIZE = pa.struct([("width", pa.int32()), ("height", pa.int32())])
 EXTRA_INFO = {
@@ -41,19 +47,31 @@ OWN = {
     "image_sizes_px": pa.list_(SIZE),
 }
 """The further fields of ``extra_info``; an added column of the same name does not replace them."""
+_ARGUMENTS = pa.struct([(COLUMN, pa.string()), (SANDBOX, pa.string())])
+OF_TOOLS = {
+    "need_tools_kwargs": pa.bool_(),
+    "tools_kwargs": pa.struct([(TOOL, pa.struct([("create_kwargs", _ARGUMENTS)]))]),
+}
+"""The further fields of ``extra_info`` if trajectories are rendered as tool calls."""
+AGENT = "tool_agent"
+"""verl's name of the agent loop that calls tools."""
 SFT = hub_schema([("id", pa.string()), ("messages", TURNS_WITH_MARKS), IMAGES])
+_CALLED = pa.list_(pa.struct([*TURN, ("tool_calls", CALLS)]))
+SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("tools", pa.array([[TOOL_SCHEMA]]).type)])
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
     """Returns the columns of the shard that ``extra_info`` repeats, without the stream columns, which ``stream``
     replaces.
     """
-    added = {name: kind for name, kind in target.added.items() if name not in (*OWN, *STREAMS)}
+    own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
+    added = {name: kind for name, kind in target.added.items() if name not in (*own, *STREAMS)}
     return EXTRA_INFO | added
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
     """Returns the schema of the RL rows for this target."""
+    own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(
         [
             ("data_source", pa.string()),
@@ -61,13 +79,16 @@ def rl_schema_of(target: Target) -> pa.Schema:
             IMAGES,
             ("ability", pa.string()),
             ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.string())])),
-            ("extra_info", pa.struct([*OWN.items(), *extra_info_columns(target).items()])),
+            ("extra_info", pa.struct([*own.items(), *extra_info_columns(target).items()])),
+            *agent,
         ]
     )
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
     """Opens the writer of rows for verl's SFT trainer."""
+    if target.has_tools:
+        return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called_record)
     return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
 
 
@@ -90,11 +111,22 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
             "extra_info": known | {"image_sizes_px": sizes} | repeats,
         }
 
-    return ParquetWriter(folder / "rl.parquet", rl_schema_of(target), record)
+    def called(row: ExportRow) -> Record:
+        found = record(row)
+        arguments = {COLUMN: found["extra_info"][COLUMN], SANDBOX: target.sandbox}
+        of_tools = {"need_tools_kwargs": True, "tools_kwargs": {TOOL: {"create_kwargs": arguments}}}
+        return {**found, "extra_info": found["extra_info"] | of_tools, "agent_name": AGENT}
+
+    return ParquetWriter(folder / "rl.parquet", rl_schema_of(target), called if target.has_tools else record)
 
 
 def _sft_record(row: ExportRow) -> Record:
     return {"id": row.id, "messages": list(row.turns), "images": embedded(row.images)}
+
+
+def _called_record(row: ExportRow) -> Record:
+    turns = [{**turn, "tool_calls": tool_calls(turn)} for turn in row.turns]
+    return {"id": row.id, "messages": turns, "images": embedded(row.images), "tools": [TOOL_SCHEMA]}
 
 
 VERL = ExportFormat(
@@ -102,4 +134,5 @@ VERL = ExportFormat(
     does="Parquet for verl's RLHFDataset, with all that a verifier needs in extra_info, and for its SFT trainer",
     open={"sft": open_sft, "rl": open_rl},
     beside=reward_client,
+    takes_tools=True,
 )

@@ -17,6 +17,7 @@ from groundtrace.grading.responses.turns import (
     read_rewritten,
     read_trajectory,
     read_turn,
+    with_code_apart,
 )
 
 CODE = "<code>\n```python\nprint(1)\n```\n</code>"
@@ -122,6 +123,11 @@ def test_the_two_renderings() -> None:
     assert [read_turn(message["content"]) for message in called if message["role"] == "assistant"] == [
         WrittenTurn(turn.text, turn.code) for turn in TURNS
     ]
+
+
+def test_code_behind_an_answer_is_no_call() -> None:
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": f"<answer>2</answer>\n{CODE}"}]
+    assert with_code_apart(said) == as_tool_calls(said) == said
 
 
 def test_a_response_in_one_turn_is_one_message() -> None:

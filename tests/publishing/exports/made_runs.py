@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from groundtrace.grading.question_text import CODE, INSTRUCTIONS
+from groundtrace.grading.responses.turns import Turn, as_tags, conversation
 from groundtrace.publishing.exports.export import ExportArguments, ExportResult, export_run
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, sft_schema
 from groundtrace.schemas.run_summary import Counts, RunSummary
@@ -23,6 +25,20 @@ ASKED = "How many cups are there?\nPoint as <points>. Answer with a number alone
 CLIP = "A clip:\nFrame 1 (0.00 s): <image>\nFrame 2 (0.50 s): <image>\nWhat happens? Answer as <points>."
 FRAMES = [{"media_index": 0, "frame": number, "t_s": number / 2 - 0.5} for number in (1, 2)]
 """What a clip of two frames is asked, and what its column ``frames`` holds."""
+
+ASKED_FOR_CODE = f"<image>How many cups are there?\n{INSTRUCTIONS[CODE]} Answer with a number alone."
+TURNS = (
+    Turn("<think>I count.</think>", "print(count(input_image))", "error", "NameError: name 'count' is not defined"),
+    Turn(
+        f"<think>I look at {POINT.format(x=100, y=50)}.</think>",
+        "left = input_image.crop((0, 0, 90, 90))\nprint(left.size)\ndisplay(left)\ndisplay(left.rotate(9))",
+        "ok",
+        "(90, 90)",
+        2,
+    ),
+    Turn("<think>It shows one cup.</think>\n<answer>1</answer>"),
+)
+"""A trajectory: a call that fails, one that prints and shows two images, and the answer."""
 
 
 def picture(width: int = 200, height: int = 100, kind: str = "PNG", seed: int = 0, **options: Any) -> bytes:
@@ -63,6 +79,20 @@ def rl(id: str = "q", images: Sequence[bytes] = (picture(),), asked: str = "", *
     """An RL row."""
     user = asked or "<image>" * len(images) + ASKED
     return row(id, images, prompt=[{"role": "user", "content": user}], problem=user, data_source="made", **fields)
+
+
+def trajectory(id: str = "code", turns: Sequence[Turn] = TURNS) -> dict:
+    """An SFT row whose response is a trajectory; its images have the seeds 0, 1, …"""
+    shown = [picture(seed=0), *(picture(90, 90, seed=1 + n) for n in range(sum(turn.images for turn in turns)))]
+    return sft(id, images=shown) | {"messages": conversation(ASKED_FOR_CODE, as_tags(turns))}
+
+
+def coded_run(folder: Path) -> Path:
+    """A run with a trajectory, a question that is answered directly, and an RL row."""
+    direct = sft("direct", "<answer>1</answer>", asked=ASKED_FOR_CODE)
+    run = make_run(folder, [trajectory(), direct], [rl("asked", asked=ASKED_FOR_CODE)])
+    (run / "config.toml").write_text("[sandbox]\ncall_timeout_s = 15.0\nsessions = 8\n", "utf-8")
+    return run
 
 
 def other(text: str, outcome: float | None = 1.0, score: float | None = 1.0) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from datasets import Dataset, load_dataset
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from benchmarks.learning.tiny_model import make_tiny_model
+from groundtrace.grading.responses.turns import TOOL_SCHEMA
 from groundtrace.publishing.rewards.reference import read_reference
 from groundtrace.rewards.trl import reward_funcs
-from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, exported, make_run, picture, sft
+from tests.publishing.exports.chat_template import text_of, with_tools
+from tests.publishing.exports.made_runs import CLIP, FRAMES, ROOT, coded_run, exported, make_run, picture, sft
 from tests.publishing.exports.reward_server import Server
 from tests.publishing.rewards.client_server import free_port
 
@@ -48,9 +51,9 @@ def loaded(folder: Path) -> tuple[Any, Any]:
     return auto.from_pretrained(folder, dtype=torch.float32), AutoProcessor.from_pretrained(folder)
 
 
-def rows(run: Path, form: str, name: str, output: Path) -> Dataset:
+def rows(run: Path, form: str, name: str, output: Path, **options: str) -> Dataset:
     """The rows of an exported file."""
-    exported(run, form, output / "export")
+    exported(run, form, output / "export", **options)
     file = str(output / f"export/{name}.parquet")
     return load_dataset("parquet", data_files=file, split="train", cache_dir=str(output / "cache"))
 
@@ -156,6 +159,94 @@ def test_frames_of_a_clip_and_single_images_in_one_batch(folder: Path, tmp_path:
     mark = "<|vision_start|><|vision_end|>"
     assert CLIP.replace("<image>", mark) in clip
     assert trainer.train().training_loss > 0
+
+
+def qwen_template() -> str:
+    """The chat template of Qwen3-VL that TRL knows, with tools."""
+    return (files("trl") / "chat_templates/qwen3_vl.jinja").read_text("utf-8")
+
+
+def test_tool_turns(folder: Path, tmp_path: Path) -> None:
+    from trl import SFTConfig, SFTTrainer
+
+    model, processor = loaded(folder)
+    # TRL 1.16 passes ``tools`` to the template for rows without images only, so the template sets them
+    with_tools(processor, f"{{%- set tools = {json.dumps([TOOL_SCHEMA])} -%}}{qwen_template()}")
+    found = rows(coded_run(tmp_path / "run"), "trl", "sft", tmp_path, turns="tools")
+    assert json.loads(found[0]["tools"]) == [TOOL_SCHEMA]
+    config = SFTConfig(str(tmp_path / "out"), per_device_train_batch_size=4, max_length=None, **SHARED)
+    trainer = SFTTrainer(model, config, train_dataset=found, processing_class=processor)
+    batch = trainer.data_collator([dict(row) for row in found])
+    is_square = [height == width for _, height, width in batch["image_grid_thw"].tolist()]
+    assert is_square == [False] * 3 + [True] * 2 + [False], "those of the questions, and two that code showed"
+    texts = [text_of(processor.tokenizer, ids).replace("<|endoftext|>", "") for ids in batch["input_ids"]]
+    learnt = [
+        processor.tokenizer.decode(ids[labels != -100])
+        for ids, labels in zip(batch["input_ids"], batch["labels"], strict=True)
+    ]
+    assert [text.count("<|image_pad|>") for text in texts] == [1, 1, 3, 1]
+    assert all(json.dumps(TOOL_SCHEMA) in text for text in texts)
+    assert learnt[0].startswith("<think>I count.</think>\n<tool_call>\n")
+    assert learnt[1].endswith("</tool_call><|im_end|>\n")
+    assert learnt[2:] == [
+        "<think>It shows one cup.</think>\n<answer>1</answer><|im_end|>\n",
+        "<answer>1</answer><|im_end|>\n",
+    ]
+    image = "<|vision_start|><|image_pad|><|vision_end|>"
+    result = f"<tool_response>\n(90, 90)\n</tool_response><|im_end|>\n<|im_start|>user\n{image}{image}<|im_end|>\n"
+    assert f"{learnt[1]}<|im_start|>user\n{result}<|im_start|>assistant\n{learnt[2]}" in texts[2]
+    assert trainer.train().training_loss > 0
+
+
+def test_an_environment_gets_the_row(folder: Path, tmp_path: Path) -> None:
+    """GRPO with an environment in which the tool executes: what ``reset`` is given to make it anew."""
+    from trl import GRPOConfig, GRPOTrainer
+
+    given: list[dict[str, Any]] = []
+
+    class Environment:
+        def reset(self, **row: Any) -> None:
+            given.append(row)
+
+        def execute_python_code(self, code: str) -> str:
+            """
+            Executes Python code.
+
+            Args:
+                code: a complete script with its imports
+            """
+            return code
+
+    model, processor = loaded(folder)
+    found = rows(coded_run(tmp_path / "run"), "trl", "rl", tmp_path, turns="tools")
+    config = GRPOConfig(
+        str(tmp_path / "out"), per_device_train_batch_size=2, num_generations=2, max_completion_length=8, **SHARED
+    )
+    environment: Any = Environment
+    trainer = GRPOTrainer(
+        model,
+        lambda completions, **_: [0.0] * len(completions),
+        config,
+        train_dataset=found,
+        processing_class=with_tools(processor, qwen_template()),
+        environment_factory=environment,
+    )
+    trainer.train()
+    assert len(given) == 2
+    assert read_reference(given[0]["groundtrace"]).id == "asked"
+    assert json.loads(given[0]["sandbox"]) == {"call_timeout_s": 15.0}
+    assert len(given[0]["images"]) == 1
+
+
+def test_trl_gives_no_image_to_a_turn_of_a_tool() -> None:
+    """Why images stand in a turn of the user behind the result; once this fails, they may stay in it."""
+    from trl.data_utils import prepare_multimodal_messages
+
+    user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "q"}]}
+    called = {"role": "assistant", "content": [{"type": "text", "text": "a"}]}
+    result = {"role": "tool", "content": [{"type": "image"}]}
+    with pytest.raises(ValueError, match="does not match number of image placeholders"):
+        prepare_multimodal_messages([user, called, result], ["first", "second"])
 
 
 def run_script(script: str, form: str, name: str, folder: Path, run: Path, tmp_path: Path, **variables: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.publishing.exports.made_runs import exported
+from tests.publishing.exports.chat_template import with_tools
+from tests.publishing.exports.made_runs import coded_run, exported
 
 Export = Callable[[str], Path]
 
@@ -53,3 +54,24 @@ def processor(model_folder: Path) -> Any:
     from transformers import AutoProcessor
 
     return AutoProcessor.from_pretrained(model_folder)
+
+
+@pytest.fixture
+def tool_processor(model_folder: Path) -> Any:
+    """The tiny model's processor, with a chat template that has tools."""
+    from transformers import AutoProcessor
+
+    return with_tools(AutoProcessor.from_pretrained(model_folder))
+
+
+@pytest.fixture
+def called(tmp_path: Path) -> Export:
+    """The folder of a run with a trajectory in a format, rendered as tool calls."""
+
+    run = coded_run(tmp_path / "run")
+
+    def folder(form: str) -> Path:
+        exported(run, form, tmp_path / form, turns="tools", replace=True)
+        return tmp_path / form
+
+    return folder

@@ -1,0 +1,62 @@
+"""Trajectories as tool calls (``--turns tools``): the parts that the formats share.
+
+The shards hold CodeDance's tags, and each format renders the same turns in its trainer's form. The sentence that asks
+for tags is replaced by one that asks for the tool, and each row has the tool's JSON schema.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from groundtrace.grading.question_text import CODE, INSTRUCTIONS, TOOL_INSTRUCTION
+from groundtrace.grading.responses.turns import TOOL, TOOL_SCHEMA, with_code_apart
+from groundtrace.publishing.exports.base import Turn
+from groundtrace.publishing.exports.errors import LeftOut
+from groundtrace.publishing.reading import read_config
+
+SCHEMAS = json.dumps([TOOL_SCHEMA])
+"""The column ``tools`` of trainers that read it as JSON."""
+CALLS = pa.list_(
+    pa.struct(
+        [
+            ("type", pa.string()),
+            ("function", pa.struct([("name", pa.string()), ("arguments", pa.struct([("code", pa.string())]))])),
+        ]
+    )
+)
+"""The type of ``tool_calls``, in OpenAI's form."""
+SANDBOX = "sandbox"
+"""The column of an RL row with the limits of its environment."""
+_OF_THE_MACHINE = ("sessions", "warm")
+_MARK = re.compile(r"</?(?:tool_call|tool_response|tools)\s*>", re.IGNORECASE)
+
+
+def tool_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return turns in tags as turns with the code apart, and with a prompt that asks for the tool.
+
+    Raises LeftOut if the prompt does not ask for code, or if a text holds the mark of a tool call or of its result.
+    """
+    if mark := next((found.group() for turn in turns for found in _MARK.finditer(turn["content"])), ""):
+        raise LeftOut("control_token", mark)
+    asked, *rest = turns
+    before, instruction, after = asked["content"].rpartition(INSTRUCTIONS[CODE])
+    if not instruction:
+        raise LeftOut("no_code_asked")
+    return ({**asked, "content": f"{before}{TOOL_INSTRUCTION}{after}"}, *with_code_apart(rest))
+
+
+def tool_calls(turn: Turn) -> list[dict[str, Any]] | None:
+    """Return the turn's call in OpenAI's form; None if it has no code."""
+    if "code" not in turn:
+        return None
+    return [{"type": "function", "function": {"name": TOOL, "arguments": {"code": turn["code"]}}}]
+
+
+def sandbox_limits(run: Path) -> str:
+    """Return the limits of a trajectory by the run's config, as JSON. Raises InspectError for a broken config."""
+    limits = read_config(run).get("sandbox", {})
+    return json.dumps({name: value for name, value in limits.items() if name not in _OF_THE_MACHINE})

@@ -1,0 +1,63 @@
+"""The parts of a response as the pages about a run show them: prose, structural tags, points and boxes."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from groundtrace.grading.responses.response import parse_boxes, parse_points
+from groundtrace.grading.responses.tags import Tag, format_number, scan_tags
+
+_MARKUP = re.compile(r"(</?[A-Za-z_]{1,20}>)")
+
+
+@dataclass(frozen=True)
+class ResponsePart:
+    """A part of a response. Its ``kind`` is ``text``, ``markup`` (a structural tag), ``points``, ``box``, or ``more``
+    (text was cut off here).
+
+    The ``marks`` of points and boxes are (number, coordinates), numbered in the order of the response.
+    """
+
+    kind: str
+    text: str
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+def spans_of(text: str, max_chars: int) -> tuple[ResponsePart, ...]:
+    """Split the beginning of a response into prose, structural tags, points and boxes."""
+    shown, spans = text[:max_chars], list[ResponsePart]()
+    at = points = boxes = 0
+    for tag in scan_tags(shown):
+        chip = _chip(shown, tag, points, boxes)
+        if chip is None:
+            continue
+        spans += _prose(shown[at : tag.start])
+        spans.append(chip)
+        at = tag.end
+        points += len(chip.marks) if chip.kind == "points" else 0
+        boxes += len(chip.marks) if chip.kind == "box" else 0
+    spans += _prose(shown[at:])
+    if len(text) > len(shown):
+        spans.append(ResponsePart("more", f"… {len(text) - len(shown):,} more characters"))
+    return tuple(spans)
+
+
+def _chip(text: str, tag: Tag, points: int, boxes: int) -> ResponsePart | None:
+    """Return the part for a tag; None if the tag has no coordinates. ``points`` and ``boxes`` are their numbers before
+    it.
+    """
+    written = text[tag.start : tag.end]
+    if tag.name == "box":
+        kind, label, number = "box", dict(tag.attributes).get("alt", ""), boxes + 1
+        corners = [(box.x1, box.y1, box.x2, box.y2) for box in parse_boxes(written)]
+    else:
+        kind, label, number = "points", tag.label, points + 1
+        corners = [(point.x, point.y) for point in parse_points(written)]
+    marks = tuple((number + i, ", ".join(map(format_number, corner))) for i, corner in enumerate(corners))
+    return ResponsePart(kind, label, marks) if marks else None
+
+
+def _prose(text: str) -> Iterator[ResponsePart]:
+    for part in _MARKUP.split(text):
+        if part:
+            yield ResponsePart("markup" if _MARKUP.fullmatch(part) else "text", part)

@@ -1,0 +1,107 @@
+"""The images of a page about a run: embedded in the page, within its budget, and with marks at points and boxes."""
+
+import base64
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import cv2
+
+from groundtrace.vision.decode import UndecodableMedia, decode_image
+from groundtrace.vision.samples import Pixels
+
+MAX_SIDE_PX = 640
+MAX_MARKS = 60
+IMAGE_BYTES = 2_200_000
+_SIDES_PX = (MAX_SIDE_PX, 480, 320, 160)
+
+
+@dataclass(frozen=True)
+class ImageMark:
+    """A numbered point or box on an image; positions and sizes are in percent of the image's sides."""
+
+    number: int
+    label: str
+    left: float
+    top: float
+    width: float | None = None
+    height: float | None = None
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image of a row with the size of the original in px; ``uri`` is None if the image cannot be shown."""
+
+    caption: str
+    uri: str | None
+    width_px: int = 1
+    height_px: int = 1
+    marks: tuple[ImageMark, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """Width divided by height."""
+        return self.width_px / self.height_px
+
+
+@dataclass
+class ImageRoom:
+    """The page's budget for images: the number of images that are not embedded yet, and the bytes left for these
+    images.
+    """
+
+    images: int
+    bytes_left: int = field(default=IMAGE_BYTES)
+
+    def embed(self, pixels: Pixels) -> str | None:
+        """Return the image as a data URI, in the largest size within its share of the budget; None if no size fits."""
+        share = self.bytes_left // max(self.images, 1)
+        self.images -= 1
+        for kind, data in _encodings(pixels):
+            if len(data) <= share:
+                self.bytes_left -= len(data)
+                return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+        return None
+
+
+def shown_image(
+    data: bytes, caption: str, room: ImageRoom, places: Sequence[tuple[int, str, tuple[float, ...]]] = ()
+) -> Image:
+    """Return an encoded image as the page shows it; ``places`` are (number, label, corners in px) of its marks."""
+    try:
+        pixels = decode_image(data).pixels
+    except UndecodableMedia as error:
+        room.images -= 1
+        return Image(f"{caption}: cannot be shown here ({error.kind})", None)
+    height, width = pixels.shape[:2]
+    uri = room.embed(pixels)
+    marks = [_mark(number, label or "", place, width, height) for number, label, place in places[:MAX_MARKS]]
+    note = caption if uri else f"{caption}: left out, this page is full"
+    return Image(note, uri, width, height, tuple(mark for mark in marks if mark is not None))
+
+
+def _mark(number: int, label: str, place: tuple[float, ...], width_px: int, height_px: int) -> ImageMark | None:
+    """Return a point (x, y) or box (x1, y1, x2, y2) in pixels as a mark on an image; None if a value is not finite."""
+    if not all(map(math.isfinite, place)):
+        return None
+    sides = (width_px, height_px) * 2
+    shares = [round(min(max(100 * v / s, 0), 100), 2) for v, s in zip(place, sides, strict=False)]
+    if len(shares) == 2:
+        return ImageMark(number, label, *shares)
+    left, top, right, bottom = shares
+    return ImageMark(number, label, left, top, round(right - left, 2), round(bottom - top, 2))
+
+
+def _encodings(pixels: Pixels) -> Iterator[tuple[str, bytes]]:
+    """Yield the image in decreasing sizes: as PNG if it has at most 1.5 times the JPEG's bytes (as for drawings), else
+    as JPEG.
+    """
+    bgr = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    height, width = bgr.shape[:2]
+    for side in _SIDES_PX:
+        scale = min(side / max(width, height), 1.0)
+        size = (max(round(width * scale), 1), max(round(height * scale), 1))
+        small = cv2.resize(bgr, size, interpolation=cv2.INTER_AREA) if scale < 1 else bgr
+        png = cv2.imencode(".png", small, [cv2.IMWRITE_PNG_COMPRESSION, 1])[1].tobytes()
+        jpeg = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, 85])[1].tobytes()
+        yield ("png", png) if len(png) <= 1.5 * len(jpeg) else ("jpeg", jpeg)

@@ -1,0 +1,100 @@
+"""The turns of a trajectory as the report shows them: text and code of the model, and the results of the sandbox."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from groundtrace.grading.responses.turns import Turn, read_trajectory
+from groundtrace.publishing.response_parts import ResponsePart, spans_of
+from groundtrace.publishing.shown_images import Image, ImageRoom, shown_image
+
+MAX_TURNS = 12
+MAX_IMAGES_OF_CODE = 6
+MAX_CHARS = 12_000
+"""The most characters of a trajectory's texts, codes and outputs together."""
+MAX_TEXT_CHARS, MAX_CODE_CHARS, MAX_OUTPUT_CHARS = 3000, 3000, 1500
+_NOT_FAILED = ("", "ok", "silent")
+_FIELDS = {each.name for each in fields(Turn)}
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """The beginning of a text, and the number of characters left out."""
+
+    text: str
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class ShownTurn:
+    """A turn of a trajectory as the page shows it.
+
+    ``text`` and ``code`` were written by the model; ``status`` ("" if it is unknown), ``output`` and ``images`` are the
+    result of the code. ``hidden`` is the number of the result's images left out.
+    """
+
+    text: tuple[ResponsePart, ...]
+    code: Clipped
+    status: str
+    output: Clipped
+    images: tuple[Image, ...]
+    hidden: int
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the code ended with an error or was stopped."""
+        return self.status not in _NOT_FAILED
+
+
+@dataclass
+class _Allowance:
+    """The number of characters that the page still shows of a trajectory."""
+
+    chars: int = MAX_CHARS
+
+    def clip(self, text: str, most: int) -> Clipped:
+        shown = text[: min(most, self.chars)]
+        self.chars -= len(shown)
+        return Clipped(shown, len(text) - len(shown))
+
+
+def executed_turns(row: Mapping[str, Any]) -> tuple[Turn, ...]:
+    """Return the turns in the row's column ``turns``; () if it has none with code that was executed.
+
+    A column of this name with other fields is not a trajectory: runs of earlier code have one.
+    """
+    held = row.get("turns") or []
+    if not all(isinstance(each, dict) and each.keys() == _FIELDS for each in held):
+        return ()
+    turns = tuple(Turn(**{"text": "", **{name: value for name, value in each.items() if value}}) for each in held)
+    return turns if any(turn.code for turn in turns) else ()
+
+
+def written_turns(text: str) -> list[dict[str, Any]]:
+    """Return the turns of a response as the column ``turns`` holds them, with the status "", as the text has none."""
+    return [{each.name: getattr(turn, each.name) for each in fields(Turn)} for turn in read_trajectory(text)]
+
+
+def shown_turns(turns: Sequence[Turn], images: Sequence[bytes], room: ImageRoom) -> tuple[ShownTurn, ...]:
+    """Return the first turns of a trajectory; ``images`` are those that its code showed, in order.
+
+    ``images`` is empty if they were not kept; ``room`` limits their size.
+    """
+    allowance, found, start = _Allowance(), list[ShownTurn](), 0
+    for number, turn in enumerate(turns[:MAX_TURNS], 1):
+        end = start + max(turn.images, 0)
+        datas = images[start : min(end, MAX_IMAGES_OF_CODE)]
+        text = spans_of(turn.text, min(MAX_TEXT_CHARS, allowance.chars)) if turn.text else ()
+        allowance.chars -= min(len(turn.text), MAX_TEXT_CHARS, allowance.chars)
+        found.append(
+            ShownTurn(
+                text,
+                allowance.clip(turn.code, MAX_CODE_CHARS),
+                turn.status,
+                allowance.clip(turn.output, MAX_OUTPUT_CHARS),
+                tuple(shown_image(data, f"shown by the code of turn {number}", room) for data in datas),
+                end - start - len(datas),
+            )
+        )
+        start = end
+    return tuple(found)
