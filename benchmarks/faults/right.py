@@ -95,7 +95,7 @@ class Right:
 
 
 Plant = Callable[[Right, random.Random], str | None]
-"""Returns the text of the response; None if the trace does not allow this change, or would stay the same."""
+"""Return the text of the response; None if the trace does not allow this change, or would stay the same."""
 
 
 def tag(point: Point) -> str:

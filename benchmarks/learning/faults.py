@@ -61,7 +61,7 @@ class FaultyTrace:
 
 
 Fault = Callable[[RightTrace, random.Random], str | None]
-"""Returns the text with the fault; None if the trace does not allow it."""
+"""Return the text with the fault; None if the trace does not allow it."""
 
 
 def plant(right: RightTrace, seed: int) -> FaultyTrace:

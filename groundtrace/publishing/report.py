@@ -64,7 +64,7 @@ def report_page(
     spread: Sequence[Balance] | None = None,
     **about: Any,
 ) -> str:
-    """Returns the page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
+    """Return the page of :func:`write_report`; ``about`` are further template values, which describe a failed run."""
     release_memory()
     with open_tables(staging, summary) as tables:
         rates, examples = pass_rates(tables, summary), _examples(tables)
@@ -99,7 +99,7 @@ def _lowest_ids(tables: duckdb.DuckDBPyConnection, side: str, count: int) -> lis
 
 
 def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
-    """Returns the rows with these ids, in the order of ``ids``; reads little, as shards are sorted by the ids' hash."""
+    """Return the rows with these ids, in the order of ``ids``; reads little, as shards are sorted by the ids' hash."""
     found: dict[str, ShardRow] = {}
     for path in sorted(folder.glob("*.parquet")):
         with pq.ParquetFile(path) as shard:
@@ -116,7 +116,7 @@ def _rows_of(folder: Path, ids: Sequence[str]) -> list[ShardRow]:
 
 
 def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[tuple[str, str]]]:
-    """Returns rejected (id, detail) by (stage, reason): at most :data:`EXAMPLES` each, with the lowest hashes of the
+    """Return rejected (id, detail) by (stage, reason): at most :data:`EXAMPLES` each, with the lowest hashes of the
     id.
     """
     query = f"""SELECT stage, reason, id, detail FROM rejected QUALIFY
@@ -129,7 +129,7 @@ def _examples(tables: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], list[t
 
 
 def _shown(staging: Path, found: Sequence[tuple[str, str]], room: ImageRoom, store: MediaStore) -> list[Example]:
-    """Returns the examples of one reason; the first example has its image."""
+    """Return the examples of one reason; the first example has its image."""
     entries: dict[str, ShownRow] = {}
     for row in _rows_of(staging / "rejected", [found[0][0]]):
         if row.get("question"):

@@ -28,7 +28,7 @@ def packed_attention(
     is_causal: bool | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns attention within each sequence, (1, T, heads, head_dim), from query, key, value (1, heads, T, head_dim).
+    """Return attention within each sequence, (1, T, heads, head_dim), from query, key, value (1, heads, T, head_dim).
 
     ``cu_seq_lens_q`` (n + 1,) int32 holds the boundaries of the sequences. Raises ValueError if it is None.
     """

@@ -75,13 +75,13 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Returns the complete checkpoints in a folder, oldest first."""
+    """Return the complete checkpoints in a folder, oldest first."""
     found = [path for path in folder.glob("step-*") if _NAME.fullmatch(path.name) and (path / STATE).is_file()]
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Returns the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
+    """Return the content of a checkpoint: ``progress``, ``identity`` and ``optimiser``.
 
     Raises CheckpointError if the checkpoint is missing, damaged, or written by another version of the trainer.
     """

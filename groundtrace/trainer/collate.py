@@ -49,13 +49,13 @@ class Batch:
     longest: int
 
     def to(self, device: torch.device) -> "Batch":
-        """Returns the batch with its tensors on this device."""
+        """Return the batch with its tensors on this device."""
         tensors = {f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), torch.Tensor)}
         return replace(self, **{name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()})
 
 
 def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
-    """Returns the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
+    """Return the samples as one batch, in order. Raises ValueError if the first token of a sample is a target."""
     if any(bool(sample.loss_mask[0]) for sample in samples):
         raise ValueError("the first token of a sample must not be a target, since no token before it predicts it")
     lengths = torch.tensor([len(sample) for sample in samples])
@@ -84,13 +84,13 @@ def collate(vlm: VisionLanguageModel, samples: Sequence[Sample]) -> Batch:
 
 
 def _per_token(values: Sequence[torch.Tensor | None], lengths: torch.Tensor, default: float) -> torch.Tensor:
-    """Returns the samples' values per token, (T,) float32; ``default`` for a sample without values."""
+    """Return the samples' values per token, (T,) float32; ``default`` for a sample without values."""
     rows = zip(values, lengths.tolist(), strict=True)
     return torch.cat([torch.full((length,), default) if value is None else value for value, length in rows])
 
 
 def micro_batches(samples: Sequence[Sample], tokens: int) -> list[list[Sample]]:
-    """Returns the samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
+    """Return the samples in batches of at most ``tokens`` tokens (or of one sample), longest first.
 
     Samples are sorted by length, so that the samples of a batch have similar lengths and the largest batch comes first:
     if memory is too small, the first batch fails. Samples of equal length keep their order.

@@ -16,7 +16,7 @@ FLAT = 1e-9
 def advantages(
     rewards: Sequence[float | None], scale: str = "std", unit: float = 1.0, epsilon: float = 0.0
 ) -> list[float | None]:
-    """Returns A = (R - mean) / s for the responses of one group (Argos Eq. 10).
+    """Return A = (R - mean) / s for the responses of one group (Argos Eq. 10).
 
     ``scale`` is ``std`` (s is the group's sample deviation plus ``epsilon``), ``none`` (s = 1) or ``fixed`` (s =
     ``unit``). Deviation: Eq. 10 has no ``epsilon``, so that it gives tiny reward differences the same advantages as
@@ -76,7 +76,7 @@ def policy_loss(
     reference: torch.Tensor | None = None,
     kl_beta: float = 0.0,
 ) -> PolicyLoss:
-    """Returns -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets; all tensors are (M,).
+    """Return -1/N · sum of w · min(r·A, clip(r, 1 - low, 1 + high)·A), over the targets; all tensors are (M,).
 
     r = exp(logprobs - old). ``old`` are the trainer's log-probabilities before the step's first update; ``sampler`` are
     the log-probabilities of the sampler that drew the tokens (NaN: the same as ``old``). w = min(exp(old - sampler),
@@ -99,17 +99,17 @@ def policy_loss(
 
 
 def sft_loss(logprobs: torch.Tensor, denominator: float) -> torch.Tensor:
-    """Returns -1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
+    """Return -1/N · sum of the targets' log-probabilities; N is ``denominator``, the step's number of targets."""
     return -logprobs.sum() / denominator
 
 
 def overlong_penalty(length: int, longest: int, buffer: int) -> float:
-    """Returns DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then a value that falls linearly to -1 at
+    """Return DAPO's soft punishment: 0 up to ``longest - buffer`` tokens, then a value that falls linearly to -1 at
     ``longest``.
     """
     return -min(1.0, max(0, length - (longest - buffer)) / buffer)
 
 
 def clip_high_at(step: int, steps: int, start: float, end: float | None) -> float:
-    """Returns the upper clip bound at a step (from 0), linear from ``start`` to ``end`` (None: constant)."""
+    """Return the upper clip bound at a step (from 0), linear from ``start`` to ``end`` (None: constant)."""
     return start if end is None or steps < 2 else start + (end - start) * step / (steps - 1)

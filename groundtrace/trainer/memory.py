@@ -53,14 +53,14 @@ class AverageRow:
 
 
 def rows_like(samples: Sequence[Sample]) -> AverageRow:
-    """Returns the averages over the samples; zeros without samples."""
+    """Return the averages over the samples; zeros without samples."""
     count = max(1, len(samples))
     patches = sum(len(image.patches) for sample in samples for image in sample.images)
     return AverageRow(sum(map(len, samples)) / count, patches / count)
 
 
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False) -> Estimate:
-    """Returns the memory that one training step of a loaded model needs on such rows.
+    """Return the memory that one training step of a loaded model needs on such rows.
 
     With ``is_grpo``, the estimate includes sampled answers and rollouts, and the images of a group are counted once.
     """
@@ -95,7 +95,7 @@ def _word_bytes(settings: TrainerSettings) -> int:
 
 
 def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
-    """Returns the bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
+    """Return the bytes that the backward pass keeps for ``places`` tokens or patches, per hidden dimension."""
     per_layer = 1 if settings.model.gradient_checkpointing else _KEPT_BYTES_PER_HIDDEN // 2
     return places * layers * per_layer * _word_bytes(settings)
 
@@ -110,7 +110,7 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 
 def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
-    """Returns the bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
+    """Return the bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
     if settings.rollout.kind != "transformers":
         return 0
     text, grpo = model.config.text_config, settings.grpo
@@ -121,7 +121,7 @@ def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
 
 
 def available_bytes() -> int:
-    """Returns the total memory of the GPU in bytes; without a GPU, the available memory of the machine."""
+    """Return the total memory of the GPU in bytes; without a GPU, the available memory of the machine."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_properties(0).total_memory
     for line in Path("/proc/meminfo").read_text("ascii").splitlines():

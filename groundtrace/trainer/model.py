@@ -67,12 +67,12 @@ class VisionLanguageModel:
         return self.model.device
 
     def text_of(self, ids: Sequence[int]) -> str:
-        """Returns the text of a response, without its end token."""
+        """Return the text of a response, without its end token."""
         kept = ids[:-1] if ids and ids[-1] in self.end_ids else ids
         return self.tokenizer.decode(kept, skip_special_tokens=False)
 
     def encode_image(self, image: Image.Image, key: str) -> EncodedImage:
-        """Returns an upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
+        """Return an upright RGB image, encoded for the vision tower. Raises UnusableRow if it cannot be resized."""
         try:
             seen = self.processor.image_processor(image, return_tensors="pt")
         except ValueError as error:
@@ -82,7 +82,7 @@ class VisionLanguageModel:
         return EncodedImage(key, seen["pixel_values"], (t, h, w), merged, image.width, image.height)
 
     def positions(self, ids: torch.Tensor, is_image: torch.Tensor, images: Sequence[EncodedImage]) -> torch.Tensor:
-        """Returns the rotary positions (3, L) of one sequence: time, height and width."""
+        """Return the rotary positions (3, L) of one sequence: time, height and width."""
         if not images:
             return torch.arange(len(ids)).expand(3, -1)
         grids = torch.tensor([image.grid for image in images])
@@ -98,7 +98,7 @@ class VisionLanguageModel:
 
 
 def load_model(settings: ModelSettings, device: str | None = None) -> VisionLanguageModel:
-    """Returns the model and processor that the settings name, in training mode, on the GPU if there is one.
+    """Return the model and processor that the settings name, in training mode, on the GPU if there is one.
 
     Only safetensors are read, and no code of a checkpoint is run. Raises ModelError if the model is missing, if its
     family cannot be trained (:attr:`groundtrace.inference.families.base.Family.trained_as`), or if it lacks weights or
@@ -175,7 +175,7 @@ def _prepare(model: Any, settings: ModelSettings) -> None:
 
 
 def _plain_state(model: Any) -> dict[str, torch.Tensor]:
-    """Returns the weights with adapters merged. The adapters are added to copies, so the trained weights stay exact."""
+    """Return the weights with adapters merged. The adapters are added to copies, so the trained weights stay exact."""
     state = {
         name.replace(".base_layer", ""): value for name, value in model.state_dict().items() if ".lora_" not in name
     }
@@ -213,7 +213,7 @@ def _speech(settings: ModelSettings, family: Family, image_processor: Any) -> Sp
 
 
 def _end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Returns every token id that ends a response, by the generation config (a list or one id) and the tokenizer."""
+    """Return every token id that ends a response, by the generation config (a list or one id) and the tokenizer."""
     named = model.generation_config.eos_token_id
     ids = {tokenizer.eos_token_id, *(named if isinstance(named, list | tuple) else [named])} - {None}
     if not ids:

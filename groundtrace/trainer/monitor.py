@@ -124,7 +124,7 @@ class Monitor:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the complete lines of a JSON Lines file; a kill or a full disk may have truncated the last line."""
+    """Return the complete lines of a JSON Lines file; a kill or a full disk may have truncated the last line."""
     found = []
     for line in path.read_text("utf-8", errors="replace").splitlines() if path.exists() else ():
         with contextlib.suppress(json.JSONDecodeError):
@@ -155,14 +155,14 @@ def save_rollouts(folder: Path, groups: Sequence[Group]) -> None:
 
 
 def as_line(scored: Scored, stream: str | None = None) -> dict[str, object]:
-    """Returns a scored response as plain fields, with its stream if it has one."""
+    """Return a scored response as plain fields, with its stream if it has one."""
     verdicts = {verdict.name: {"value": verdict.value, "reason": verdict.reason} for verdict in scored.verdicts}
     asked = {} if stream is None else {"stream": stream}
     return {**asked, "reward": scored.reward, "text": scored.text, "verdicts": verdicts}
 
 
 def overlay_png(row: TrainingRow, text: str) -> bytes | None:
-    """Returns the row's first image with the text's points and boxes drawn on it, as PNG; None without an image or
+    """Return the row's first image with the text's points and boxes drawn on it, as PNG; None without an image or
     marks.
     """
     points, boxes = parse_points(text), parse_boxes(text)

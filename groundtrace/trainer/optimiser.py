@@ -68,7 +68,7 @@ class Optimiser:
             yield torch.optim.AdamW(rest, lr=s.lr, betas=(s.beta1, s.beta2), weight_decay=s.weight_decay)
 
     def rate(self, step: int) -> float:
-        """Returns the factor on the configured learning rates at a step, counted from 0."""
+        """Return the factor on the configured learning rates at a step, counted from 0."""
         s = self.settings
         if step < s.warmup_steps:
             return (step + 1) / s.warmup_steps
@@ -79,12 +79,12 @@ class Optimiser:
         return s.final_share + (1 - s.final_share) * left
 
     def rates(self, step: int) -> dict[str, float]:
-        """Returns the learning rates at a step, by their names in the metrics."""
+        """Return the learning rates at a step, by their names in the metrics."""
         full = {"lr": self.settings.lr} | ({"muon_lr": self.settings.muon_lr} if self.settings.muon_lr else {})
         return {name: rate * self.rate(step) for name, rate in full.items()}
 
     def is_finite(self) -> bool:
-        """Returns whether all weights are finite."""
+        """Return whether all weights are finite."""
         return all(bool(master.isfinite().all()) for master in self.masters.values())
 
     def step(self, step: int) -> float:
@@ -121,7 +121,7 @@ class Optimiser:
                 self._weights[name].copy_(master)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state from which a run resumes: the master weights and the states of the optimisers."""
+        """Return the state from which a run resumes: the master weights and the states of the optimisers."""
         masters = {name: master.detach() for name, master in self.masters.items()}
         return {"masters": masters, "optimisers": [optimiser.state_dict() for optimiser in self._optimisers]}
 

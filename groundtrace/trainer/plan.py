@@ -51,7 +51,7 @@ class Part:
 
 
 def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Reads the batch plan in the folder of the data, and returns its parts and notes (:func:`parts_of`).
+    """Read the batch plan in the folder of the data, and returns its parts and notes (:func:`parts_of`).
 
     Without a plan, both are empty. Raises ShardError for an invalid plan, and ConfigError if ``prompts_per_step`` is
     lower than the number of streams of a row: a row takes one prompt for each stream.
@@ -64,7 +64,7 @@ def planned(data: Path, shards: Shards, prompts_per_step: int) -> tuple[tuple[Pa
 
 
 def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
-    """Returns the plan of a run folder, or of the folder of its shards; empty if there is no plan.
+    """Return the plan of a run folder, or of the folder of its shards; empty if there is no plan.
 
     Raises ShardError if the file is not a valid plan; the message says why.
     """
@@ -82,7 +82,7 @@ def read_plan(data: Path, side: str = "rl") -> tuple[PlannedPart, ...]:
 
 
 def _parts(plan: Any) -> tuple[PlannedPart, ...]:
-    """Returns the parts of a parsed plan. Raises ValueError if the plan is not valid."""
+    """Return the parts of a parsed plan. Raises ValueError if the plan is not valid."""
     listed = plan.get("parts") if isinstance(plan, Mapping) else None
     if not isinstance(listed, list) or not listed:
         raise ValueError('"parts" must be a list that is not empty')
@@ -108,7 +108,7 @@ def _part(value: Any, where: str) -> PlannedPart:
 
 
 def parts_of(plan: Sequence[PlannedPart], shards: Shards) -> tuple[tuple[Part, ...], tuple[str, ...]]:
-    """Returns the parts that have rows, with shares rescaled so that their sum is 1, and notes for the user.
+    """Return the parts that have rows, with shares rescaled so that their sum is 1, and notes for the user.
 
     The notes name the parts without rows, and count the rows whose streams match no part; such rows are not drawn. Both
     are empty without a plan. Raises ShardError if no part has a row.
@@ -139,12 +139,12 @@ def _named(part: PlannedPart) -> str:
 
 
 def plan_text(parts: Sequence[Part]) -> str:
-    """Returns the plan as one line, by which two runs are compared; "" without a plan."""
+    """Return the plan as one line, by which two runs are compared; "" without a plan."""
     return ", ".join(f"{part.name} {part.share:.6g}" for part in parts)
 
 
 def next_part(parts: Sequence[Part], drawn: Sequence[int], target: int, room: int) -> int | None:
-    """Returns the index of the part from which the next row of a batch is drawn; None if no part that is due fits.
+    """Return the index of the part from which the next row of a batch is drawn; None if no part that is due fits.
 
     ``drawn`` is the number of rows drawn so far from each part, including this batch. ``target`` is the number of
     prompts in all batches when this batch is full, and ``room`` is the number of prompts that this batch still lacks.

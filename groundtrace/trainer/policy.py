@@ -29,7 +29,7 @@ class Scores:
 
 
 def score(vlm: VisionLanguageModel, batch: Batch, temperature: float = 1.0, never: Sequence[int] = ()) -> Scores:
-    """Returns the targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
+    """Return the targets' log-probabilities under the model at a sampling temperature; ``entropy`` has no gradient.
 
     ``batch`` must be on the model's device. ``never`` are the ids of the tokens that the sampler must not draw; their
     probability is 0, as during sampling.
@@ -68,7 +68,7 @@ def _of_chunk(
 
 
 def _image_features(vlm: VisionLanguageModel, batch: Batch) -> dict[str, Any] | None:
-    """Returns the vision tower's features, computed once for each distinct image, in the order of the image tokens."""
+    """Return the vision tower's features, computed once for each distinct image, in the order of the image tokens."""
     if batch.patches is None:
         return None
     seen = vlm.model.model.get_image_features(batch.patches, batch.grids, return_dict=True)

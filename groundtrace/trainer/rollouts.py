@@ -111,10 +111,10 @@ class TransformersSampler(Sampler):
         )
 
     def sync(self) -> None:
-        """Does nothing: the sampler uses the trained weights themselves."""
+        """Do nothing: the sampler uses the trained weights themselves."""
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Samples ``n`` turns that answer each prompt, in the order of the prompts."""
+        """Sample ``n`` turns that answer each prompt, in the order of the prompts."""
         found = dict(self.stream(prompts, n, seed))
         return [found[index] for index in range(len(prompts))]
 

@@ -33,7 +33,7 @@ class LengthLimit:
     answer_tokens: int = 0
 
     def refusal(self, sample: Sample) -> str | None:
-        """Returns the reason why a sample is too long; None if it fits."""
+        """Return the reason why a sample is too long; None if it fits."""
         if len(sample) + self.answer_tokens <= self.max_tokens:
             return None
         kept = f", of which {self.answer_tokens} are kept for the answer" if self.answer_tokens else ""
@@ -41,7 +41,7 @@ class LengthLimit:
 
 
 def first_samples(shards: Shards, encode: Encode, room: LengthLimit, count: int = 8) -> list[Sample]:
-    """Returns the samples of the first usable rows: at least ``count`` samples if the shards have as many."""
+    """Return the samples of the first usable rows: at least ``count`` samples if the shards have as many."""
     found: list[Sample] = []
     for index in range(len(shards)):
         with contextlib.suppress(UnusableRow):
@@ -81,7 +81,7 @@ class RowSampler:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="encode")
 
     def take(self, count: int) -> list[Drawn]:
-        """Returns the next ``count`` samples of usable rows; the samples of one row are adjacent.
+        """Return the next ``count`` samples of usable rows; the samples of one row are adjacent.
 
         A row is never split: if the next row has more samples than are still missing, fewer samples are returned.
         Raises ShardError if a whole epoch has no usable row.
@@ -113,7 +113,7 @@ class RowSampler:
         return drawn, taken[0] if parts == 1 else (*taken, *rows_drawn)
 
     def _next(self, at: int, taken: int) -> tuple[Sequence[Drawn], int]:
-        """Returns the samples of a part's next usable row, and the number of the part's rows consumed so far."""
+        """Return the samples of a part's next usable row, and the number of the part's rows consumed so far."""
         part = self._parts[at]
         for passed in range(len(part.rows)):
             if found := self._read(self._index(at, taken + passed)):
@@ -130,7 +130,7 @@ class RowSampler:
         return rows[self._orders[at][1][place]]
 
     def _read(self, index: int) -> Sequence[Drawn]:
-        """Returns the samples of a row; empty if the row is left out."""
+        """Return the samples of a row; empty if the row is left out."""
         if index in self._kept:
             return self._kept[index]
         if index in self._bad:

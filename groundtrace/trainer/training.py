@@ -103,7 +103,7 @@ class Training:
         steps: int,
         plan: str = "",
     ) -> None:
-        """Loads the last checkpoint if there is one. ``plan`` is the batch plan in one line, for the run's identity.
+        """Load the last checkpoint if there is one. ``plan`` is the batch plan in one line, for the run's identity.
 
         Raises CheckpointError before writing any file.
         """

@@ -65,7 +65,7 @@ class VllmSampler(Sampler):
         self._is_checked = False
 
     def sample(self, prompts: Sequence[Sample], n: int, seed: int) -> list[list[Rollout]]:
-        """Samples ``n`` turns that answer each prompt, in order, with their log-probabilities. Raises SamplerError."""
+        """Sample ``n`` turns that answer each prompt, in order, with their log-probabilities. Raises SamplerError."""
         found: dict[Place, Rollout] = {}
 
         async def note(place: Place, turn: Rollout) -> None:

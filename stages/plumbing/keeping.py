@@ -16,7 +16,7 @@ from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output,
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
-"""Returns the class of a draft; None if no limit applies to the draft."""
+"""Return the class of a draft; None if no limit applies to the draft."""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
 """Maps the number of drafts of each class to the number that is kept."""
 

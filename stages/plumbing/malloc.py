@@ -1,4 +1,4 @@
-"""Returns memory to the system between the steps of a run."""
+"""Return memory to the system between the steps of a run."""
 
 import ctypes
 import functools

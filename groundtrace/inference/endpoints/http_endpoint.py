@@ -63,7 +63,7 @@ class HttpEndpoint(abc.ABC):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Returns the headers of each request, with the API key."""
+        """Return the headers of each request, with the API key."""
         return {"authorization": f"Bearer {self.key}"}
 
     @property

@@ -92,14 +92,14 @@ class ExportRow:
         return sizes[:1] if self.fields.get("frames") else sizes
 
     def text(self, column: str) -> str:
-        """Returns the text of the column. Raises LeftOut if it is null."""
+        """Return the text of the column. Raises LeftOut if it is null."""
         found = self.fields.get(column)
         if not isinstance(found, str):
             raise LeftOut("missing_text", column)
         return found
 
     def reference(self, target: Target) -> str:
-        """Returns the reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as
+        """Return the reference by which a reward finds the row (:mod:`groundtrace.publishing.rewards.reference`), as
         JSON.
 
         Raises LeftOut if the id or the gold answer is null.
@@ -111,17 +111,17 @@ class Writer(Protocol):
     """Writes the rows of a side to files; memory holds at most one block of rows."""
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question: one row, or one row for each of its streams.
+        """Write the rows of one question: one row, or one row for each of its streams.
 
         Raises LeftOut if the format cannot represent one of the rows; then no row of the question is written.
         """
 
     def close(self) -> None:
-        """Closes the files. If no row was written, there are no files."""
+        """Close the files. If no row was written, there are no files."""
 
 
 def anything(run: Path) -> None:
-    """Accepts every run: the check of a format that needs nothing special."""
+    """Accept every run: the check of a format that needs nothing special."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,6 @@ class ExportFormat:
     takes_tools: bool = False
 
     def __post_init__(self) -> None:
-        """Raises ExportError for an unknown side, or if there is no side."""
+        """Raise ExportError for an unknown side, or if there is no side."""
         if not self.open or not {*self.open} <= {"sft", "rl"}:
             raise ExportError(f"the format {self.name} takes sft, rl or both, got {', '.join(self.open) or 'neither'}")

@@ -7,5 +7,5 @@ FILE = "groundtrace_client.py"
 
 
 def reward_client(written: Mapping[str, int]) -> Mapping[str, str]:
-    """Returns the client's file name and its text from this package; empty if no RL rows were written."""
+    """Return the client's file name and its text from this package; empty if no RL rows were written."""
     return {FILE: (files("groundtrace.publishing.rewards") / FILE).read_text("utf-8")} if written.get("rl") else {}

@@ -9,7 +9,7 @@ Told = dict[str, int | str]
 
 
 def contents_of(folder: Path) -> tuple[dict[str, Told], Told | None]:
-    """Returns the size in bytes and the SHA-256 of each file, and a summary of the images (None if there are no
+    """Return the size in bytes and the SHA-256 of each file, and a summary of the images (None if there are no
     images).
 
     The summary holds the number of images, their total bytes, and the SHA-256 of their sorted names, which are the

@@ -40,7 +40,7 @@ Trace = Mapping[str, Any]
 def worse_traces(
     others: Sequence[Trace], kept_text: str, scores: Mapping[str, float | None]
 ) -> list[tuple[str, Trace]]:
-    """Returns (reason, trace) for each trace that is known to be worse than the kept trace, which has these ``scores``.
+    """Return (reason, trace) for each trace that is known to be worse than the kept trace, which has these ``scores``.
 
     The best trace to reject comes first. An ungraded trace is not returned, since it is not known to be worse.
     """
@@ -67,7 +67,7 @@ def _is_below(score: float | None, kept: float | None) -> bool:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of pairs for ``DPOTrainer``."""
+    """Open the writer of pairs for ``DPOTrainer``."""
 
     def record(row: ExportRow) -> Record:
         if len(row.turns) > 2:
@@ -95,7 +95,7 @@ def open_sft(folder: Path, target: Target) -> ParquetWriter:
 
 
 def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Target) -> tuple[str, Trace, str]:
-    """Returns the first trace that can be written in the family's frame; if none can, raises LeftOut for the last."""
+    """Return the first trace that can be written in the family's frame; if none can, raises LeftOut for the last."""
     for number, (why, trace) in enumerate(worse, 1):
         try:
             check_marks([{"role": "assistant", "content": trace["text"]}], 0, is_strict=True)
@@ -107,7 +107,7 @@ def _first_writable(worse: list[tuple[str, Trace]], row: ExportRow, target: Targ
 
 
 def check(run: Path) -> None:
-    """Raises ExportError for a run that kept only the chosen traces."""
+    """Raise ExportError for a run that kept only the chosen traces."""
     if "other_traces" not in columns_of(run, "sft").names:
         raise ExportError(
             f"{run} did not keep the traces that were not chosen: repeat its `beam run` with "

@@ -18,7 +18,7 @@ RL = hub_schema([("id", pa.string()), ("problem", pa.string()), ("answer", pa.st
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for EasyR1's ``RLHFDataset``."""
+    """Open the writer of rows for EasyR1's ``RLHFDataset``."""
 
     def record(row: ExportRow) -> Record:
         problem = row.turns[-1]["content"]

@@ -64,7 +64,7 @@ class ExportResult:
 
 
 def export_run(arguments: ExportArguments) -> ExportResult:
-    """Exports a run. The output folder appears only if the export succeeds.
+    """Export a run. The output folder appears only if the export succeeds.
 
     Raises ExportError for an error that the user can correct, and InspectError for a folder without a finished run.
     """
@@ -89,7 +89,7 @@ def export_run(arguments: ExportArguments) -> ExportResult:
 
 
 def _check_turns(turns: str, form: ExportFormat) -> None:
-    """Raises ExportError for an unknown rendering of trajectories, or one that the format does not have."""
+    """Raise ExportError for an unknown rendering of trajectories, or one that the format does not have."""
     if turns not in (TAGS, TOOLS):
         raise ExportError(f"--turns is {TAGS} or {TOOLS}, not {turns!r}")
     if turns == TOOLS and not form.takes_tools:
@@ -97,7 +97,7 @@ def _check_turns(turns: str, form: ExportFormat) -> None:
 
 
 def _target(arguments: ExportArguments, form: ExportFormat, rows: Mapping[str, int]) -> Target:
-    """Returns the target of an export. Raises ExportError if the rows need a family, but it is missing or unusable."""
+    """Return the target of an export. Raises ExportError if the rows need a family, but it is missing or unusable."""
     family, output = _family(arguments, rows), arguments.output.absolute()
     if family.frame is CoordinateFrame.UNIT:
         raise ExportError(
@@ -141,7 +141,7 @@ def _family(arguments: ExportArguments, rows: Mapping[str, int]) -> Family:
 
 @contextlib.contextmanager
 def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
-    """Yields a temporary folder beside the output; renames it to the output after the body, or removes it if the body
+    """Yield a temporary folder beside the output; renames it to the output after the body, or removes it if the body
     raises.
     """
     unfinished: Path | None = None
@@ -161,7 +161,7 @@ def _unfinished(arguments: ExportArguments) -> Iterator[Path]:
 
 
 def _resolved(output: Path) -> Path:
-    """Returns the output path with links resolved, so that the target of a link is replaced and not the link itself.
+    """Return the output path with links resolved, so that the target of a link is replaced and not the link itself.
 
     Raises ExportError for a URL or an invalid path.
     """
@@ -174,7 +174,7 @@ def _resolved(output: Path) -> Path:
 
 
 def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
-    """Raises ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
+    """Raise ExportError if the output overlaps the run folder, or would replace a folder that must not be replaced."""
     if output == run or run in output.parents:
         raise ExportError(
             f"{arguments.output} is in the run folder, which a repeated run replaces: choose a folder outside"
@@ -192,7 +192,7 @@ def _check_place(arguments: ExportArguments, output: Path, run: Path) -> None:
 
 
 def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
-    """Renames the folder to ``output``; an old export at this path is removed after the new export is in place.
+    """Rename the folder to ``output``; an old export at this path is removed after the new export is in place.
 
     Raises OSError if an export has been created at this path meanwhile and must not be replaced.
     """
@@ -209,7 +209,7 @@ def _put(unfinished: Path, output: Path, is_replacing: bool) -> None:
 
 
 def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> None:
-    """Raises RuntimeError if a row was lost, and ExportError if no row could be written."""
+    """Raise RuntimeError if a row was lost, and ExportError if no row could be written."""
     for side, count in counts.items():
         if not count.read == rows[side] == count.written + count.left_out.total():
             raise RuntimeError(
@@ -225,7 +225,7 @@ def _check_counts(counts: Mapping[str, SideCounts], rows: Mapping[str, int]) -> 
 def _write_summary(
     folder: Path, arguments: ExportArguments, summary: RunSummary, target: Target, counts: Mapping[str, SideCounts]
 ) -> tuple[str, ...]:
-    """Writes ``export.json``; returns the names of the files without the images."""
+    """Write ``export.json``; returns the names of the files without the images."""
     files, images = contents_of(folder)
     fields = {
         "format": arguments.format,

@@ -32,7 +32,7 @@ class UprightImage:
 
 
 def upright_image(data: bytes) -> UprightImage:
-    """Returns the upright image. Raises LeftOut if the header or a checksum shows that the bytes are not an image.
+    """Return the upright image. Raises LeftOut if the header or a checksum shows that the bytes are not an image.
 
     The pixels are decoded only if the image has to be encoded again, since the run has already decoded all images.
     """
@@ -62,7 +62,7 @@ def _is_upright(image: Image.Image, data: bytes) -> bool:
 
 
 def _check_sums(image: Image.Image, data: bytes) -> None:
-    """Raises Pillow's error for a PNG with a damaged chunk; the other formats have no checksums."""
+    """Raise Pillow's error for a PNG with a damaged chunk; the other formats have no checksums."""
     if image.format == "PNG":
         with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
             again.verify()

@@ -9,7 +9,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_side(side: str, folder: Path, target: Target) -> LinesWriter:
-    """Opens the writer of all rows of a side, in one file."""
+    """Open the writer of all rows of a side, in one file."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

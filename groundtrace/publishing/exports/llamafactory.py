@@ -24,13 +24,13 @@ TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assis
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
-    """Opens the writer of rows for ``stage: sft``, and writes the description of its file."""
+    """Open the writer of rows for ``stage: sft``, and writes the description of its file."""
     (folder / "dataset_info.json").write_text(dataset_info(target.has_tools), "utf-8")
     return LinesWriter(folder / FILE, _called if target.has_tools else _record)
 
 
 def dataset_info(has_tools: bool) -> str:
-    """Returns the text of ``dataset_info.json``; ``has_tools`` is whether trajectories are rendered as tool calls."""
+    """Return the text of ``dataset_info.json``; ``has_tools`` is whether trajectories are rendered as tool calls."""
     info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": TAGS}
     if has_tools:
         info["columns"] = COLUMNS | {"tools": "tools"}

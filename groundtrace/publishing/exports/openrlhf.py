@@ -15,7 +15,7 @@ from groundtrace.publishing.exports.writers import LinesWriter, Record
 
 
 def open_rl(folder: Path, target: Target) -> LinesWriter:
-    """Opens the writer of rows for OpenRLHF's ``PromptDataset``."""
+    """Open the writer of rows for OpenRLHF's ``PromptDataset``."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return {

@@ -19,7 +19,7 @@ TURNS_IN_PARTS = pa.list_(TURN_IN_PARTS)
 
 
 def in_parts(row: ExportRow) -> list[dict[str, object]]:
-    """Returns the turns with their contents as text parts and image parts; image parts replace the image marks."""
+    """Return the turns with their contents as text parts and image parts; image parts replace the image marks."""
     left = len(row.images)
     turns: list[dict[str, object]] = []
     for turn in row.turns:
@@ -31,7 +31,7 @@ def in_parts(row: ExportRow) -> list[dict[str, object]]:
 
 
 def with_everything(row: ExportRow, images: list[str], target: Target) -> Mapping[str, Any]:
-    """Returns all columns of the row that are not null, its turns in the family's frame, and its images by name.
+    """Return all columns of the row that are not null, its turns in the family's frame, and its images by name.
 
     RL rows also get their reference and ``problem``. Raises LeftOut.
     """

@@ -27,7 +27,7 @@ FORMATS: "Registry[ExportFormat]" = Registry(
 
 
 def export_format(name: str) -> "ExportFormat":
-    """Returns the format that ``--format`` names. Raises ExportError."""
+    """Return the format that ``--format`` names. Raises ExportError."""
     try:
         return FORMATS.named(name)
     except RegistryError as error:

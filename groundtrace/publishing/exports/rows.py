@@ -26,12 +26,12 @@ TEXT_BATCH_ROWS = 1000
 
 
 def shards_of(run: Path, side: str) -> list[Path]:
-    """Returns the shards of a side in order."""
+    """Return the shards of a side in order."""
     return sorted((run / side).glob("*.parquet"))
 
 
 def count_rows(run: Path, side: str, summary: RunSummary) -> int:
-    """Returns the number of rows in the shards of a side, as the shards' footers give it.
+    """Return the number of rows in the shards of a side, as the shards' footers give it.
 
     Raises ExportError for a shard that cannot be read, and if ``run.json`` holds another number.
     """
@@ -43,7 +43,7 @@ def count_rows(run: Path, side: str, summary: RunSummary) -> int:
 
 
 def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, Any]]:
-    """Yields the rows of a side with the columns that the format reads. Raises ExportError for a damaged shard."""
+    """Yield the rows of a side with the columns that the format reads. Raises ExportError for a damaged shard."""
     for file in shards_of(run, side):
         schema = _footer(file).schema.to_arrow_schema()
         _check_columns(file, schema, side)
@@ -55,7 +55,7 @@ def read_rows(run: Path, side: str, form: ExportFormat) -> Iterator[dict[str, An
 
 
 def _check_columns(file: Path, schema: pa.Schema, side: str) -> None:
-    """Raises ExportError if the column of images or turns is missing or has another type than a run writes."""
+    """Raise ExportError if the column of images or turns is missing or has another type than a run writes."""
     for column, names in (("images", {"bytes"}), (TURNS[side], {"role", "content"})):
         kind = schema.field(column).type if column in schema.names else pa.null()
         held = kind.value_type if pa.types.is_list(kind) else pa.null()
@@ -79,7 +79,7 @@ def any_tags(run: Path, side: str, columns: Sequence[str]) -> bool:
 def ready_rows(
     fields: dict[str, Any], side: str, number: int, form: ExportFormat, target: Target
 ) -> tuple[ExportRow, ...]:
-    """Returns a row of the shards as export rows: one row, or one row for each of its streams.
+    """Return a row of the shards as export rows: one row, or one row for each of its streams.
 
     Raises LeftOut if the row cannot be exported; for a row with streams also if its reference cannot be made. Rows with
     streams are written in pairs (:class:`groundtrace.publishing.exports.sides.Side`), so none of them may fail later.

@@ -28,7 +28,7 @@ class SideCounts:
 
 
 def write_side(run: Path, side: str, form: ExportFormat, target: Target, folder: Path) -> SideCounts:
-    """Writes the rows of a side to a folder, and the left-out rows to :data:`LEFT_OUT`; returns the counts."""
+    """Write the rows of a side to a folder, and the left-out rows to :data:`LEFT_OUT`; returns the counts."""
     with contextlib.closing(form.open[side](folder, target)) as writer:
         rows = Side(side, folder, writer)
         for fields in read_rows(run, side, form):
@@ -56,7 +56,7 @@ class Side:
         self._waiting: Sequence[ExportRow] = ()
 
     def put(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question, or leaves out all of them."""
+        """Write the rows of one question, or leaves out all of them."""
         if len(rows) > 1 or not rows[0].stream:
             self._write(rows)
             return
@@ -67,13 +67,13 @@ class Side:
             self._waiting = rows
 
     def end(self) -> None:
-        """Writes the question that is still held back, if any."""
+        """Write the question that is still held back, if any."""
         waiting, self._waiting = self._waiting, ()
         if waiting:
             self._write(waiting)
 
     def _write(self, rows: Sequence[ExportRow]) -> bool:
-        """Returns True if the rows were written, False if they were left out."""
+        """Return True if the rows were written, False if they were left out."""
         try:
             self._writer.write(rows)
         except LeftOut as error:
@@ -84,7 +84,7 @@ class Side:
         return True
 
     def leave_out(self, id: object, error: LeftOut) -> None:
-        """Counts a row that is left out, and adds it to :data:`LEFT_OUT`."""
+        """Count a row that is left out, and adds it to :data:`LEFT_OUT`."""
         self.counts.left_out[error.reason] += 1
         entry = {"side": self._side, "id": id, "reason": error.reason, "detail": error.detail}
         with (self._folder / LEFT_OUT).open("a", encoding="utf-8") as lines:

@@ -22,7 +22,7 @@ COLUMNS = (STREAMS.name, STREAM_PROMPTS.name)
 
 
 def by_stream(row: ExportRow) -> tuple[ExportRow, ...]:
-    """Returns one row for each stream of the row, in order; a row without streams is returned as it is.
+    """Return one row for each stream of the row, in order; a row without streams is returned as it is.
 
     ``prompt`` and ``problem`` then hold the prompt of the stream, and ``stream`` its name. Raises LeftOut if a stream
     has no prompt.
@@ -42,7 +42,7 @@ def _asked_in(row: ExportRow, stream: str, prompt: str | None) -> ExportRow:
 
 
 def whole_groups_only(trainer: str) -> Callable[[Path], None]:
-    """Returns a check that raises ExportError for a run whose questions are asked in several streams.
+    """Return a check that raises ExportError for a run whose questions are asked in several streams.
 
     The check is for a ``trainer`` that requests the reward of each response separately.
     """

@@ -28,14 +28,14 @@ RL, RL_TOOLS = pa.schema(_RL), pa.schema([*_RL, _TOOLS, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for ``swift sft``."""
+    """Open the writer of rows for ``swift sft``."""
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called)
     return ParquetWriter(folder / "sft.parquet", SFT, _record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for ``swift rlhf --rlhf_type grpo``."""
+    """Open the writer of rows for ``swift rlhf --rlhf_type grpo``."""
 
     def record(row: ExportRow) -> Record:
         return {**_record(row), "solution": row.text("answer"), COLUMN: row.reference(target)}
@@ -58,7 +58,7 @@ def _called(row: ExportRow) -> Record:
 
 
 def _calls_apart(turn: Turn) -> list[Turn]:
-    """Returns the messages of a turn. The line end before a call is that of Qwen's chat template."""
+    """Return the messages of a turn. The line end before a call is that of Qwen's chat template."""
     if "code" in turn:
         text = [{"role": "assistant", "content": f"{turn['content']}\n"}] if turn["content"] else []
         return [*text, {"role": "tool_call", "content": call_of(turn["code"])}]

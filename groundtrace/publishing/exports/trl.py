@@ -40,7 +40,7 @@ RL, RL_TOOLS = hub_schema(_RL), hub_schema([*_RL, (SANDBOX, pa.string())])
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for ``SFTTrainer``."""
+    """Open the writer of rows for ``SFTTrainer``."""
     if target.has_tools:
         return ByAnswer(folder / "sft.parquet", SFT_TOOLS, called_record)
     return ByAnswer(folder / "sft.parquet", SFT, sft_record)
@@ -53,12 +53,12 @@ class ByAnswer(ParquetWriter):
     """
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question. Raises LeftOut."""
+        """Write the rows of one question. Raises LeftOut."""
         super().write([each for row in rows for each in by_answer(row)])
 
 
 def by_answer(row: ExportRow) -> list[ExportRow]:
-    """Returns a row for each turn of the assistant, which holds the turns up to this turn, with their images."""
+    """Return a row for each turn of the assistant, which holds the turns up to this turn, with their images."""
     found = []
     for number, turn in enumerate(row.turns, 1):
         if turn["role"] == "assistant":
@@ -69,7 +69,7 @@ def by_answer(row: ExportRow) -> list[ExportRow]:
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for ``GRPOTrainer``, which passes the column ``groundtrace`` to its ``reward_funcs``."""
+    """Open the writer of rows for ``GRPOTrainer``, which passes the column ``groundtrace`` to its ``reward_funcs``."""
 
     def record(row: ExportRow) -> Record:
         return {
@@ -90,13 +90,13 @@ def open_rl(folder: Path, target: Target) -> ParquetWriter:
 
 
 def sft_record(row: ExportRow) -> Record:
-    """Returns an SFT row as ``prompt`` and ``completion``."""
+    """Return an SFT row as ``prompt`` and ``completion``."""
     turns = in_parts(row)
     return {"id": row.id, "prompt": turns[:-1], "completion": turns[-1:], "images": embedded(row.images)}
 
 
 def called_record(row: ExportRow) -> Record:
-    """Returns an SFT row as ``prompt`` and ``completion``, with code in ``tool_calls``."""
+    """Return an SFT row as ``prompt`` and ``completion``, with code in ``tool_calls``."""
     turns = list[dict[str, object]]()
     for turn, parts in zip(row.turns, in_parts(row), strict=True):
         called, shown = {**parts, "tool_calls": tool_calls(turn)}, turn["content"].count(MARK)

@@ -26,7 +26,7 @@ def has_tags(text: str | None) -> bool:
 
 
 def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
-    """Returns the turns of a column. Raises LeftOut if there are no turns, or if a role or content is not a text."""
+    """Return the turns of a column. Raises LeftOut if there are no turns, or if a role or content is not a text."""
     turns = fields.get(column)
     if not turns:
         raise LeftOut("missing_text", column)
@@ -36,7 +36,7 @@ def turns_of(fields: Mapping[str, Any], column: str) -> tuple[Turn, ...]:
 
 
 def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
-    """Raises LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
+    """Raise LeftOut if the turns have fewer ``<image>`` marks than ``images``, or if a text holds a forbidden token.
 
     The first marks are the places of the images, since :func:`groundtrace.grading.question_text.user_text` puts them
     before the question. Further media marks are part of the text; ``is_strict`` forbids them. No text may hold another
@@ -53,7 +53,7 @@ def check_marks(turns: Iterable[Turn], images: int, is_strict: bool) -> None:
 
 
 def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
-    """Converts a text from pixels of the original to the model's frame. Raises LeftOut if this is not possible."""
+    """Convert a text from pixels of the original to the model's frame. Raises LeftOut if this is not possible."""
     if not has_tags(text):
         return text
     if unread := _unread_position(text):
@@ -67,7 +67,7 @@ def in_frame(text: str, sizes: Sequence[Size], speech: Speech) -> str:
 
 
 def _unread_position(text: str) -> str:
-    """Returns the first tag whose position cannot be parsed, or "".
+    """Return the first tag whose position cannot be parsed, or "".
 
     Such a tag would stay in pixels of the original, while the other tags are in the model's frame.
     """
@@ -81,7 +81,7 @@ def _has_position(tag: str) -> bool:
 
 
 def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tuple[Turn, ...]:
-    """Returns the turns; the assistant's turns are converted to the model's frame. Raises LeftOut."""
+    """Return the turns; the assistant's turns are converted to the model's frame. Raises LeftOut."""
     return tuple(
         {**turn, "content": in_frame(turn["content"], sizes, speech)} if turn["role"] == "assistant" else turn
         for turn in turns
@@ -89,7 +89,7 @@ def spoken(turns: Iterable[Turn], sizes: Sequence[Size], speech: Speech) -> tupl
 
 
 def content_parts(content: str, images: int) -> list[dict[str, str | None]]:
-    """Splits a text into parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
+    """Split a text into parts ``{"type": "text", "text": …}`` and ``{"type": "image", "text": None}``.
 
     The first ``images`` marks become image parts; further marks stay text.
     """

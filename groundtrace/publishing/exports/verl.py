@@ -61,7 +61,7 @@ SFT_TOOLS = hub_schema([("id", pa.string()), ("messages", _CALLED), IMAGES, ("to
 
 
 def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
-    """Returns the columns of the shard that ``extra_info`` repeats, without the stream columns, which ``stream``
+    """Return the columns of the shard that ``extra_info`` repeats, without the stream columns, which ``stream``
     replaces.
     """
     own = (*OWN, *OF_TOOLS) if target.has_tools else OWN
@@ -70,7 +70,7 @@ def extra_info_columns(target: Target) -> dict[str, pa.DataType]:
 
 
 def rl_schema_of(target: Target) -> pa.Schema:
-    """Returns the schema of the RL rows for this target."""
+    """Return the schema of the RL rows for this target."""
     own, agent = (OWN | OF_TOOLS, [("agent_name", pa.string())]) if target.has_tools else (OWN, [])
     return hub_schema(
         [
@@ -86,14 +86,14 @@ def rl_schema_of(target: Target) -> pa.Schema:
 
 
 def open_sft(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for verl's SFT trainer."""
+    """Open the writer of rows for verl's SFT trainer."""
     if target.has_tools:
         return ParquetWriter(folder / "sft.parquet", SFT_TOOLS, _called_record)
     return ParquetWriter(folder / "sft.parquet", SFT, _sft_record)
 
 
 def open_rl(folder: Path, target: Target) -> ParquetWriter:
-    """Opens the writer of rows for verl's RL trainers."""
+    """Open the writer of rows for verl's RL trainers."""
     repeated = extra_info_columns(target)
 
     def record(row: ExportRow) -> Record:

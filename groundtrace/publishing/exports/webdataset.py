@@ -13,7 +13,7 @@ from groundtrace.publishing.exports.writers import Record, TarWriter
 
 
 def open_side(side: str, folder: Path, target: Target) -> TarWriter:
-    """Opens the writer of all rows of a side, in tar files of bounded size."""
+    """Open the writer of all rows of a side, in tar files of bounded size."""
 
     def record(row: ExportRow, images: list[str]) -> Record:
         return with_everything(row, images, target)

@@ -24,12 +24,12 @@ Record = Mapping[str, Any]
 
 
 def embedded(images: Sequence[UprightImage]) -> list[dict[str, object]]:
-    """Returns images as structs of bytes and path; the path is the image's index with the format's extension."""
+    """Return images as structs of bytes and path; the path is the image's index with the format's extension."""
     return [{"bytes": each.data, "path": f"{number}.{each.extension}"} for number, each in enumerate(images)]
 
 
 def text_of(record: Record) -> str:
-    """Returns a record as JSON on one line."""
+    """Return a record as JSON on one line."""
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -43,7 +43,7 @@ class ParquetWriter:
         self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question. Raises LeftOut."""
+        """Write the rows of one question. Raises LeftOut."""
         self._block += [self._record(row) for row in rows]
         for row in rows:
             self._bytes += sum(len(image.data) for image in row.images)
@@ -52,7 +52,7 @@ class ParquetWriter:
             self._flush()
 
     def close(self) -> None:
-        """Ends the file."""
+        """End the file."""
         if self._block:
             self._flush()
         if self._file is not None:
@@ -72,7 +72,7 @@ class ImageFolder:
         self._folder = folder
 
     def put(self, image: UprightImage) -> str:
-        """Writes the image and returns its path relative to the folder, with slashes."""
+        """Write the image and returns its path relative to the folder, with slashes."""
         digest = sha256_bytes(image.data)
         name = f"{IMAGES}/{digest[:2]}/{digest}.{image.extension}"
         path = self._folder / name
@@ -91,7 +91,7 @@ class LinesWriter:
         self._file: io.TextIOWrapper | None = None
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes the rows of one question. Raises LeftOut before it writes any of their images."""
+        """Write the rows of one question. Raises LeftOut before it writes any of their images."""
         for row in rows:
             self._record(row, [])
         lines = [text_of(self._record(row, [self._images.put(image) for image in row.images])) for row in rows]
@@ -100,7 +100,7 @@ class LinesWriter:
         self._file.write("".join(f"{line}\n" for line in lines))
 
     def close(self) -> None:
-        """Ends the file."""
+        """End the file."""
         if self._file is not None:
             self._file.close()
 
@@ -119,7 +119,7 @@ class TarWriter:
         self._count = self._bytes = 0
 
     def write(self, rows: Sequence[ExportRow]) -> None:
-        """Writes all rows of one question to the same file. Raises LeftOut."""
+        """Write all rows of one question to the same file. Raises LeftOut."""
         members = [member for row in rows for member in self._members(row)]
         size = sum(len(data) for _, data in members)
         if self._tar is not None and self._bytes + size > TAR_BYTES:
@@ -143,7 +143,7 @@ class TarWriter:
         return [*members, (f"{key}.json", text_of(self._record(row, names)).encode())]
 
     def close(self) -> None:
-        """Closes the open tar file, if any."""
+        """Close the open tar file, if any."""
         if self._tar is not None:
             self._tar.close()
             self._tar = None

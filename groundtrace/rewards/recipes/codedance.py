@@ -76,7 +76,7 @@ class CodeDance(Recipe):
     def advantages(
         self, sequence: Sequence[float], trajectories: Sequence[Trajectory]
     ) -> tuple[tuple[float, ...], ...]:
-        """Returns A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of the turn's
+        """Return A = A_seq + w · A_turn for each turn of each trajectory of a batch: the advantage of the turn's
         tokens.
 
         ``sequence`` holds A_seq of each trajectory, computed from the rewards of its group. A_turn is the turn's
@@ -88,7 +88,7 @@ class CodeDance(Recipe):
 
 
 def form_verdict(case: Case) -> Verdict:
-    """Returns the verdict on the form of a response: on the form of its turns, or of its text if it has only one turn.
+    """Return the verdict on the form of a response: on the form of its turns, or of its text if it has only one turn.
 
     The form is that of trajectories (:func:`groundtrace.rewards.trajectory_checks.form_fault`), in which an easy
     question may be answered directly.
