@@ -91,8 +91,9 @@ class SftSettings:
     samples_per_step: Annotated[PositiveInt, "the number of rows in a step"] = 32
 
     def steps_for(self, rows: int) -> int:
-        """Return the number of optimiser steps for ``rows`` rows. Raises ConfigError if neither ``steps`` nor ``epochs`` is
-        set.
+        """Return the number of optimiser steps for ``rows`` rows.
+
+        Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
         return _steps(self, "sft", rows, self.samples_per_step)
 
@@ -147,8 +148,9 @@ class GrpoSettings:
     shuffle_advantages: Annotated[bool, "a control experiment: assign the advantages to the rollouts at random"] = False
 
     def steps_for(self, prompts: int) -> int:
-        """Return the number of rounds for ``prompts`` prompts. Raises ConfigError if neither ``steps`` nor ``epochs`` is
-        set.
+        """Return the number of rounds for ``prompts`` prompts.
+
+        Raises ConfigError if neither ``steps`` nor ``epochs`` is set.
         """
         return _steps(self, "grpo", prompts, self.prompts_per_step)
 
