@@ -198,7 +198,7 @@ def run_seed(folder: Path, seed: int, sft_steps: int, steps: int) -> dict[str, f
     start = train_sft(settings_of(folder / "untrained", seed, sft_steps, 3e-3), folder / "data", folder / "sft")
     found = {"start": accuracy(start, folder, "start")}
     for name, shuffled in (("grpo", False), ("shuffled", True)):
-        settings = settings_of(start, seed, steps, 2e-3, shuffle_advantages=shuffled)
+        settings = settings_of(start, seed, steps, 3e-4, shuffle_advantages=shuffled)
         model = train_grpo(settings, folder / "data", folder / name)
         found[name] = accuracy(model, folder, name)
         print(f"seed {seed}, {name:8}: {steps} steps of 64 responses, right in training: {curve(folder / name)}")
@@ -211,8 +211,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds; the exit code is 0 if GRPO beats its start and its control in each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--sft-steps", type=int, default=150)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--sft-steps", type=int, default=300)
+    parser.add_argument("--steps", type=int, default=100)
     parsed = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     datasets.disable_progress_bars()
