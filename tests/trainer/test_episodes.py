@@ -30,7 +30,7 @@ ASKED = {"role": "user", "content": "How many?"}
 
 @pytest.fixture(autouse=True)
 def log() -> Iterator[list[str]]:
-    Echo.log.clear()
+    Echo.log = []
     yield Echo.log
 
 

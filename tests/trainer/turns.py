@@ -44,8 +44,11 @@ class Echo(Environment):
     settings: EchoSettings
     turns: list[Execution | None] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.own_log = Echo.log  # a response of an earlier test may end late
+
     async def reset(self, row: TrainingRow) -> StepResult:
-        self.log.append(f"reset {row.id}")
+        self.own_log.append(f"reset {row.id}")
         return StepResult(self.settings.first)
 
     async def step(self, text: str) -> StepResult:
@@ -66,7 +69,7 @@ class Echo(Environment):
         return Trajectory(tuple(self.turns))
 
     async def close(self) -> None:
-        self.log.append("close")
+        self.own_log.append("close")
 
 
 @dataclass
