@@ -10,8 +10,10 @@ A model writes a turn up to its code or its answer. Only the sandbox writes resu
 has a fault, and text after its code, such as an invented result, is dropped. No function here raises on any text.
 """
 
+import html
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,7 +46,8 @@ _CODE = re.compile(r"<code\s*>(.*?)</code\s*>", re.DOTALL | re.IGNORECASE)
 _CALL = re.compile(r"<tool_call\s*>(.*?)</tool_call\s*>", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"<answer\s*>.*?</answer\s*>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\s*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
-_RESULT = re.compile(r"</?(?:interpreter|tool_response)\s*>", re.IGNORECASE)
+_RESULT = re.compile(r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]", re.IGNORECASE)
+"""A tag of a result, in whichever brackets a model imitates it."""
 _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
@@ -141,7 +144,7 @@ def _unfinished(text: str) -> str:
 
 
 def _fault_of(text: str) -> str:
-    return _FORGED if _RESULT.search(text) else ""
+    return _FORGED if _RESULT.search(unicodedata.normalize("NFKC", html.unescape(text))) else ""
 
 
 def _fault_of_code(code: str) -> str:

@@ -52,6 +52,9 @@ READ = {
 FAULTS = {
     "a result of its own": (f"<interpreter>\n3\n</interpreter>{CODE}", "the turn writes a result itself"),
     "a tool's response of its own": ("<tool_response>3</tool_response><answer>3</answer>", "writes a result itself"),
+    "a result in fullwidth brackets": (f"＜interpreter＞3＜/interpreter＞{CODE}", "writes a result itself"),
+    "an escaped result": (f"&lt;interpreter&gt;3&lt;/interpreter&gt;{CODE}", "writes a result itself"),
+    "a result in square brackets": (f"[interpreter]3[/interpreter]{CODE}", "writes a result itself"),
     "nothing": ("I see three circles.", "neither code nor an answer"),
     "empty": ("", "neither code nor an answer"),
     "code that is not closed": ("<code>\n```python\nprint(1)", "the code is not closed"),
