@@ -51,9 +51,10 @@ def final(answer: str) -> str:
 
 
 def row(**changes: Any) -> TrainingRow:
-    """A red square of 20 x 20 pixels on white, of which the question asks the area."""
+    """A red square of 20 x 20 pixels beside a grey bar; the question asks for the area of the square."""
     pixels = np.full((96, 96, 3), 60, np.uint8)
     pixels[30:50, 40:60] = (250, 0, 0)
+    pixels[80:86, 10:60] = 120
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG")
     question = Question("q", "drawn", "CC0-1.0", (), "How many pixels?", "400", "numeric")
