@@ -82,7 +82,7 @@ test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LL
 
 test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/rewards tests/stages tests/pipelines/test_executable_cot.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/rewards tests/stages tests/trainer tests/pipelines/test_executable_cot*.py
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores
