@@ -218,7 +218,7 @@ def _user_part(name: str, part: object) -> tuple[str, str]:
     """Return the kind (``text`` or ``media``) and the value of a part of the user turn."""
     pairs = list(part.items()) if isinstance(part, dict) else []
     if len(pairs) != 1 or pairs[0][0] not in ("text", "media") or not isinstance(pairs[0][1], str):
-        raise PromptError(f"prompt {name}: a part of user is one text or one media, not {part!r:.80}")
+        raise PromptError(f"prompt {name}: each part under `user` must be one text or one media slot, got {part!r:.80}")
     return pairs[0]
 
 

@@ -44,7 +44,7 @@ class DedupSettings:
 def question_key(question: Question) -> str:
     """Return a key that is equal for all duplicates: normalised question, answer and choices.
 
-    If the gold boxes are the answer, they are part of it.
+    If the gold boxes are the answer, the key contains them.
     """
     answers = (question.answer, *(question.choices or ()))
     parts = [_fold(question.question, _WORD), question.answer_type, *(_fold(text, _ANSWER_WORD) for text in answers)]

@@ -71,9 +71,10 @@ def is_taken_back(answer: str) -> bool:
 
 
 def may_take_side(text: str, side: bool) -> bool:
-    """Whether an answer may mean yes (or no, by ``side``) without stating it: "It does", "Not at all", "No, wait, yes".
+    """Whether an answer may mean yes (``side`` is True) or no (False) in other words: "It does", "Not at all".
 
-    False for an answer with both words, a hedge, a refusal and a mere noun ("Norway", "on the right").
+    An answer with both words counts only if it takes one back ("No, wait, yes"). The result is False for a hedge, a
+    refusal and a mere noun ("Norway", "on the right").
     """
     text = _ANSWER_IS.sub("", text.strip(), count=1)
     words = set(re.findall(r"[^\W\d_]+", text.casefold()))

@@ -29,7 +29,9 @@ ANSWER_END = "</answer>"
 async def score_reasoning(
     question: Question, reasoning: str | None, predicted: str | None, caller: Caller, role: str = ROLE
 ) -> Verdict:
-    """Return P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0); else unscored.
+    """Return P(answer | question, reasoning, image) in [0, 1], or the judge's yes (1) or no (0).
+
+    The verdict is unscored if the judge gives neither.
 
     ``role`` is the judge's role. For reasoning longer than :data:`groundtrace.schemas.quoting.MAX_CHARS`, the judge
     gets the yes/no question, whose prompt marks where the text was cut. The value is 0 without reasoning or answer.

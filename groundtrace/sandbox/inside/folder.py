@@ -22,8 +22,8 @@ class FolderError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, folder or link: its path below the root, its kind and rights, its time, its number (the same for all
-    names of a file), and its content or target. Only the first name of a file has the content.
+    """A file, folder or link: its path below the root, its kind and rights, the time of its last change, its inode
+    number (the same for all names of a file), and its content or target. Only the first name of a file has the content.
     """
 
     path: bytes
