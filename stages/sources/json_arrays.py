@@ -88,7 +88,7 @@ class _Window:
                 return self._text[self._at : self._at + 1]
 
     def pass_sign(self) -> None:
-        """Pass the next character."""
+        """Move past the next character."""
         self._at += 1
 
     def next_object(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class BadAnswer(UserError):
 
 @dataclass(frozen=True)
 class Answer:
-    """A response to the row of a reference, with coordinates in the model's own frame."""
+    """A response to the prompt of a row, which ``reference`` names; its coordinates are in the model's own frame."""
 
     reference: RowReference
     text: str
