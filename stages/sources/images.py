@@ -53,7 +53,7 @@ class Images(Format):
         return (row["image"] for row in self.rows(source, rows))
 
     def rows(self, source: Source, rows: RowSettings) -> Iterator[dict[str, str]]:
-        """Yield the fields of each image's record. If the config has a constant for a field, it replaces our default."""
+        """Yield the fields of each image's record. A constant in the config replaces our default."""
         given = {"source": source.place.name or UNKNOWN, "license": UNKNOWN}
         given = {field: value for field, value in given.items() if field not in rows.constants}
         for relative, file in _files(source.place):
