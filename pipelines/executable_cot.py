@@ -142,19 +142,16 @@ def is_solved_in_text(draft: Draft, settings: Settings) -> bool:
     return is_in_text(draft, settings) or draft.question.source in settings.trajectory.rewritten_sources
 
 
-def _split(rule: Callable[[Draft, Settings], bool], settings: Settings) -> beam.Partition:
+def _split(rule: Callable[[Draft], bool]) -> beam.Partition:
     """Return the transform that splits drafts in two: first those for which the rule is false."""
-    return beam.Partition(lambda draft, _: int(rule(draft, settings)), 2)  # type: ignore[arg-type]
+    return beam.Partition(lambda draft, _: int(rule(draft)), 2)  # type: ignore[arg-type]
 
 
 def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> Any:
     """Return the drawn drafts, each with a question: images that have none get one, if they are fit for one."""
     if settings.judge_images.apply_to == ALL:
         drawn = (drawn | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
-    asked, images = (
-        drawn | name >> beam.Filter(has).with_output_types(Draft)
-        for name, has in (("Asked", is_asked), ("Images", is_not_asked))
-    )
+    images, asked = drawn | "WithoutQuestion" >> _split(is_asked)
     if settings.judge_images.apply_to != ALL:
         images = (images | "JudgeImages" >> JudgeImages(settings.judge_images, models)).kept
     written = images | "WriteQuestions" >> WriteQuestions(settings.write_questions, models)
@@ -167,11 +164,6 @@ def with_questions(drawn: Any, settings: Settings, models: ModelsSettings) -> An
 def is_asked(draft: Draft) -> bool:
     """Return whether the record came with a question."""
     return draft.question.is_asked
-
-
-def is_not_asked(draft: Draft) -> bool:
-    """Return whether the record has only images."""
-    return not draft.question.is_asked
 
 
 def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
@@ -192,10 +184,10 @@ def build(root: beam.Pipeline, run: RunContext, settings: Settings) -> Ends:
     graded = sides.sft | "Easy" >> FilterByDifficulty(to_sft)
     easy = graded.too_easy | "ConfirmEasy" >> ConfirmAnswers()
     direct = easy.kept | "Direct" >> AnswerDirectly()
-    coded, to_solve = graded.kept | "InTextFirst" >> _split(is_solved_in_text, settings)
+    coded, to_solve = graded.kept | "InTextFirst" >> _split(partial(is_solved_in_text, settings=settings))
     solvable = to_solve | "ConfirmText" >> ConfirmAnswers()
     solved = solvable.kept | "Reason" >> ReasonInText(settings.reason, models)
-    to_rewrite, in_text = solved.kept | "InTextOnly" >> _split(is_in_text, settings)
+    to_rewrite, in_text = solved.kept | "InTextOnly" >> _split(partial(is_in_text, settings=settings))
     rewritten = to_rewrite | "Rewrite" >> RewriteWithCode(settings.rewrite, settings.sandbox, models, roots)
     written = coded | "Trajectory" >> WriteTrajectories(settings.trajectory, settings.sandbox, models, roots)
     verified = (

@@ -29,12 +29,13 @@ from groundtrace.inference.role_calls import CUT_OFF, Asks
 from groundtrace.inference.session import Session
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import load_prompt
+from groundtrace.rewards.executing import observed
 from groundtrace.sandbox import SandboxLost, SandboxSettings
 from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.schemas.records import Draft, Overlay, Question
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
-from groundtrace.stages.write_trajectories import LOST, MALFORMED, filed, upright_png
+from groundtrace.stages.write_trajectories import LOST, MALFORMED, filed
 from groundtrace.vision.media import MediaRoots, MediaStore
 
 PROMPT = "rewrite.v1"
@@ -98,19 +99,15 @@ async def executed(
 
     Raises :class:`Reject` if a script prints anything else than is stated, and SandboxLost.
     """
-    images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
-    trajectory = await shared_sandbox(sandbox).open_async(images)
+    images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
+    observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
     found, shown_images = list[Turn](), list[Overlay]()
-    try:
-        for number, turn in enumerate(turns[:-1], 1):
-            seen = await trajectory.run_async(turn.code)
-            output = plain_output(seen.text)
-            if not is_same_output(turn.output, output):
-                raise Reject(OTHER_RESULT, f"script {number}: {turn.output!r:.40} is stated, it gives {output!r:.80}")
-            found.append(replace(turn, status=seen.status, output=output, images=len(seen.images)))
-            shown_images += await asyncio.to_thread(filed, seen, store)
-    finally:
-        await asyncio.to_thread(trajectory.close)
+    for number, (turn, seen) in enumerate(zip(turns[:-1], observations, strict=True), 1):
+        output = plain_output(seen.text)
+        if not is_same_output(turn.output, output):
+            raise Reject(OTHER_RESULT, f"script {number}: {turn.output!r:.40} is stated, it gives {output!r:.80}")
+        found.append(replace(turn, status=seen.status, output=output, images=len(seen.images)))
+        shown_images += await asyncio.to_thread(filed, seen, store)
     return (*found, turns[-1]), tuple(shown_images)
 
 

@@ -114,7 +114,7 @@ def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float
     image, boxes = decode_image(posed.rows[0].images[0][0]).pixels, posed.asked.question.gold_boxes or ()
     sandbox = shared_sandbox(SandboxSettings())
 
-    async def work() -> list[float | None]:
+    async def scores() -> list[float | None]:
         turns = list(dict.fromkeys(written.turns for written in group))
         found = await asyncio.gather(*(executed(each, image, boxes, sandbox) for each in turns))
         trajectories = dict(zip(turns, found, strict=True))
@@ -127,13 +127,12 @@ def _codedance(posed: HackQuestion, group: Sequence[HackResponse]) -> list[float
             earned.append(None if second.reward is None or not first.reward else second.reward / first.reward)
         return earned
 
-    return runtime().submit(work()).result()
+    return runtime().submit(scores()).result()
 
 
 def _case(posed: HackQuestion, written: HackResponse, trajectory: Trajectory | None) -> Case:
     question = posed.asked.question
-    masks = ObjectMasks(
-        question, cast(Caller, None), ServedRoles(frozenset())
-    )  # answers are graded by rule: nobody is asked
+    no_caller = cast(Caller, None)  # answers are graded by rule, without a call
+    masks = ObjectMasks(question, no_caller, ServedRoles(frozenset()))
     response = parse_response(written.text)
     return Case(question, written.text, response.answer, (), (), masks, trajectory=trajectory)

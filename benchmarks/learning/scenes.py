@@ -5,7 +5,7 @@
 OUT gets ``records.jsonl`` and ``images/``. The same arguments give the same files, and another seed other scenes. A
 shape is within one cell of 64 px, which is one merged vision token of the tiny model once the image is shrunk to
 64x64 px. The gold boxes are exact: the outermost pixels of each shape that the question is about, and
-null where there is no such shape.
+null if the image lacks such a shape.
 """
 
 from __future__ import annotations

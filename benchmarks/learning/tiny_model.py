@@ -59,7 +59,7 @@ PIECES = (
     r' ?<points x1="|" y1="|" alt="|">|</points>| ?</?(?:think|answer)>'
     r"|[0-9]{1,3}| ?[A-Za-z]+|\s+|[^A-Za-z0-9\s]"
 )
-# What every question of the scenes and every trace of the embedded teacher says in the same words. Each is one token: a
+# The words that all questions of the scenes and all traces of the embedded teacher share. Each is one token: a
 # step on a processor costs what its tokens cost, and these teach nothing about images.
 PHRASES = (
     TRACE_INSTRUCTION,

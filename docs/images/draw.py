@@ -130,11 +130,11 @@ def _drawn_node(name: str, roles: str, x: int, y: int) -> str:
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name) if not is_end else name
     wrapped = textwrap.wrap(roles.replace("_", " "), WIDTH // 5)
     style = 'font-size="10.5" fill="#57606a" text-anchor="middle"'
-    said = (f'<text x="{middle}" y="{y + 34 + 13 * n}" {style}>{text}</text>' for n, text in enumerate(wrapped))
+    lines = (f'<text x="{middle}" y="{y + 34 + 13 * n}" {style}>{text}</text>' for n, text in enumerate(wrapped))
     return (
         f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="7" fill="{fill}" stroke="{line}"/>'
         f'<text x="{middle}" y="{top}" font-size="15" fill="#1f2328" text-anchor="middle">{words}</text>'
-        f"{''.join(said)}"
+        f"{''.join(lines)}"
     )
 
 

@@ -21,7 +21,7 @@ def words(what: str) -> argparse.ArgumentParser:
 
 
 def options(given: argparse.Namespace) -> dict[str, Any]:
-    """Return what the config of each trainer is told; a row's images must not be cut, so there is no max_length."""
+    """Return the settings that the configs of all trainers share. Without max_length no row loses its images."""
     return {
         "output_dir": given.output,
         "max_steps": given.steps,

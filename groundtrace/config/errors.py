@@ -27,7 +27,7 @@ EXPECTED = {
 
 
 class ConfigError(UserError, ValueError):
-    """A config cannot be used; the message names the key and says what to do."""
+    """A config cannot be used; the message names the key and the remedy."""
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:

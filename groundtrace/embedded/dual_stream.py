@@ -1,8 +1,8 @@
 """The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes the objects that it finds.
 
 The engine finds boxes by colour clustering, in pixels of the original. The detector that checks them uses another
-method: it fits outlines to gradients. If the engine cannot read the question or the image, its reply says so and has no
-boxes.
+method: it fits outlines to gradients. If the engine cannot read the question or the image, its reply states that and
+has no boxes.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The embedded engine as an endpoint. It needs no download, no key and no GPU.
 
 It uses only the image and the question of a request (not the gold answer in a proposal's prompt). If it cannot read
-them, its reply says so. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
+them, its reply states it. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
 ``edges`` fits outlines to gradients. ``edges`` can be used only for the detector and the segmenter, ``colour`` for all
 other roles. A reply depends only on the request and the sample's number.
 """

@@ -51,9 +51,9 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
     for index in rng.permutation(len(nouns)):
         noun = nouns[index]
         asked = next(_questions(noun, scene, rng))
-        said = _answer(asked, scene)
-        if said is not None:
-            return json.dumps({"question": asked, "answer": said, "object": noun})
+        own = _answer(asked, scene)
+        if own is not None:
+            return json.dumps({"question": asked, "answer": own, "object": noun})
     return json.dumps({"question": None, "answer": None, "object": None})
 
 
@@ -68,8 +68,8 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether the answer equals the engine's own answer, and is not that of an empty image."""
-    said = _answer(prompt.variable("question"), scene)
-    return "GOOD" if said is not None and scene.shapes and said == prompt.variable("answer") else "BAD"
+    own = _answer(prompt.variable("question"), scene)
+    return "GOOD" if own is not None and scene.shapes and own == prompt.variable("answer") else "BAD"
 
 
 def _nouns(shapes: Sequence[FoundShape]) -> list[str]:

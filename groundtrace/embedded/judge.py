@@ -47,7 +47,7 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether one object can have both names that the prompt gives. The verdict is no if the label names several
+    """Judge whether one object can have both names that the prompt gives. It cannot if the label names several
     colours. Raises CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")

@@ -156,7 +156,7 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return the first contradiction between the text and the evidence or the answer; None if there is none."""
+        """Return the first contradiction between the text and the evidence or the answer; None without one."""
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):

@@ -96,8 +96,8 @@ class _AttemptEvidence:
 
     @cached_property
     def groups(self) -> list[bool]:
-        """For each statement such as "2 of the 3 towers", whether the engine's own reading says the same. Empty if the
-        attempt or the engine's reading has no such statement."""
+        """Whether each statement such as "2 of the 3 towers" equals that of the engine's own reading. Empty if the
+        attempt or the engine's reading makes no such statement."""
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
         return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 

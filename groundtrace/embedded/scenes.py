@@ -37,7 +37,7 @@ class Scene:
     """An image with the results of both algorithms; each result is computed only once.
 
     ``load`` returns the pixels. It is called only when they are needed, so that a scene keeps the results but not the
-    image. It is None if there is no image.
+    image. Without an image it is None.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:

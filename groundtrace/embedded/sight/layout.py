@@ -48,7 +48,7 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 
 
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
-    """Return the panel that contains the shape's point; None if there is none."""
+    """Return the panel that contains the shape's point; None if no panel does."""
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 

@@ -77,7 +77,7 @@ def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: 
 
 
 def _inner_colour(inside: NDArray[np.uint8], background: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return the box's dominant colour, weighted towards the centre, without the background; None if there is none."""
+    """Return the box's dominant colour, weighted towards the centre, without the background; None without one."""
     height, width = inside.shape[:2]
     wy = 1.2 - np.abs(np.linspace(-1, 1, height)) if height > 1 else np.ones(1)
     wx = 1.2 - np.abs(np.linspace(-1, 1, width)) if width > 1 else np.ones(1)

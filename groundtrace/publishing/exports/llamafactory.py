@@ -20,7 +20,7 @@ DATASET = "groundtrace"
 FILE = "sft.jsonl"
 CALL, RESULT = "function_call", "observation"
 COLUMNS = {"messages": "messages", "images": "images"}
-TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
+ROLE_TAGS = {"role_tag": "role", "content_tag": "content", "user_tag": "user", "assistant_tag": "assistant"}
 
 
 def open_sft(folder: Path, target: Target) -> LinesWriter:
@@ -31,10 +31,10 @@ def open_sft(folder: Path, target: Target) -> LinesWriter:
 
 def dataset_info(has_tools: bool) -> str:
     """Return the text of ``dataset_info.json``; ``has_tools`` is whether trajectories are rendered as tool calls."""
-    info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": TAGS}
+    info: dict[str, Any] = {"file_name": FILE, "formatting": "sharegpt", "columns": COLUMNS, "tags": ROLE_TAGS}
     if has_tools:
         info["columns"] = COLUMNS | {"tools": "tools"}
-        info["tags"] = TAGS | {"observation_tag": RESULT, "function_tag": CALL}
+        info["tags"] = ROLE_TAGS | {"observation_tag": RESULT, "function_tag": CALL}
     return json.dumps({DATASET: info}, indent=2) + "\n"
 
 
