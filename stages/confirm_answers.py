@@ -12,7 +12,8 @@ guesses at a yes or no, two agree with any answer.
 from collections import Counter
 from dataclasses import dataclass
 
-from groundtrace.schemas.records import Draft
+from groundtrace.grading.answers.grading import grade_answer
+from groundtrace.schemas.records import Draft, Question
 from groundtrace.schemas.text import folded
 from groundtrace.stages.plumbing.stage import DraftStage, Reject, Stage, Work
 from groundtrace.stages.write_questions import QUESTION_SOURCE, TEACHER
@@ -20,13 +21,28 @@ from groundtrace.stages.write_questions import QUESTION_SOURCE, TEACHER
 UNCONFIRMED = "unconfirmed_answer"
 
 
+def most_given(answers: list[str], question: Question) -> int:
+    """Return how often the most frequent answer is given; answers that the grader takes for the same count as one.
+
+    ``6``, ``six`` and ``6.0`` are one answer to a question for a number.
+    """
+    found = Counter[str]()
+    for answer in map(folded, answers):
+        found[next((each for each in found if _is_same(answer, each, question)), answer)] += 1
+    return max(found.values(), default=0)
+
+
+def _is_same(answer: str, other: str, question: Question) -> bool:
+    return answer == other or grade_answer(answer, other, question.answer_type, question.choices).value == 1
+
+
 def confirm(draft: Draft) -> Draft:
     """Return the draft. Raises :class:`Reject` if its answer is the teacher's, and the attempts do not confirm it."""
     if draft.added(QUESTION_SOURCE) != TEACHER:
         return draft
     agreeing = sum(attempt.correct is True for attempt in draft.attempts)
-    others = Counter(folded(attempt.answer or "") for attempt in draft.attempts if attempt.correct is False)
-    most = max(others.values(), default=0)
+    others = [attempt.answer or "" for attempt in draft.attempts if attempt.correct is False]
+    most = most_given(others, draft.question)
     if agreeing <= most:
         detail = f"{agreeing} of {len(draft.attempts)} attempts agree with the written answer, {most} with another one"
         raise Reject(UNCONFIRMED, detail)

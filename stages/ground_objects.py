@@ -5,7 +5,8 @@ objects, in pixels of the upright original; or a rejection if the teacher finds 
 take the place of gold boxes from here on, and every row marks them as a model's (``boxes_source``). Coordinates are
 asked for and read in the form and frame that the teacher's endpoint declares.
 
-A box over nearly the whole image is left out, because every response would be inside it.
+A box over nearly the whole image is left out, because every response would be inside it; and so is a box of less than
+a pixel, because nothing is inside it. The same box given again counts once.
 """
 
 from dataclasses import dataclass, replace
@@ -54,10 +55,11 @@ async def ground(draft: Draft, session: Session, settings: GroundObjectSettings)
                 raise
             continue
         whole_px = MAX_COVER * medium.width * medium.height
-        boxes += [box for box in found.found if box.width * box.height <= whole_px]
+        once = dict.fromkeys(found.found)
+        boxes += [box for box in once if min(box.width, box.height) >= 1 and box.width * box.height <= whole_px]
     key = next((key for call in reversed(session.calls) for key in call.keys), None)
     if not boxes:
-        raise Reject(NOT_FOUND, f"no box around {label!r} that is smaller than the image", key)
+        raise Reject(NOT_FOUND, f"no box around {label!r} between a pixel and the whole image", key)
     if len(boxes) > settings.max_boxes:
         detail = f"{len(boxes)} boxes around {label!r}, ground_objects.max_boxes is {settings.max_boxes}"
         raise Reject(TOO_MANY, detail, key)

@@ -27,6 +27,7 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import CallResult
 from groundtrace.inference.endpoint import check_boxes
+from groundtrace.inference.families.base import after_thinking
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -64,7 +65,7 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 
     Raises BadReply if a condition has no true or false.
     """
-    fields = json_object(reply.text)
+    fields = json_object(after_thinking(reply.text))
     for letter in CONDITIONS:
         if not isinstance(held := fields.get(letter), bool):
             raise BadReply(f"{letter}: expected true or false, got {held!r:.80}")

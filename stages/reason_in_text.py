@@ -16,7 +16,7 @@ from groundtrace.config.settings import settings
 from groundtrace.grading.messages import shown
 from groundtrace.grading.question_text import CODE, answer_format, lettered_choices
 from groundtrace.grading.responses.traces import read_trace
-from groundtrace.grading.responses.turns import Turn
+from groundtrace.grading.responses.turns import Turn, text_after_answer
 from groundtrace.inference.request import Sampling, Temperature
 from groundtrace.inference.role_calls import CUT_OFF, Asks
 from groundtrace.inference.session import Session
@@ -64,6 +64,9 @@ async def reason(draft: Draft, session: Session, settings: ReasonSettings, judge
             continue
         if fault := form_fault((Turn(completion.text),)):
             faults.append((MALFORMED, fault))
+            continue
+        if rest := text_after_answer(completion.text):
+            faults.append((MALFORMED, f"text follows the answer: {rest!r:.80}"))
             continue
         trace = read_trace(index, completion.text, question.media)
         verdict = await outcome.score_outcome(question, trace.answer, session if judged else None)

@@ -2,18 +2,19 @@
 
 In: drafts with a right solution in text. Out: drafts whose only trace is the solution with scripts and their outputs,
 as a trajectory (:mod:`groundtrace.grading.responses.turns`); or a rejection. The teacher also writes what each script
-prints. Each script is executed, with the state of those before it, and must print exactly that, up to blanks around it
-and the form of numbers (``2`` and ``2.0``). The trajectory holds the real outputs.
+prints. Each script is executed, with the state of those before it. It must succeed and print exactly that, up to blanks
+around it and the form of numbers (``2`` and ``2.0``). The trajectory holds the real outputs.
 
-The teacher must keep the other sentences, with attempts that failed. Here at least ``min_kept`` of the words of the new
-solution must be in the old one; the paper states no such check.
+The teacher must keep the other sentences in their order, with attempts that failed. The paper states no check of this.
+Here at least ``min_kept`` of the words of the new solution must be in the old one, in the same order, and the new one
+must still have :data:`MIN_LEFT` of the old words.
 """
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from typing import Annotated
 
@@ -33,6 +34,7 @@ from groundtrace.rewards.executing import observed
 from groundtrace.sandbox import SandboxLost, SandboxSettings
 from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.schemas.records import Draft, Overlay, Question
+from groundtrace.schemas.text import words_in
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import TRUNCATED, Reject, Stage
 from groundtrace.stages.write_trajectories import LOST, MALFORMED, filed
@@ -40,8 +42,10 @@ from groundtrace.vision.media import MediaRoots, MediaStore
 
 PROMPT = "rewrite.v1"
 NO_CODE, OTHER_RESULT, OTHER_REASONING = "no_code", "other_result", "other_reasoning"
+MIN_LEFT = 0.3
+"""The least share of the old solution's words, without its numbers, that the new solution must still have."""
 _TAG = re.compile(r"</?\w+\s*>")
-_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?")
 
 
 @settings
@@ -66,16 +70,50 @@ def is_same_output(stated: str, printed: str) -> bool:
 
 
 def _is_same_word(word: str, other: str) -> bool:
-    try:
-        return word == other or float(word) == float(other)
-    except ValueError:
-        return False
+    """Whether two words are equal, or one number in two forms; floats would make large different numbers equal."""
+    if word == other:
+        return True
+    return all(map(_NUMBER.fullmatch, (word, other))) and Decimal(word) == Decimal(other)
 
 
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the words in the turns' texts that the old text has too, each as often; 1 without words."""
-    old, new = (Counter(_WORD.findall(_TAG.sub(" ", each).lower())) for each in (text, " ".join(t.text for t in turns)))
-    return (old & new).total() / new.total() if new else 1.0
+    """Return the share of the words in the turns' texts that the old text has too, in its order; 1 without words."""
+    old, new = _words(text), _words(_text_of(turns))
+    return _common(old, new) / len(new) if new else 1.0
+
+
+def share_left(text: str, turns: Sequence[Turn]) -> float:
+    """Return the share of the old text's words that the turns' texts still have, in the same order; 1 without words.
+
+    Numbers do not count, because calculations consist of them, and code replaces calculations.
+    """
+    old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
+    return _common(old, new) / len(old) if old else 1.0
+
+
+def _text_of(turns: Sequence[Turn]) -> str:
+    return " ".join(turn.text for turn in turns)
+
+
+def _words(text: str) -> list[str]:
+    return words_in(_TAG.sub(" ", text).lower())
+
+
+def _common(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return the length of the longest common subsequence, by one addition of long integers for each new word.
+
+    In ``row``, a bit that is 0 marks a place of ``old`` at which the subsequence grows (Hyyrö 2004). The time is
+    bounded for every reply; difflib's is cubic for texts of few different words.
+    """
+    places = dict[str, int]()
+    for place, word in enumerate(old):
+        places[word] = places.get(word, 0) | 1 << place
+    every = (1 << len(old)) - 1
+    row = every
+    for word in new:
+        hits = row & places.get(word, 0)
+        row = (row + hits | row - hits) & every
+    return len(old) - row.bit_count()
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
@@ -88,7 +126,9 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
     if len(turns) == 1:
         raise Reject(NO_CODE, "no calculation was replaced by code")
     if (share := share_kept(text, turns)) < settings.min_kept:
-        raise Reject(OTHER_REASONING, f"{share:.0%} of the words are from the old solution")
+        raise Reject(OTHER_REASONING, f"{share:.0%} of the words are from the old solution, in its order")
+    if (share := share_left(text, turns)) < MIN_LEFT:
+        raise Reject(OTHER_REASONING, f"{share:.0%} of the words of the old solution are left")
     return turns
 
 
@@ -97,14 +137,15 @@ async def executed(
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
     """Return the turns with the real outputs of their code, and the images that it showed.
 
-    Raises :class:`Reject` if a script prints anything else than is stated, and SandboxLost.
+    What counts is the standard output: nobody can state the warnings that libraries write beside it. Raises
+    :class:`Reject` if a script fails or prints anything else than is stated, and SandboxLost.
     """
     images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
     observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
     found, shown_images = list[Turn](), list[Overlay]()
     for number, (turn, seen) in enumerate(zip(turns[:-1], observations, strict=True), 1):
         output = plain_output(seen.text)
-        if not is_same_output(turn.output, output):
+        if seen.status != "ok" or not is_same_output(turn.output, plain_output(seen.stdout)):
             raise Reject(OTHER_RESULT, f"script {number}: {turn.output!r:.40} is stated, it gives {output!r:.80}")
         found.append(replace(turn, status=seen.status, output=output, images=len(seen.images)))
         shown_images += await asyncio.to_thread(filed, seen, store)
@@ -147,7 +188,7 @@ STAGE = Stage(
         MALFORMED: "the rewriting does not have the form asked for",
         NO_CODE: "the rewriting has no code",
         OTHER_RESULT: "a script prints anything else than the rewriting states",
-        OTHER_REASONING: "the rewriting shares too few words with the solution (rewrite.min_kept)",
+        OTHER_REASONING: "the rewriting shares too few words with the solution, in their order (rewrite.min_kept)",
         LOST: "the sandbox lost the state of the trajectory",
     },
     asks=(Asks("teacher", (PROMPT,)),),

@@ -9,6 +9,7 @@ The pair is cleaned and checked as the pairs of the input are, and its answer ty
 prompt is ours: the paper does not print its own.
 """
 
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
@@ -21,6 +22,7 @@ from groundtrace.grading.answers.registry import evident_type
 from groundtrace.grading.input_record import InvalidRecord, checked_pair
 from groundtrace.grading.messages import shown
 from groundtrace.inference.caller import CallResult
+from groundtrace.inference.families.base import after_thinking
 from groundtrace.inference.grounding import BadReply, json_object
 from groundtrace.inference.request import Sampling, Temperature
 from groundtrace.inference.role_calls import Asks, ask_for
@@ -31,13 +33,24 @@ from groundtrace.schemas.columns import Column
 from groundtrace.schemas.control_text import find_control
 from groundtrace.schemas.labels import label_fault
 from groundtrace.schemas.records import Draft
+from groundtrace.schemas.text import folded, words_in
 from groundtrace.stages.clean_questions import clean_text
 from groundtrace.stages.plumbing.calling import CallingStage, Work
 from groundtrace.stages.plumbing.stage import Reject, Stage
 
 PROMPT = "write_question.v1"
 NOTHING_TO_ASK = "nothing_to_ask"
-MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 2000, 200
+MAX_QUESTION_CHARS, MAX_ANSWER_CHARS, MAX_ANSWER_WORDS = 2000, 200, 5
+NO_ANSWERS = frozenset(
+    {"unknown", "unclear", "unsure", "undetermined", "n/a", "null", "not sure", "not clear", "not visible", "no answer"}
+    | {"not specified", "cannot tell", "can't tell", "cannot be determined", "i don't know", "i do not know"}
+    | {"未知", "不知道", "无法确定", "看不清"}
+)
+"""Answers that give none, in the form of :func:`groundtrace.schemas.text.folded`. The prompt asks for null instead."""
+_TAG = re.compile(r"</?\w[^<>]*>")
+_SEVERAL = re.compile(r"\b(?:or|about|around|approximately|roughly)\b|[~≈]", re.IGNORECASE)
+_CHOICE = re.compile(r"\b(?:or|whether)\b|还是|或", re.IGNORECASE)
+"""A question with such a word may name its own answers, as in ``Is it red or blue?``."""
 RECORD, TEACHER = "record", "teacher"
 QUESTION_SOURCE = Column[str](
     "question_source",
@@ -71,7 +84,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
 
     ``media_count`` is the number of images of the question.
     """
-    fields = json_object(text)
+    fields = json_object(after_thinking(text))
     names = ("question", "answer", "object")
     if all(name in fields and fields[name] is None for name in names):
         return None
@@ -87,8 +100,18 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
         answer = answer.removesuffix(".")
     if not question or len(question) > MAX_QUESTION_CHARS or len(answer) > MAX_ANSWER_CHARS:
         raise BadReply(f"question: expected one question with a short answer, got {question!r:.80} and {answer!r:.80}")
+    if _TAG.search(question) or not any(map(str.isalnum, question)):
+        raise BadReply(f"question: expected a question in words, without tags, got {question!r:.80}")
     if "<" in answer:
         raise BadReply(f"answer: expected an answer without tags, got {answer!r:.80}")
+    if folded(answer) in NO_ANSWERS or not answer.strip("."):
+        raise BadReply(f"answer: expected an answer, or null for all three, got {answer!r:.80}")
+    if len(answer.split()) > MAX_ANSWER_WORDS:
+        raise BadReply(f"answer: expected at most {MAX_ANSWER_WORDS} words, got {answer!r:.80}")
+    if _SEVERAL.search(answer):
+        raise BadReply(f"answer: expected one exact answer, got {answer!r:.80}")
+    if is_given_away(question, answer):
+        raise BadReply(f"question: it gives its answer away: {answer!r:.80} in {question!r:.80}")
     if fault := label_fault(label):
         raise BadReply(f"object: {fault}: {label!r:.80}")
     try:
@@ -96,6 +119,14 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     except InvalidRecord as error:
         raise BadReply(str(error)) from error
     return WrittenPair(question, answer, answer_type, label)
+
+
+def is_given_away(question: str, answer: str) -> bool:
+    """Return whether the answer's words follow each other in the question, which offers no choice of answers."""
+    asked, given = (words_in(folded(text)) for text in (question, answer))
+    if not given or _CHOICE.search(question):
+        return False
+    return any(asked[at : at + len(given)] == given for at in range(len(asked) - len(given) + 1))
 
 
 async def write(draft: Draft, session: Session, settings: WriteSettings) -> Draft:

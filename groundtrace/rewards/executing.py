@@ -26,7 +26,7 @@ from groundtrace.rewards.pretence import (
     without_objects,
 )
 from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
-from groundtrace.rewards.told import is_told, with_next_number
+from groundtrace.rewards.told import is_told, is_uncalculated, with_next_number, with_other_numbers
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import has_answer, unused_results
 from groundtrace.sandbox import Observation, Sandbox, SandboxLost
@@ -79,9 +79,11 @@ async def executions(
     _check_ran(runs)
     changes = VisibleChanges.between(images, without, elsewhere) if elsewhere else None
     judged = _judged(codes, runs, images[0], groups, computes, changes)
-    if not computes:
+    if not all(call.execution.pretence for call in judged):
+        changed = _with_other_constants(codes, _answer_of(turns), computes)
+        told = await asyncio.gather(*(observed(each, images, sandbox) for each in changed))
         on_objects = runs[: 3 + len(groups)]
-        judged = await _without_told(judged, codes, _answer_of(turns), images, on_objects, sandbox)
+        judged = _without_told(judged, _answer_of(turns), _outputs(on_objects), told, computes)
     found = iter(judged)
     called = [next(found) if turn.code else None for turn in turns]
     unused = unused_results(with_status(turns, called))
@@ -141,23 +143,38 @@ def _answer_of(turns: Sequence[Turn]) -> str:
     return (parse_response(turns[-1].text).answer or "").strip()
 
 
-async def _without_told(
-    judged: list[Executed],
-    codes: Sequence[str],
-    answer: str,
-    images: Sequence[Pixels],
-    runs: Sequence[Sequence[Observation]],
-    sandbox: Sandbox,
-) -> list[Executed]:
-    """Return the calls; those whose answer follows a constant in the code are pretences (:mod:`.told`)."""
+def _with_other_constants(codes: Sequence[str], answer: str, computes: bool) -> list[list[str]]:
+    """Return the trajectory's codes with other constants, once for each run that this needs (:mod:`.told`)."""
     changed = [with_next_number(code, answer) for code in codes]
-    if changed == list(codes) or all(call.execution.pretence for call in judged):
+    if changed == list(codes):
+        return []
+    others = zip(*(with_other_numbers(code, answer) for code in codes), strict=True) if computes else ()
+    return [changed, *map(list, others)]
+
+
+def _without_told(
+    judged: list[Executed],
+    answer: str,
+    outputs: Sequence[Sequence[Output]],
+    told: Sequence[Sequence[Observation]],
+    computes: bool,
+) -> list[Executed]:
+    """Return the calls; those whose author wrote the answer into the code are pretences (:mod:`.told`).
+
+    ``outputs`` holds each call's outputs, ``told`` the runs with other constants.
+    """
+    if not told:
         return judged
-    told = await observed(changed, images, sandbox)
-    return [
-        _failed(call, TOLD) if other.status == "ok" and is_told(answer, shown, _output(other), without) else call
-        for call, other, (shown, _, _, *without) in zip(judged, told, _outputs(runs), strict=True)
-    ]
+    found, earlier = list[Executed](), list[Output]()
+    for call, runs, (shown, _, _, *without) in zip(judged, zip(*told, strict=True), outputs, strict=True):
+        changed, *others = map(_output, runs)
+        if computes:
+            is_pretence = is_uncalculated(answer, shown, changed, others, earlier)
+        else:
+            is_pretence = runs[0].status == "ok" and is_told(answer, shown, changed, without)
+        found.append(_failed(call, TOLD) if is_pretence else call)
+        earlier.append(shown)
+    return found
 
 
 def _outputs(runs: Sequence[Sequence[Observation]]) -> list[list[Output]]:

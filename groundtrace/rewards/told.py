@@ -5,19 +5,25 @@ A model that knows the answer can print it beside something that it really measu
 code is changed instead of the image: each constant that is the answer becomes the next number. If the printed answer
 follows, the code has it from its author.
 
+Where calculation answers the question, honest code begins with numbers that its author read from the image, and one of
+them can be the answer, as in ``max(340, 391, 51)``. There, the other numbers in the code are changed. If the code still
+prints the answer, it did not calculate it.
+
 This is not detected: an answer that is written in another way (``2 + 3``, ``"five"``), answers that are not whole
 numbers, and 0 and 1 if they are not printed without the objects: nearly all code has these two as constants.
 """
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeGuard
 
 from groundtrace.rewards.pretence import Output, numbers_in
 
 _WHOLE = re.compile(r"\d{1,9}")
 _IN_MOST_CODE = 1
-"""Answers up to this number are constants in most code, for instance as an index or a step."""
+"""Numbers up to this one are constants in most code, for instance as an index or a step."""
+_Number = int | float
 
 
 def with_next_number(code: str, answer: str) -> str:
@@ -25,15 +31,16 @@ def with_next_number(code: str, answer: str) -> str:
 
     The code is returned as it is if the answer is not a whole number, or if the code cannot be parsed.
     """
-    if not _WHOLE.fullmatch(answer):
-        return code
-    try:
-        tree = ast.parse(code)
-        changed = _NextNumber(int(answer))
-        tree = changed.visit(tree)
-        return ast.unparse(tree) if changed.count else code
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return code
+    return _rewritten(code, _NextNumber(int(answer))) if _WHOLE.fullmatch(answer) else code
+
+
+def with_other_numbers(code: str, answer: str) -> tuple[str, str]:
+    """Return the code twice: its numbers, without the answer, 0 and 1, are larger in the first, negative in the second.
+
+    ``answer`` is a whole number.
+    """
+    larger, negative = (_OtherNumbers(int(answer), change) for change in (lambda n: 3 * n + 7, lambda n: -n))
+    return _rewritten(code, larger), _rewritten(code, negative)
 
 
 def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Output]) -> bool:
@@ -51,6 +58,33 @@ def is_told(answer: str, shown: Output, changed: Output, without: Sequence[Outpu
     return follows and (number > _IN_MOST_CODE or any(number in numbers_in(each) for each in without))
 
 
+def is_uncalculated(
+    answer: str, shown: Output, changed: Output, others: Sequence[Output], earlier: Sequence[Output]
+) -> bool:
+    """Return whether the answer that a call printed follows the constant in its code, and no other number there.
+
+    Args:
+        answer: the answer of the trajectory, a whole number.
+        shown: the output of the call.
+        changed: its output when all code has the next number as this constant (:func:`with_next_number`).
+        others: its outputs when all code has other numbers (:func:`with_other_numbers`).
+        earlier: the outputs of earlier calls. A number that one of them printed may be written into this call.
+    """
+    number = int(answer)
+    if number <= _IN_MOST_CODE or any(number in numbers_in(each) for each in earlier):
+        return False
+    return is_told(answer, shown, changed, ()) and all(number in numbers_in(each) for each in others)
+
+
+def _rewritten(code: str, change: "_NextNumber | _OtherNumbers") -> str:
+    """Return the code with its constants changed; as it is if none was changed or if it cannot be parsed."""
+    try:
+        tree = change.visit(ast.parse(code))
+        return ast.unparse(tree) if change.count else code
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+
+
 class _NextNumber(ast.NodeTransformer):
     """Replaces constants that are a number by the next number; ``count`` is how many were replaced."""
 
@@ -63,7 +97,25 @@ class _NextNumber(ast.NodeTransformer):
         if isinstance(value, str):
             value, found = self._written.subn(str(self.number + 1), value)
             self.count += found
-        elif isinstance(value, int | float) and not isinstance(value, bool) and value == self.number:
+        elif _is_number(value) and value == self.number:
             value += 1
             self.count += 1
         return ast.copy_location(ast.Constant(value), node)
+
+
+class _OtherNumbers(ast.NodeTransformer):
+    """Changes the numbers in code, without ``number`` and those that are in most code; ``count`` is how many."""
+
+    def __init__(self, number: int, change: Callable[[_Number], _Number]) -> None:
+        self.number, self.change, self.count = number, change, 0
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        value = node.value
+        if not _is_number(value) or value in (self.number, *range(_IN_MOST_CODE + 1)):
+            return node
+        self.count += 1
+        return ast.copy_location(ast.Constant(self.change(value)), node)
+
+
+def _is_number(value: object) -> TypeGuard[_Number]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

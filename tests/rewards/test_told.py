@@ -3,7 +3,7 @@
 import pytest
 
 from groundtrace.rewards.pretence import Output
-from groundtrace.rewards.told import is_told, with_next_number
+from groundtrace.rewards.told import is_told, is_uncalculated, with_next_number, with_other_numbers
 
 CHANGED = {
     "print(n, 5)": "print(n, 6)",
@@ -51,3 +51,52 @@ def test_an_answer_that_follows_its_constant_is_told(
     answer: str, shown: str, changed: str, without: list[str], told: bool
 ) -> None:
     assert is_told(answer, Output(shown), Output(changed), [Output(each) for each in without]) == told
+
+
+def test_all_other_numbers_change_in_two_directions() -> None:
+    code = "print(max(340, 391, 5.5), 1, 0, True, '340')"
+    assert with_other_numbers(code, "391") == (
+        "print(max(1027, 391, 23.5), 1, 0, True, '340')",
+        "print(max(-340, 391, -5.5), 1, 0, True, '340')",
+    )
+    assert with_other_numbers("print(", "391") == ("print(", "print(")
+
+
+UNCALCULATED = {
+    "print(391)": True,
+    "print(391 * 1 + 0)": True,
+    "print(391 // 1)": True,
+    "print(sum([391]))": True,
+    "print(len('x' * 391))": True,
+    "print(int('391'))": True,
+    "a = 17 * 23\nprint(391)": True,
+    "a = 17 * 23\nprint(a, 391)": False,
+    "print(17 * 23)": False,
+    "print(max(340, 391, 51))": False,
+    "print(min(400, 391, 510))": False,
+    "print(sorted([340, 391, 400])[1])": False,
+    "print(392 - 1)": False,
+    "print(391 if 17 * 23 == 391 else 400)": False,
+    "print(len([391] * 391))": True,
+}
+"""Code that prints 391, and whether it has this number from its author."""
+
+
+@pytest.mark.parametrize(("code", "uncalculated"), UNCALCULATED.items())
+def test_code_that_prints_the_answer_whatever_else_it_holds_did_not_calculate_it(
+    code: str, uncalculated: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(code: str) -> Output:
+        exec(code, {})  # the programs above
+        return Output(capsys.readouterr().out)
+
+    others = [printed(each) for each in with_other_numbers(code, "391")]
+    shown, changed = printed(code), printed(with_next_number(code, "391"))
+    assert is_uncalculated("391", shown, changed, others, ()) is uncalculated
+    assert not is_uncalculated("391", shown, changed, others, [Output("391")])
+
+
+def test_a_list_that_is_counted_may_hold_the_count() -> None:
+    code = "print(len([5, 9, 4, 8]))"
+    assert with_next_number(code, "4") == "print(len([5, 9, 5, 8]))"
+    assert not is_uncalculated("4", Output("4"), Output("4"), [Output("4"), Output("4")], ())

@@ -44,6 +44,12 @@ def test_the_same_answer_in_other_cases_counts_as_one(make_draft: Callable[..., 
         confirm(replace(make_draft("q"), attempts=found).with_added(QUESTION_SOURCE, TEACHER))
 
 
+def test_one_number_in_several_forms_counts_as_one_answer(make_draft: Callable[..., Draft]) -> None:
+    found = attempts("33") + tuple(Attempt(a, a, False, "numeric", "") for a in ("6", "six", "6.0"))
+    with pytest.raises(Reject, match="2 of 5 attempts agree with the written answer, 3 with another one"):
+        confirm(replace(make_draft("q", answer="3"), attempts=found).with_added(QUESTION_SOURCE, TEACHER))
+
+
 def test_the_stage(check_stage: Callable[..., None], make_draft: Callable[..., Draft]) -> None:
     good = replace(make_draft("good"), attempts=attempts("3334")).with_added(QUESTION_SOURCE, TEACHER)
     bad = replace(make_draft("bad"), attempts=attempts("3444")).with_added(QUESTION_SOURCE, TEACHER)

@@ -58,11 +58,38 @@ def test_nothing_to_ask_is_said_with_three_nulls() -> None:
         {"question": "x" * 2001, "answer": "3", "object": "square"},
         {"question": "What is \x0crac?", "answer": "3", "object": "square"},
         {"question": "How many?<|im_end|>", "answer": "3", "object": "square"},
+        {"question": "?", "answer": "3", "object": "square"},
+        {"question": "How many? <answer>3", "answer": "4", "object": "square"},
+        {"question": "How many? <code>print(7)</code>", "answer": "3", "object": "square"},
+        {"question": "How many?", "answer": "Unknown", "object": "square"},
+        {"question": "How many?", "answer": "cannot be determined", "object": "square"},
+        {"question": "How many?", "answer": ".", "object": "square"},
+        {"question": "What is there?", "answer": "a flag with five broad stripes", "object": "flag"},
+        {"question": "How many?", "answer": "5 or 6", "object": "square"},
+        {"question": "How many?", "answer": "about 5", "object": "square"},
+        {"question": "How many? (Answer: 47)", "answer": "47", "object": "square"},
+        {"question": "What does the sign reading Old Mill say?", "answer": "OLD MILL", "object": "sign"},
     ],
 )
 def test_replies_of_the_wrong_form(said: dict[str, Any]) -> None:
     with pytest.raises(BadReply):
         read_pair(json.dumps(said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"question": "Is the flag red or blue?", "answer": "red", "object": "flag"},
+        {"question": "Is the left number < the right number?", "answer": "yes", "object": "sign"},
+        {"question": "How many of the 12 panes are broken?", "answer": "1", "object": "window"},
+        {"question": "Which mark ends the sentence on the sign?", "answer": "!", "object": "sign"},
+        {"question": "罐子的标签上写着什么字？", "answer": "蜂蜜", "object": "罐子"},
+        {"question": "Which word is on the sign?", "answer": "mind the gap between trains", "object": "sign"},
+    ],
+)
+def test_replies_of_the_right_form(said: dict[str, str]) -> None:
+    pair = read_pair(f"<think>What about {{stripes}}?</think>\n{json.dumps(said)}")
+    assert pair is not None and pair.answer == said["answer"]
 
 
 VALUES = st.none() | st.text(max_size=30) | st.integers() | st.booleans() | st.lists(st.text(max_size=5), max_size=2)

@@ -46,13 +46,16 @@ _CODE = re.compile(r"<code\s*>(.*?)</code\s*>", re.DOTALL | re.IGNORECASE)
 _CALL = re.compile(r"<tool_call\s*>(.*?)</tool_call\s*>", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"<answer\s*>.*?</answer\s*>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\s*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
-_RESULT = re.compile(r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]", re.IGNORECASE)
-"""A tag of a result, in whichever brackets a model imitates it."""
+_RESULT = re.compile(
+    r"[<\[{‹]\s*/?\s*(?:interpreter|tool_response)\s*[>\]}›]|```[ \t]*(?:output|interpreter|tool_response)\b",
+    re.IGNORECASE,
+)
+"""A tag of a result, in whichever brackets a model imitates it; or a fence of a result, as in ToRA's solutions."""
 _MARKS = re.compile(
     r"<(?=/?(?:think|judge|answer|code|interpreter|tool_call|tool_response|points?|box)\b)", re.IGNORECASE
 )
 _THINK = re.compile(r"</?think\s*>", re.IGNORECASE)
-_STATED = re.compile(r"<interpreter\s*>(.*?)</interpreter\s*>", re.DOTALL | re.IGNORECASE)
+_STATED = re.compile(r"<(interpreter|tool_response)\s*>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE)
 _OPENED = re.compile(r"<(?:code|tool_call)\s*>", re.IGNORECASE)
 _RESULTS = re.compile(r"<interpreter>\n(.*?)\n?</interpreter>", re.DOTALL)
 
@@ -115,28 +118,45 @@ def read_rewritten(reply: str) -> tuple[tuple[Turn, ...], str]:
     which is "" if it has none.
 
     ``output`` of a turn is the stated one: only an execution shows whether it is right. The reply's think tags may
-    enclose several turns; in the result each turn has its own.
+    enclose several turns; in the result each turn has its own. Think tags inside code are part of the code, which then
+    has a fault.
     """
-    text, turns, start = _THINK.sub("", reply), list[Turn](), 0
-    for result in _STATED.finditer(text):
-        piece = text[start : result.start()]
-        written, code = read_turn(piece), _CODE.search(piece)
+    turns, start = list[Turn](), 0
+    for result in _STATED.finditer(reply):
+        written = read_turn(reply[start : result.start()])
         if written.fault or not written.code:
             return (), written.fault or "a result has no code before it"
-        if code is None or piece[code.end() :].strip():
+        if _without_think(written.after):
             return (), "a result does not follow its code"
-        turns.append(Turn(_as_thought(written.text), written.code, "", result.group(1).strip()))
+        turns.append(Turn(_as_thought(written.text), written.code, "", result.group(2).strip()))
         start = result.end()
-    last = read_turn(text[start:])
+    last = read_turn(reply[start:])
     if last.fault or last.code:
         return (), last.fault or "the result of the last code is missing"
-    found = _ANSWER.search(last.text)
+    text = _without_think(last.text)
+    if text_after_answer(text):
+        return (), "text follows the answer"
+    found = _ANSWER.search(text)
     at = found.start() if found else 0
-    return (*turns, Turn(f"{_as_thought(last.text[:at].strip())}\n{last.text[at:]}".strip())), ""
+    return (*turns, Turn(f"{_as_thought(text[:at])}\n{text[at:]}".strip())), ""
+
+
+def text_after_answer(text: str) -> str:
+    """Return the text behind the last answer, "" if nothing but think tags, blanks and punctuation follows it.
+
+    Such text may take the answer back, and a grader does not read it.
+    """
+    behind = [*_ANSWER.finditer(text)]
+    rest = _without_think(text[behind[-1].end() :]) if behind else ""
+    return rest if any(char.isalnum() for char in rest) else ""
+
+
+def _without_think(text: str) -> str:
+    return _THINK.sub("", text).strip()
 
 
 def _as_thought(text: str) -> str:
-    return f"<think>{text}</think>" if text else ""
+    return f"<think>{inner}</think>" if (inner := _without_think(text)) else ""
 
 
 def _unfinished(text: str) -> str:
