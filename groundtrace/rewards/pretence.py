@@ -10,8 +10,8 @@ changed (:func:`nudged`), and on the image without each group of these objects (
 :func:`without_objects`). This module compares the outputs. Each run must have a fresh process, an empty folder and the
 same file names: code that can distinguish the runs, by a counter, a file or an image's name, can pretend anything.
 
-These pretences are not detected, because an honest call may have the same output. In a reward, most of them earn half
-of what a selective call earns (:mod:`groundtrace.rewards.selectivity`):
+These pretences are not detected, because an honest call may have the same output. In a reward, most of them earn no
+more than the answer without a call (:mod:`groundtrace.rewards.selectivity`):
 
 - a number that depends on the amount of colour in the image (entropy, histogram, sums of rows). The mean of the whole
   image is detected, since it changes too little to be read, unless the code magnifies the change;

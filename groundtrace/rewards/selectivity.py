@@ -5,12 +5,14 @@ operation on the whole image depends on all objects: the image inverted, turned 
 can make such a call without knowing what the question asks about. So the code is also executed on an image that is
 changed only away from the objects (:func:`changed_elsewhere`). With o the share of the visible change that an output
 shows if the objects are removed, and e the share of the visible change elsewhere that it shows, the selectivity of the
-call is o / (o + e):
+call is (o - e) / (o + e), and at least 0:
 
 - 1 if the output shows nothing but the objects and the image between them;
-- 1/2 if it shows all parts of the image alike, whatever their size, colours and order.
+- 0 if it shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn the whole image
+  can be useful, but everybody can do it without knowing what the question asks about. It pays by a right answer.
 
 Of a text, o and e are the numbers of lines that change: a count of the objects is selective, a list of all shapes less.
+A line that also changes with a few pixels anywhere in the image, such as an entropy, does not count.
 """
 
 import math
@@ -108,7 +110,7 @@ def selectivity(
         return 1.0
     without = sum(levels_apart(runs.shown, each, range(len(shown))) for each in runs.without)
     beside = levels_apart(runs.shown, elsewhere, range(len(shown)))
-    return max(_of_text(runs, elsewhere), _share(without / changes.objects, beside / changes.elsewhere))
+    return max(_of_text(runs, elsewhere), _excess(without / changes.objects, beside / changes.elsewhere))
 
 
 def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
@@ -118,16 +120,15 @@ def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
     steady, without = shown & _lines(runs.nudged), Counter[str]()
     for each in runs.without:
         without |= steady - _lines(each)
-    found = _share(without.total(), (shown - _lines(elsewhere)).total())
-    return found or 0.5  # a readable part of a line depends on the objects, but the line also on any other pixel
+    return _excess(without.total(), (shown - _lines(elsewhere)).total())
 
 
 def _lines(output: Output) -> Counter[str]:
     return Counter(output.text[:MAX_TEXT_CHARS].splitlines())
 
 
-def _share(objects: float, elsewhere: float) -> float:
-    """Return objects / (objects + elsewhere), also if they are infinite; 0 if there is no change of the objects."""
+def _excess(objects: float, elsewhere: float) -> float:
+    """Return (objects - elsewhere) / (objects + elsewhere), also if they are infinite; at least 0."""
     if math.isinf(objects):
-        return 0.5 if math.isinf(elsewhere) else 1.0
-    return objects / (objects + elsewhere) if objects else 0.0
+        return 0.0 if math.isinf(elsewhere) else 1.0
+    return (objects - elsewhere) / (objects + elsewhere) if objects > elsewhere else 0.0

@@ -32,10 +32,11 @@ def sandbox():
     ("code", "seen", "selectivity"),
     [
         (COUNT, {0, 1}, 1.0),
-        (INVERTED, {0, 1}, 0.5),
+        (INVERTED, {0, 1}, 0.0),
         ("display(input_image_2.crop((84, 44, 106, 66)))", {1}, 1.0),
-        # one of two objects; 60 * 40 - 22 * 22 of the 2 * (120 * 80 - 22 * 22) pixels away from them: .5 / (.5 + .105)
-        ("display(input_image.crop((0, 0, 60, 40)))", {0}, 0.826),
+        # one of two objects, and 60 * 40 - 22 * 22 of the 2 * (120 * 80 - 22 * 22) pixels away from them:
+        # (.5 - .105) / (.5 + .105)
+        ("display(input_image.crop((0, 0, 60, 40)))", {0}, 0.652),
     ],
 )
 def test_calls_on_two_images(sandbox, code: str, seen: set[int], selectivity: float) -> None:

@@ -91,9 +91,8 @@ GROUPS: dict[str, tuple[Row, ...]] = {
             1.45,
             (GOOD,),
         ),
-        # right by luck, and the whole image inverted, which shows the objects and the rest alike:
-        # the share is 3/3 * .5; 1 + 1.5 * 1/1 * .3 * .5
-        Row((INVERTED,), said("So 3.", "3"), ("",), 0.5, 1.225, (GOOD,)),
+        # right by luck, and the whole image inverted, which shows the objects and the rest alike: the share is 0
+        Row((INVERTED,), said("So 3.", "3"), ("",), 0, 1, (GOOD,)),
         # wrong; the second call fails: .5 * 1/2 * .3
         Row(
             (*code_of("nlvr-dev-662-1-0-c1"), "print(len(nowhere))"),
@@ -147,8 +146,8 @@ GROUPS: dict[str, tuple[Row, ...]] = {
         Row(("print(5)",), said("It printed 5.", "5"), (IDLE,), 0, 0, (GOOD,)),
         # wrong; a silent call and a failed one: .5 * 0/2 * .6807971
         Row((SILENT, FAILS), said("Five.", "5"), (FAILED, FAILED), 0, 0, (BAD_TWICE, BAD)),
-        # wrong; the whole image enlarged, a share of .5: .5 * 1/1 * .6807971 * .5
-        Row((ENLARGED,), said("Five.", "5"), ("",), 0.5, 0.1701993, (GOOD,)),
+        # wrong; the whole image enlarged, a share of 0
+        Row((ENLARGED,), said("Five.", "5"), ("",), 0, 0, (GOOD,)),
         # wrong; five calls of nothing: .5 * 0/5 * .6807971
         Row(tuple(f"print({n})" for n in range(5)), said("0 1 2 3 4", "5"), (IDLE,) * 5, 0, 0, (GOOD,) * 5),
     ),
@@ -233,11 +232,11 @@ def test_advantages_by_hand(trajectories, rewards) -> None:
 
 
 def test_the_sequence_advantages_by_hand(rewards) -> None:
-    """The means of the groups: (3 * 1.45 + 1.225 + .075 - .2) / 8 = 5.45 / 8; (1 + 3 * .7269793) / 4;
-    (2.0211956 + 1.7658967 + 2 * .1701993 + .1276495) / 8 = 4.2551404 / 8; (1 + 2 * .8788044 - .0403985) / 4.
+    """The means of the groups: (3 * 1.45 + 1 + .075 - .2) / 8 = 5.225 / 8; (1 + 3 * .7269793) / 4;
+    (2.0211956 + 1.7658967 + .1701993 + .1276495) / 8 = 4.0849411 / 8; (1 + 2 * .8788044 - .0403985) / 4.
     """
     means = [sum(group) / len(group) for group in rewards.values()]
-    assert means == pytest.approx([0.68125, 0.7952345, 0.5318926, 0.6793026], abs=1e-6)
+    assert means == pytest.approx([0.653125, 0.7952345, 0.5106176, 0.6793026], abs=1e-6)
 
 
 def test_no_hack_comes_close_to_an_honest_trajectory(rewards) -> None:
