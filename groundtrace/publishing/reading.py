@@ -1,6 +1,7 @@
 """Reads the folder of a finished run: ``run.json``, the config, the rubrics, and the shards through DuckDB."""
 
 import json
+import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -10,21 +11,19 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from groundtrace.schemas.arrow import REJECTED_SCHEMA, RL_SCHEMA, SFT_SCHEMA
 from groundtrace.schemas.errors import UserError
 from groundtrace.schemas.run_files import problem_of
 from groundtrace.schemas.run_summary import RunSummary
+from groundtrace.storage.views import add_row, add_view
 
 SHARDS = {"sft": SFT_SCHEMA, "rl": RL_SCHEMA, "rejected": REJECTED_SCHEMA}
 BATCH_ROWS = 1000
 FAILED_PAGE = "failed.html"
 """The page in a run folder about a run that did not finish (:mod:`groundtrace.publishing.failure`)."""
-# DuckDB gets the rows through Arrow, so a query has no access to files or to the network.
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": False,
     "python_enable_replacements": False,
     "autoload_known_extensions": False,
     "autoinstall_known_extensions": False,
@@ -169,34 +168,38 @@ def _holds(values: pa.Array) -> bool:
 
 @contextmanager
 def open_tables(run: Path, summary: RunSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a database with the views sft, rl, rejected and runs, which cannot access files or the network.
+    """Yield a database with the views sft, rl, rejected and runs. It can read their files, but no others.
 
     Raises :class:`InspectError` for a shard that is not a Parquet file.
     """
-    with duckdb.connect(":memory:", config=_CLOSED) as connection:
+    shards = {name: sorted((run / name).glob("*.parquet")) for name in SHARDS}
+    with (
+        tempfile.TemporaryDirectory(prefix="groundtrace-") as scratch,
+        duckdb.connect(":memory:", config=_CLOSED) as connection,
+    ):
         for name, schema in SHARDS.items():
-            files = [str(file) for file in sorted((run / name).glob("*.parquet"))]
             try:
-                rows = pads.dataset(files, format="parquet") if files else schema.empty_table()
-            except (OSError, pa.ArrowException) as error:
+                add_view(connection, name, shards[name], schema, Path(scratch))
+            except duckdb.Error as error:
                 raise InspectError(f"cannot read {run / name}: {one_line(error)}") from error
-            connection.register(name, rows)
-        connection.register("runs", _runs_table(summary))
+        add_row(connection, "runs", _run_row(summary))
+        readable = [*Path(scratch).iterdir(), *(file for files in shards.values() for file in files)]
+        connection.execute("SET allowed_paths = ?", [list(map(str, readable))])
+        connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection
 
 
-def _runs_table(summary: RunSummary) -> pa.Table:
-    """Return a table of one row with the values of ``run.json`` about the whole run."""
+def _run_row(summary: RunSummary) -> dict[str, str | int | float]:
+    """Return the values of ``run.json`` about the whole run."""
     counts = summary.counts
-    row = {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
+    return {name: value for name, value in vars(summary).items() if isinstance(value, str | int | float)} | {
         "records": counts.input,
         "sft": counts.sft,
         "rl": counts.rl,
         "rejected": counts.rejected_records,
         "cost_usd": float(summary.usage.cost_usd),
     }
-    return pa.Table.from_pylist([row])
 
 
 def one_line(error: Exception) -> str:

@@ -4,14 +4,15 @@ A record's end is its row in the SFT, RL or rejected set. A runner's metrics are
 twice.
 """
 
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pads
 
 from groundtrace.inference.flow.notes import PAID_FIELDS, Paid
 from groundtrace.pipelines.running.execute.job_folder import Job
@@ -21,6 +22,7 @@ from groundtrace.schemas.run_summary import Counts, RoleLedger
 from groundtrace.schemas.usage import NOTHING, Usage
 from groundtrace.stages.plumbing.ends import ENDS_SCHEMA, READ_SCHEMA
 from groundtrace.stages.plumbing.stage import BUDGET
+from groundtrace.storage.views import add_table, add_view
 
 MEMORY = "2GB"
 """The memory limit of the sums; the database spills the rest to disk."""
@@ -79,7 +81,10 @@ class RunCounts:
 
 def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
     """Return the figures of a finished job; ``samples`` are the stages that read a sample of the records."""
-    with duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": str(job.folder / "sums")}) as db:
+    with (
+        tempfile.TemporaryDirectory(prefix="sums-", dir=job.folder) as scratch,
+        duckdb.connect(config={"memory_limit": MEMORY, "temp_directory": scratch}) as db,
+    ):
         shards = [path for entry in ("sft", "rl", "rejected") for path in job.files(entry)]
         for name, files, schema in (
             ("ends", job.ends, ENDS_SCHEMA),
@@ -87,8 +92,8 @@ def figures_of(job: Job, samples: frozenset[str]) -> RunCounts:
             ("rejections", job.files("rejected"), _REASONS),
             ("ids", shards, _IDS),
         ):
-            db.register(name, pads.dataset([str(path) for path in files], schema=schema, format="parquet"))
-        db.register("side", _side_table(job))
+            add_view(db, name, files, schema, Path(scratch))
+        add_table(db, "side", _side_table(job), Path(scratch))
         db.execute("CREATE TABLE samples (stage VARCHAR)")
         if samples:
             db.executemany("INSERT INTO samples VALUES (?)", [(name,) for name in sorted(samples)])

@@ -75,7 +75,8 @@ def _counted_details(staging: Path) -> dict[tuple[str, str], Counter[str]]:
     """Return how often each detail is in ``rejected/``, by stage and reason; a detail is cut to one short line."""
     counted: dict[tuple[str, str], Counter[str]] = {}
     for file in sorted((staging / "rejected").glob("*.parquet")):
-        details = pq.read_table(file, columns=["stage", "reason", "detail"]).group_by(["stage", "reason", "detail"])
+        columns = ["stage", "reason", "detail"]  # ParquetFile, because pq.read_table imports pandas
+        details = pq.ParquetFile(file).read(columns).group_by(columns)
         for row in details.aggregate([([], "count_all")]).to_pylist():
             detail = printable(" ".join((row["detail"] or "").split()))[:MAX_DETAIL_CHARS]
             counted.setdefault((row["stage"], row["reason"]), Counter())[detail] += row["count_all"]
