@@ -42,8 +42,7 @@ HARDNESS = (0.0, 0.5, 1.0)
 
 
 _EARLY = "by design before the hard rubrics count in full (Eq. 6)"
-_HALF = "open: crops of nearly the whole image, and guesses with operations on the whole image, earn too much"
-NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY, "codedance": _HALF}
+NOT_COUNTED = {"rucl λ = 0": _EARLY, "rucl λ = 0.5": _EARLY}
 """The parts that are printed but cannot fail the benchmark, with the reasons."""
 
 
