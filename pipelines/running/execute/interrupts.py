@@ -4,6 +4,7 @@ import _thread
 import contextlib
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -80,6 +81,12 @@ class Interrupting:
             raise KeyboardInterrupt
 
     def again(self) -> None:
-        """Send the last signal once more, from another thread: SIGINT if it was not handled here."""
+        """Send the last signal once more, from another thread: SIGINT if it was not handled here.
+
+        A real signal is needed: after ``_thread.interrupt_main``, the main thread would first wait for what it waits
+        for, such as a lock or a reply.
+        """
         number, self.number, self._last_s = self.number, None, float("-inf")
-        _thread.interrupt_main(signal.SIGINT if number is None else signal.Signals(number))
+        main = threading.main_thread().ident
+        assert main is not None  # it runs
+        signal.pthread_kill(main, signal.SIGINT if number is None else number)
