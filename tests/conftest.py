@@ -3,6 +3,7 @@ stores are on this machine.
 """
 
 import atexit
+import contextlib
 import gc
 import logging
 import os
@@ -10,12 +11,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
-import types
 import uuid
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 settings.register_profile("untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("untimed")
 
+_REMEMBERED = contextlib.ExitStack()
+
 gc.disable()  # until the tests are collected: what is loaded for them stays, so a collection would free nothing
 
 # A shell starts what runs in the background with Ctrl-C ignored, as the commands that tests start would inherit.
@@ -43,49 +43,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_finish() -> None:
-    """Take off what each of the hundreds of small pipelines and the collector would do over again."""
-    if (core := sys.modules.get("apache_beam.transforms.core")) and not hasattr(
-        core.get_function_args_defaults, "seen"
-    ):
-        _remember_parameters(core)
-        _remember_specs(sys.modules["apache_beam.transforms.userstate"])
+    """Spare each of the hundreds of small pipelines what Beam and the garbage collector would do over again."""
+    from apache_beam.runners.worker import statecache
+
+    from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
+
+    _REMEMBERED.enter_context(inspected_once())
+    statecache.get_deep_size = lambda *objects: len(objects)  # Beam looks at all modules for this
     gc.enable()
     gc.collect()
     gc.freeze()  # what was loaded for the tests stays to the end
     atexit.register(gc.unfreeze)  # else extension modules report what they hold as leaked
-
-
-def _remember_parameters(core: Any) -> None:
-    """Beam reads the signatures of all methods of each DoFn, most of them those of its base class: each once here."""
-    look, seen = core.get_function_args_defaults, weakref.WeakKeyDictionary[Any, tuple[list[str], list[Any]]]()
-
-    def get_function_args_defaults(f: Any) -> tuple[list[str], list[Any]]:
-        if not isinstance(f, types.MethodType) or not isinstance(f.__func__, types.FunctionType):
-            return look(f)
-        if (known := seen.get(f.__func__)) is None:
-            known = seen[f.__func__] = look(f)
-        names, defaults = known
-        return list(names), list(defaults)
-
-    get_function_args_defaults.seen = seen  # type: ignore[attr-defined]
-    core.get_function_args_defaults = get_function_args_defaults
-
-
-def _remember_specs(userstate: Any) -> None:
-    """Beam looks for the states and timers of each DoFn eight times and more while it builds and runs a pipeline; here
-    once, as they do not change.
-    """
-    look, seen = userstate.get_dofn_specs, {}
-
-    def get_dofn_specs(dofn: Any) -> tuple[set[Any], set[Any]]:
-        known, specs = seen.get(id(dofn), (lambda: None, ()))
-        if known() is not dofn:
-            specs = look(dofn)
-            seen[id(dofn)] = weakref.ref(dofn), specs
-        states, timers = specs
-        return set(states), set(timers)
-
-    userstate.get_dofn_specs = get_dofn_specs
 
 
 @pytest.fixture(autouse=True)

@@ -119,8 +119,11 @@ def balances(staging: Path, tables: duckdb.DuckDBPyConnection, sets: Sequence[st
     schemas = {side: columns_of(staging, side) for side in sets}
     columns = {side: frozenset(schema.names) for side, schema in schemas.items()}
     added = dict.fromkeys(_property(c) for schema in schemas.values() for c in added_columns(schema) if c.is_class)
-    found = [_balance(tables, each, columns) for each in (*PROPERTIES[:2], *added, *PROPERTIES[2:])]
-    return [each for each in (*found, _media_balance(staging, sets)) if each is not None]
+    described = [
+        each for each in (*PROPERTIES[:2], *added, *PROPERTIES[2:]) if any(each.column in c for c in columns.values())
+    ]
+    found = [*_balances(tables, described, columns), _media_balance(staging, sets)]
+    return [each for each in found if each is not None]
 
 
 def _property(column: Column[Any]) -> Property:
@@ -130,23 +133,29 @@ def _property(column: Column[Any]) -> Property:
     return Property(column.name.replace("_", " "), column.name, label)
 
 
-def _balance(
-    tables: duckdb.DuckDBPyConnection, described: Property, columns: Mapping[str, frozenset[str]]
-) -> Balance | None:
+def _balances(
+    tables: duckdb.DuckDBPyConnection, described: Sequence[Property], columns: Mapping[str, frozenset[str]]
+) -> list[Balance | None]:
+    """Return the classes of each property. The shards are read once, into a table of the rows' classes."""
+    if not described:
+        return []
+    rows = []
+    for side, names in columns.items():
+        own = [(number, each) for number, each in enumerate(described) if each.column in names]
+        labels = [f"{each.label} AS label_{number}, {each.place or 0} AS place_{number}" for number, each in own]
+        rows.append(f"SELECT '{side}' AS side, {', '.join(labels)} FROM {side}")
+    tables.execute(f"CREATE OR REPLACE TEMP TABLE classes AS {' UNION ALL BY NAME '.join(rows)}")
+    return [_balance(tables, each, number) for number, each in enumerate(described)]
+
+
+def _balance(tables: duckdb.DuckDBPyConnection, described: Property, number: int) -> Balance | None:
     """Return the classes of one property; None if no row has the property.
 
     A set without the column (RL rows have no trace), or with only nulls in it, is left out.
     """
-    rows = [
-        f"SELECT '{side}' AS side, {described.label} AS label, {described.place or 0} AS place FROM {side}"
-        for side, names in columns.items()
-        if described.column in names
-    ]
-    if not rows:
-        return None
     order = "place NULLS LAST, label" if described.place else "sft + rl DESC, label"
     query = f"""
-        WITH named AS MATERIALIZED ({" UNION ALL ".join(rows)}),
+        WITH named AS (SELECT side, label_{number} AS label, place_{number} AS place FROM classes),
              used AS (SELECT DISTINCT side FROM named WHERE label IS NOT NULL),
              grouped AS (
             SELECT label, min(place) AS place,

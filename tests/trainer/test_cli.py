@@ -155,7 +155,7 @@ def test_a_step_that_does_not_fit(run: Command, rl_data: Path, monkeypatch: pyte
     ran.check_refused(
         2, "weights + ", "gradients", "optimiser moments", "reference model", "GiB are free", "lower batch"
     )
-    assert {path.name for path in ran.output.iterdir()} == {".lock", "rows", "cache"}
+    assert {path.name for path in ran.output.iterdir()} == {".lock", "cache"}
 
 
 def test_an_interruption(run: Command, rl_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Reads a run's shards: rows by index, in the order of the shards, with their images as bytes.
 
-``datasets`` memory-maps the rows, so that random access works for a set larger than memory.
+``datasets`` memory-maps the rows, so that random access works for a set larger than memory. The rows stay in Arrow's
+form until they are used: as features of ``datasets``, their images would be decoded, or copied once more.
 """
 
 import contextlib
@@ -29,6 +30,9 @@ from groundtrace.schemas.geometry import Box
 from groundtrace.schemas.records import Question
 from groundtrace.schemas.run_files import files_of, problem_of
 
+MAX_BYTES_IN_MEMORY = 64_000_000
+"""Larger sets are copied into a memory-mapped file, which takes longer to open."""
+BATCH_ROWS = 1000
 CHECKED: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS)
 """Added columns that rewards read: their values are validated when a row is read."""
 BOXES_SOURCE = "boxes_source"
@@ -58,11 +62,7 @@ class Shards:
         """
         self.side = side
         files = _shard_files(data, side)
-        try:
-            rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
-        except Exception as error:  # the reader raises many types for a file that is not a shard
-            raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
-        assert isinstance(rows, datasets.Dataset)
+        rows = _opened(files, cache)
         missing = [name for name in NEEDED[side] if name not in rows.column_names]
         if missing:
             raise ShardError(
@@ -72,29 +72,30 @@ class Shards:
         added = (column for column in added_columns(pq.read_schema(files[0])) if column.for_training)
         self._added = [column.name for column in added if is_plain(column.type) and column.name in rows.column_names]
         kept = [*NEEDED[side], *columns, *self._added]
-        images = datasets.List(datasets.Image(decode=False))
-        try:
-            self._rows = rows.select_columns(kept).cast_column("images", images)
-        except (TypeError, ValueError, pa.ArrowException) as error:
-            raise ShardError(f"{files[0].parent}: the column 'images' holds no images: {_line(error)}") from error
-        ids = "\n".join(map(str, rows["id"]))
-        self.sha256 = hashlib.sha256(f"{len(rows)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
+        if not _are_images(type := rows.schema.field("images").type):
+            raise ShardError(f"{files[0].parent}: the column 'images' holds no images, but {type}"[:300])
+        self._rows = rows.select(kept)
+        ids = "\n".join(map(str, self._column("id")))
+        self.sha256 = hashlib.sha256(f"{len(self)}\n{ids}".encode("utf-8", "surrogatepass")).hexdigest()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._rows.num_rows
+
+    def _column(self, name: str) -> list[Any]:
+        return self._rows.column(name).to_pylist()
 
     def gives(self, name: str) -> bool:
         """Whether any row has a value in the added column ``name``; for ``stream``, whether any row has streams."""
         if name == "stream":
             return any(self.streams)
-        return name in self._added and any(self._rows[name])
+        return name in self._added and any(self._column(name))
 
     @cached_property
     def streams(self) -> list[tuple[str, ...]]:
         """The streams of each row; a row with a single prompt has an empty tuple."""
         if self.side != "rl" or STREAMS.name not in self._added:
             return [()] * len(self)
-        return [tuple(streams or ()) for streams in self._rows[STREAMS.name]]
+        return [tuple(streams or ()) for streams in self._column(STREAMS.name)]
 
     @property
     def prompts(self) -> int:
@@ -103,22 +104,22 @@ class Shards:
 
     def count_detected(self) -> int:
         """Return the number of rows whose gold boxes are from a detector."""
-        return sum(source == "detector" for source in self._rows[BOXES_SOURCE]) if self._has(BOXES_SOURCE) else 0
+        return sum(source == "detector" for source in self._column(BOXES_SOURCE)) if self._has(BOXES_SOURCE) else 0
 
     @property
     def strata(self) -> list[frozenset[str]]:
         """The strata of each row's rubrics; a row without rubrics has an empty set."""
         if RUBRICS.name not in self._added:
             return [frozenset()] * len(self)
-        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._rows[RUBRICS.name]]
+        return [frozenset(rubric["stratum"] for rubric in rubrics or ()) for rubrics in self._column(RUBRICS.name)]
 
     def _has(self, column: str) -> bool:
         return column in self._rows.column_names
 
     def rewarded_questions(self) -> Iterator[RewardedQuestion]:
         """Yield the rows' questions with the data that :mod:`groundtrace.rewards.blindness` needs; reads no images."""
-        narrow: Any = self._rows.select_columns([name for name in COLUMNS if self._has(name)])
-        for row in narrow:
+        narrow = self._rows.select([name for name in COLUMNS if self._has(name)])
+        for row in (row for batch in narrow.to_batches(BATCH_ROWS) for row in batch.to_pylist()):
             if all(isinstance(row[name], str) for name in ("question", "answer", "answer_type")):
                 yield rewarded_question(row)
 
@@ -126,7 +127,7 @@ class Shards:
         """Return the number of rows with a gold answer that only a judge can compare with other wordings. Reads no
         images.
         """
-        columns = (self._rows[name] for name in ("answer", "answer_type", "choices"))
+        columns = (self._column(name) for name in ("answer", "answer_type", "choices"))
         return sum(
             answer_type_named(named).needs_judge(answer, tuple(choices) if choices else None)
             for answer, named, choices in zip(*columns, strict=True)
@@ -146,18 +147,39 @@ class Shards:
     @cached_property
     def _places(self) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for place, id in enumerate(self._rows["id"]):
+        for place, id in enumerate(self._column("id")):
             found.setdefault(id, []).append(place)
         return found
 
     def __getitem__(self, index: int) -> TrainingRow:
         """Return the row with this index. Raises UnusableRow if its fields are invalid."""
-        fields = self._rows[index]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        fields = self._rows.slice(index % len(self), 1).to_pylist()[0]
         try:
             added = {name: fields[name] for name in self._added if fields[name] is not None}
             return _row(fields, fields["messages"], added) if self.side == "sft" else _asked_row(fields, added)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise UnusableRow(f"row {index} of {self.side}: {error}") from error
+
+
+def _opened(files: Sequence[Path], cache: Path) -> pa.Table:
+    """Return the rows of all files: in memory if they are small, else memory-mapped. Raises ShardError."""
+    try:
+        if sum(file.stat().st_size for file in files) <= MAX_BYTES_IN_MEMORY:
+            return pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")
+        rows = datasets.Dataset.from_parquet([str(file) for file in files], cache_dir=str(cache))
+    except Exception as error:  # the readers raise many types for a file that is not a shard
+        raise ShardError(f"{files[0].parent} cannot be read: {_line(error.__cause__ or error)}") from error
+    assert isinstance(rows, datasets.Dataset)
+    return rows.data.table
+
+
+def _are_images(type: pa.DataType) -> bool:
+    """Whether a column of this type holds lists of images, as bytes and path."""
+    if not (pa.types.is_list(type) or pa.types.is_large_list(type)) or not pa.types.is_struct(type.value_type):
+        return False
+    return {"bytes", "path"} <= {type.value_type.field(place).name for place in range(type.value_type.num_fields)}
 
 
 def _asked_row(fields: Mapping[str, Any], added: Mapping[str, Any]) -> TrainingRow:

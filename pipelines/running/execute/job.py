@@ -8,6 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from groundtrace.inference.runtime import runtime
 from groundtrace.pipelines.running.endings import is_interrupt
+from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
 from groundtrace.pipelines.running.execute.following import follow, stop_of
 from groundtrace.pipelines.running.execute.job_folder import SPOOL, JobFolder
 from groundtrace.pipelines.running.execute.last_replies import await_last_replies
@@ -36,7 +37,11 @@ def run_job(plan: Plan, draw: Draw, folder: JobFolder, part: str = "") -> None:
     models = plan.arguments.budget.kept(replace(plan.models, notes=notes))
     expected = None if draw.target_sft is not None else calls_to_expect(plan)
     clear_board()
-    with spooling(str(folder.here / SPOOL) if plan.is_local else ""), shipped(options, plan.recipe_file, plan.extras):
+    with (
+        spooling(str(folder.here / SPOOL) if plan.is_local else ""),
+        shipped(options, plan.recipe_file, plan.extras),
+        inspected_once(),
+    ):
         pipeline = wire_job(plan, options, replace(plan.context, models=models, draw=draw), folder.name)
         try:
             with show_progress(plan.stages, part, plan.models.notes, expected):

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from groundtrace.rewards.rows import shards
 from groundtrace.rewards.rows.row import UnusableRow
 from groundtrace.rewards.rows.shards import COMMON, ShardError, Shards
 
@@ -32,6 +34,35 @@ def test_a_row(tmp_path: Path, row: Row, write_shards: Write, png: Callable[...,
     question = found.question
     assert (question.question, question.answer, question.answer_type) == ("How many are red?", "3", "numeric")
     assert question.choices == ("3", "4")
+
+
+@pytest.mark.parametrize("side", ["sft", "rl"])
+def test_a_large_set_is_memory_mapped_with_the_same_rows(
+    tmp_path: Path, row: Row, write_shards: Write, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    run = write_shards(tmp_path / "run", [row(id=f"q{number}", choices=["3", "4"]) for number in range(5)], side, 2)
+    small = Shards(run, side, tmp_path / "small")
+    monkeypatch.setattr(shards, "MAX_BYTES_IN_MEMORY", 0)
+    large = Shards(run, side, tmp_path / "large")
+    assert (tmp_path / "large").is_dir() and not (tmp_path / "small").exists()
+    assert [large[index] for index in range(5)] == [small[index] for index in range(5)]
+    assert [*large.rewarded_questions()] == [*small.rewarded_questions()]
+    assert (large.sha256, len(large), large.prompts, large.strata) == (small.sha256, 5, small.prompts, small.strata)
+    assert large[-1].id == "q4"
+    for index in (5, -6):
+        with pytest.raises(IndexError):
+            large[index]
+
+
+@pytest.mark.parametrize("images", [["a"], [[1]], [[{"path": "a"}]]])
+def test_images_of_another_form_are_refused(tmp_path: Path, row: Row, write_shards: Write, images: list[Any]) -> None:
+    run = write_shards(tmp_path, [row()], "sft")
+    (file,) = (run / "sft").glob("*.parquet")
+    table = pq.read_table(file)
+    place = table.column_names.index("images")
+    pq.write_table(table.set_column(place, "images", pa.array(images)).replace_schema_metadata(), file)
+    with pytest.raises(ShardError, match="the column 'images' holds no images, but "):
+        Shards(run, "sft", tmp_path / "cache")
 
 
 def test_where_a_right_answer_may_point(tmp_path: Path, row: Row, write_shards: Write) -> None:

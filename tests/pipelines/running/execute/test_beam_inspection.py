@@ -1,0 +1,61 @@
+"""What is remembered of DoFns is what Beam finds in them."""
+
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms import core, userstate
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+
+from groundtrace.pipelines.running.execute.beam_inspection import inspected_once
+
+STATE = ReadModifyWriteStateSpec("count", VarIntCoder())
+PARAMETER = beam.DoFn.StateParam(STATE)
+
+
+class Plain(beam.DoFn):
+    def process(self, element: Any, extra: int = 3) -> Any:
+        yield element
+
+
+class Stateful(Plain):
+    def process(self, element: Any, extra: int = 3, state: Any = PARAMETER) -> Any:
+        yield element
+
+
+FUNCTIONS = ((core, "get_function_args_defaults"), (core, "_get_function_body_without_inners"))
+DO_FNS = [Plain(), Stateful(), Stateful(), core.CallableWrapperDoFn(len)]
+
+
+@pytest.mark.parametrize("dofn", DO_FNS, ids=lambda dofn: type(dofn).__name__)
+def test_the_results_are_those_of_beam(dofn: Any) -> None:
+    def found() -> list[Any]:
+        of_functions = [getattr(module, name)(dofn.setup) for module, name in FUNCTIONS]
+        return [*of_functions, userstate.get_dofn_specs(dofn), core.get_function_arguments(dofn, "process")]
+
+    expected = found()
+    with inspected_once():
+        assert [found(), found()] == [expected, expected]
+
+
+def test_a_caller_may_change_a_result() -> None:
+    dofn = Stateful()
+    with inspected_once():
+        states, _ = userstate.get_dofn_specs(dofn)
+        states.clear()
+        assert userstate.get_dofn_specs(dofn)[0] == {STATE}
+        names, _ = core.get_function_arguments(dofn, "process")
+        names.clear()
+        assert core.get_function_arguments(dofn, "process")[0] == ["element", "extra", "state"]
+
+
+def test_beam_is_as_before_also_after_an_error() -> None:
+    def functions() -> list[Any]:
+        return [getattr(module, name) for module, name in (*FUNCTIONS, (userstate, "get_dofn_specs"))]
+
+    before = functions()
+    with pytest.raises(ZeroDivisionError), inspected_once():
+        assert not any(one is other for one, other in zip(before, functions(), strict=True))
+        raise ZeroDivisionError
+    assert functions() == before
