@@ -90,8 +90,8 @@ test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and 
 test-dataflow: $(VENV)/.gcp  ## submissions to Dataflow, against a stand-in for it and for Cloud Storage
 	$(BIN)/python -m pytest -m dataflow tests/pipelines
 
-test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, and `make demo` on the next Python
-	$(BIN)/python -m pytest -m installs tests/installs
+test-installs: $(VENV)/.all  ## the wheel in fresh environments, alone and with each extra, `make demo` on the next Python, and a user's own code
+	$(BIN)/python -m pytest -m installs tests/installs tests/docs/test_extend.py tests/pipelines/shipping tests/pipelines/test_plugins.py
 
 $(VENV)/.gcp: $(VENV)/.all
 	$(PIP) -e '.[gcp]'

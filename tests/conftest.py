@@ -30,7 +30,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A busy machine must not fail a property. The rest is inherited: hypothesis draws the same examples each time where
 # it sees that it runs in CI, and new ones elsewhere.
-settings.register_profile("untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
+_EXAMPLES = 100 if os.environ.get("CI") else 50
+settings.register_profile(
+    "untimed", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_EXAMPLES)
+)
 settings.load_profile("untimed")
 
 _REMEMBERED = contextlib.ExitStack()
@@ -62,7 +65,8 @@ def log_level() -> Iterator[None]:
     root = logging.getLogger()
     before = root.level
     yield
-    root.setLevel(before)
+    if root.level != before:  # setting it clears what all loggers remember
+        root.setLevel(before)
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,8 @@ from groundtrace.schemas.records import MediaRef, Question
 from groundtrace.trainer.environments.registry import make_environment
 from tests.wired import default_stages
 
+pytestmark = pytest.mark.installs
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/extend.md").read_text("utf-8")
 FILES = dict(re.findall(r"^\*\*`([^`]+)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))

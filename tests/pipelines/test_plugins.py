@@ -136,6 +136,7 @@ def elsewhere(
         yield Elsewhere(folder, run_beam("questions.semi", folder / "run", *given, own_process=True, cwd=folder))
 
 
+@pytest.mark.installs
 def test_all_are_found_by_the_command_and_its_workers(elsewhere: Elsewhere) -> None:
     run = elsewhere.run
     assert (run.code, "beam: " in run.err) == (0, False), run.err
@@ -149,6 +150,7 @@ def test_all_are_found_by_the_command_and_its_workers(elsewhere: Elsewhere) -> N
     assert (verdict["value"], verdict["reason"]) == (1.0, "at most 100000")
 
 
+@pytest.mark.installs
 def test_an_export_of_an_installed_package(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:
     from groundtrace.pipelines.commands.cli import main
     from groundtrace.schemas import registry

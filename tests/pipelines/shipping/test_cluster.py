@@ -11,6 +11,8 @@ import pytest
 
 from tests.pipelines.shipping.cluster import Cluster, cluster
 
+pytestmark = pytest.mark.installs
+
 PAGE = (Path(__file__).resolve().parents[3] / "docs/extend.md").read_text("utf-8")
 FILES = dict(re.findall(r"^\*\*`([^`]+)`\*\*\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 """A recipe of a user's with the modules and prompts beside it: those of docs/extend.md."""
