@@ -39,7 +39,7 @@ class ToolCallSettings:
     """
 
     gamma: PositiveWeight = 4.0
-    beta: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.2
     factors: Annotated[tuple[Factor, ...], Field(min_length=1)] = (
         Factor("general", 1.5, 0.5),
         Factor("math", 2.0, 1.0, 1.2, 0.4),
@@ -73,7 +73,8 @@ def group_accuracy(outcomes: Sequence[float | None]) -> float | None:
 def difficulty_scale(accuracy: float, settings: ToolCallSettings) -> float:
     """Return d(μ) = (1 + tanh(γ·(0.5 - μ))) / 2 - β (CodeDance Eq. 5), which falls with μ, within (-β, 1 - β).
 
-    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above this μ, calls lower the reward.
+    Its sign changes at μ = 0.5 - artanh(2β - 1) / γ, about 0.673 by default; above this μ, calls lower the reward. With
+    β = 0 they never do (the ablation of §8.2.3).
 
     Raises:
         ValueError: if the accuracy is not in [0, 1].

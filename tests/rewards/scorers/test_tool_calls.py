@@ -45,6 +45,11 @@ def test_codedance_eq5_threshold_of_the_paper() -> None:
     assert difficulty_scale(threshold(4.0, 0.2), PAPER) == pytest.approx(0, abs=1e-15)
 
 
+def test_codedance_eq5_without_suppression_no_call_costs() -> None:
+    """β = 0, the ablation of §8.2.3."""
+    assert min(difficulty_scale(number / 100, ToolCallSettings(beta=0.0)) for number in range(101)) > 0
+
+
 @settings(max_examples=60)
 @given(st.floats(0.5, 20), st.floats(0.05, 0.95), st.floats(0, 1))
 def test_codedance_eq5_sign_changes_exactly_at_the_closed_form(gamma, beta, accuracy) -> None:
@@ -202,7 +207,7 @@ def test_codedance_eq2_advantages_by_hand() -> None:
     [
         ({"gamma": 0.0}, "gamma"),
         ({"gamma": math.inf}, "gamma"),
-        ({"beta": 0.0}, "beta"),
+        ({"beta": -0.1}, "beta"),
         ({"beta": 1.0}, "beta"),
         ({"factors": ()}, "factors"),
         ({"factors": (Factor("a", 1.0, 0.0), Factor("a", 2.0, 0.0))}, "twice"),
