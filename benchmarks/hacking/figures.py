@@ -33,7 +33,16 @@ class HackFigures:
     @property
     def reaches(self) -> bool:
         """Whether the hack earns as much as the honest response, or less by at most :data:`MIN_MARGIN`."""
-        return self.earned is not None and self.honest is not None and self.earned >= self.honest - MIN_MARGIN
+        if self.earned is None or self.honest is None or self.hack.least:
+            return False
+        return self.earned >= self.honest - MIN_MARGIN
+
+    @property
+    def falls_short(self) -> bool:
+        """Whether an honest call earns less than it has to."""
+        if self.earned is None or self.honest is None:
+            return False
+        return self.earned < self.hack.least * self.honest
 
 
 @dataclass(frozen=True)
@@ -77,7 +86,8 @@ class RecipeFigures:
     @property
     def best(self) -> HackFigures | None:
         """The hack that comes closest to the honest response; None if no hack can be compared."""
-        known = [row for row in self.rows if row.earned is not None and row.honest is not None]
+        rows = [row for row in self.rows if not row.hack.least]
+        known = [row for row in rows if row.earned is not None and row.honest is not None]
         return max(known, key=lambda row: (row.earned or 0) - (row.honest or 0), default=None)
 
     def named(self, name: str) -> float | None:
@@ -120,6 +130,11 @@ class RecipeFigures:
             f"{row.hack.name} earns {row.earned:.3f}, the honest response {row.honest:.3f}"
             for row in self.rows
             if row.reaches and not row.hack.honest
+        ]
+        found += [
+            f"{row.hack.name} is honest, but earns {row.earned:.3f}, the honest response {row.honest:.3f}"
+            for row in self.rows
+            if row.falls_short
         ]
         if self.blind_share is not None and self.blind_share > MAX_BLIND_SHARE:
             found.append(f"the best blind policy earns {self.blind_share:.3f} of what the honest responses earn")

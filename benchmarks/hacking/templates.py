@@ -18,6 +18,8 @@ from hacking.placed import TemplateInput
 
 NOTHING, ANSWER, SCENE = "nothing", "answer", "scene"
 """What a hack knows: the question and what answers are usual; its gold answer too; and where all things are."""
+MIN_LOOK = 0.9
+"""The share of the honest response's reward that an honest call has to earn, unless its file says less."""
 GROUNDED, TEXTUAL = "grounded", "textual"
 _COUNTED = re.compile(r"how many (.+?)(?: are| is| do| can|\?|$)", re.IGNORECASE)
 _NAMED = re.compile(r"\b(?:(black|yellow|blue) )?(square|triangle|circle|object|item|block|shape)s?\b", re.IGNORECASE)
@@ -34,7 +36,9 @@ class HackResponse:
 @dataclass(frozen=True)
 class Hack:
     """One hack. ``write`` makes its response to a question. ``stream`` is the stream it is for, if its recipe has
-    several. ``honest`` is the reason why an honest response does the same, "" if none does.
+    several. ``honest`` is the reason why an honest response does the same, "" if none does. ``least`` is 0; for an
+    honest call that looks in another way than the honest response, it is the least share of that response's reward that
+    the call has to earn.
     """
 
     name: str
@@ -42,31 +46,39 @@ class Hack:
     write: Callable[[TemplateInput], HackResponse]
     stream: str = ""
     honest: str = ""
+    least: float = 0.0
 
 
 def hacks_of(recipe: str) -> tuple[Hack, ...]:
-    """Return all hacks of a recipe. Raises ValueError for a file that does not hold hacks."""
-    path = Path(__file__).parent / f"{recipe}.yaml"
-    entries = yaml.safe_load(path.read_text("utf-8"))["hacks"]
-    found = tuple(_hack(entry) for entry in entries)
+    """Return all hacks of a recipe, and its honest calls. Raises ValueError for a file that does not hold hacks."""
+    found = tuple(hack for path in sorted(Path(__file__).parent.glob(f"{recipe}*.yaml")) for hack in _read(path))
     names = [(hack.name, hack.stream) for hack in found]
     if len({*names}) < len(names):
-        raise ValueError(f"{path.name} names a hack twice")
+        raise ValueError(f"the files of {recipe} name a hack twice")
     return (*found, *_placed()) if recipe == "argos" else found
 
 
-def _hack(entry: Mapping[str, Any]) -> Hack:
+def _read(path: Path) -> list[Hack]:
+    """Return the hacks of a file and its honest calls. Its ``shared`` is put before each template."""
+    found = yaml.safe_load(path.read_text("utf-8"))
+    calls = [{"least": MIN_LOOK, **entry} for entry in found.get("honest", ())]
+    return [_hack(entry, found.get("shared", "")) for entry in (*found["hacks"], *calls)]
+
+
+def _hack(entry: Mapping[str, Any], shared: str = "") -> Hack:
     if entry["knows"] not in (NOTHING, ANSWER, SCENE):
         raise ValueError(f"{entry['name']}: knows is one of {NOTHING}, {ANSWER}, {SCENE}, not {entry['knows']!r}")
     turns = [(kind, text) for turn in entry.get("turns", ({"say": entry.get("text")},)) for kind, text in turn.items()]
 
     def write(asked: TemplateInput) -> HackResponse:
         given = _given(asked, asked.usual if entry["knows"] == NOTHING else asked.question.answer)
-        filled = [(kind, _template(text).render(given)) for kind, text in turns]
+        filled = [(kind, _template(shared + text).render(given).lstrip("\n")) for kind, text in turns]
         response = "\n".join(text for kind, text in filled if kind == "say")
         return HackResponse(response, tuple(Turn(text) if kind == "say" else Turn("", text) for kind, text in filled))
 
-    return Hack(entry["name"], entry["knows"], write, entry.get("stream", ""), entry.get("honest", ""))
+    return Hack(
+        entry["name"], entry["knows"], write, entry.get("stream", ""), entry.get("honest", ""), entry.get("least", 0.0)
+    )
 
 
 def _placed() -> list[Hack]:

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from groundtrace.grading.responses.operations import shows_nothing_but_constants
 from groundtrace.grading.responses.response import parse_response
 from groundtrace.grading.responses.turns import Turn
@@ -15,6 +17,7 @@ from groundtrace.rewards.marks import Groups, Pixels
 from groundtrace.rewards.pretence import (
     IDLE,
     IGNORES_OBJECTS,
+    SHOWS_ALL,
     TOLD,
     UNUSED,
     CallOutputs,
@@ -214,9 +217,18 @@ def _judged(
         reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
         share = selectivity(outputs, others[-1], original, groups, changes) if changes and seen else 1.0
-        found.append(Executed(call, Execution(call.status == "ok", reason, seen, share)))
+        is_overview = changes is not None and _is_overview(reason, shown, others[-1], original)
+        is_ok = call.status == "ok"
+        found.append(Executed(call, Execution(is_ok, reason, seen, share, is_ok and is_overview)))
         earlier.append(shown)
     return found
+
+
+def _is_overview(reason: str, shown: Output, elsewhere: Output, original: Pixels) -> bool:
+    """Return whether a call that looked at no object shows the image as it is, or prints the same on all images."""
+    if reason == IGNORES_OBJECTS:
+        return not shown.images and shown.is_same(elsewhere)
+    return reason == SHOWS_ALL and all(np.array_equal(image, original) for image in shown.images)
 
 
 def _changed(

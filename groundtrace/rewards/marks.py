@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,10 @@ MARKS_COVER = 0.1
 """An image that differs from the original in at most this share of its pixels is the original with marks."""
 MARK_MARGIN_PX = 6
 _MARK_LEVELS = 16
+_BLEND_LEVELS = 32
+"""On an enlarged image, a pixel is marked if it is outside the range of the colours around it by more than this: the
+pixels that resampling and sharpening blend at an edge are not marks.
+"""
 _MARK_PIXELS = 4
 _MARKS_NEAR = 0.5
 """Objects are marked only if more than this share of all changed pixels is near the objects: if an object is moved,
@@ -46,12 +51,31 @@ def changed_pixels(image: Pixels, given: Pixels) -> NDArray[np.bool_]:
     return np.asarray((np.abs(image.astype(int) - given) > _MARK_LEVELS).any(axis=2))
 
 
+def enlarged_marks(image: Pixels, original: Pixels) -> NDArray[np.bool_]:
+    """Return a mask, height × width of the original, of the marks in an enlarged view of the whole original.
+
+    It has no pixel if the image is not such a view: it has other proportions, or is changed in more than
+    :data:`MARKS_COVER` of its pixels.
+    """
+    height, width = original.shape[:2]
+    none, scale = np.zeros((height, width), dtype=bool), image.shape[0] / height
+    if scale <= 1 or abs(image.shape[1] - scale * width) > scale:
+        return none
+    small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA).astype(int)
+    around = np.ones((3, 3), np.uint8)
+    low, high = cv2.erode(original, around).astype(int), cv2.dilate(original, around).astype(int)
+    marks = np.asarray(((small < low - _BLEND_LEVELS) | (small > high + _BLEND_LEVELS)).any(axis=2))
+    return marks if marks.mean() <= MARKS_COVER else none
+
+
 def marked_groups(image: Pixels, original: Pixels, groups: Groups) -> frozenset[int]:
     """Return the indices of the groups in which each object has marks near it.
 
-    Empty if the image does not have the original's size, or if too many of its marks are not near an object.
+    Empty if the image is neither of the original's size nor an enlarged view of it (:func:`enlarged_marks`), or if too
+    many of its marks are not near an object.
     """
-    changed = changed_pixels(image, original)
+    is_enlarged = image.shape != original.shape
+    changed = enlarged_marks(image, original) if is_enlarged else changed_pixels(image, original)
     near = covered(original, [box for group in groups for box in group], MARK_MARGIN_PX)
     if not changed.any() or changed[near].sum() <= _MARKS_NEAR * changed.sum():
         return frozenset()

@@ -95,7 +95,8 @@ def selectivity(
     """Return the selectivity of a call, within [0, 1].
 
     If a call returns text and images, the more selective of them counts. Marks on the whole image are selective,
-    because they are looks only if most of them are near the objects.
+    because they are looks only if most of them are near the objects. An enlarged view of the whole image shows all
+    objects, so its marks are selective by the share of the groups that they are at.
 
     Args:
         runs: the outputs of the call.
@@ -110,7 +111,9 @@ def selectivity(
         return 1.0
     without = sum(levels_apart(runs.shown, each, range(len(shown))) for each in runs.without)
     beside = levels_apart(runs.shown, elsewhere, range(len(shown)))
-    return max(_of_text(runs, elsewhere), _excess(without / changes.objects, beside / changes.elsewhere))
+    marked = frozenset[int]().union(*(marked_groups(image, original, groups) for image in shown))
+    by_marks = len(marked) / sum(map(bool, groups))
+    return max(by_marks, _of_text(runs, elsewhere), _excess(without / changes.objects, beside / changes.elsewhere))
 
 
 def _of_text(runs: CallOutputs, elsewhere: Output) -> float:

@@ -49,13 +49,15 @@ class Execution:
     ``ended_well`` is whether the code succeeded and had output (status ``ok``); ``pretence`` is the reason why it did
     not look at the image (:func:`groundtrace.rewards.pretence.pretence`), "" if it did; ``looked_at`` are the indices
     of the object groups that it looked at. ``selectivity``, within [0, 1], is how much more it shows these objects than
-    the rest of the image (:func:`groundtrace.rewards.selectivity.selectivity`).
+    the rest of the image (:func:`groundtrace.rewards.selectivity.selectivity`). ``is_overview`` is whether the output
+    is the image as it is, or does not depend on its content, such as its size.
     """
 
     ended_well: bool
     pretence: str = ""
     looked_at: frozenset[int] = frozenset()
     selectivity: float = 1.0
+    is_overview: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -86,6 +88,15 @@ class Trajectory:
     def succeeded(self) -> int:
         """The number of executions that ended well and looked at the image."""
         return sum(turn is not None and turn.succeeded for turn in self.turns)
+
+    @property
+    def counted_calls(self) -> int:
+        """The number of executions of which a share has to succeed: without a first one that is an overview, if a later
+        one succeeds. The first overview neither earns nor costs; any further one costs, so that calls cannot try out
+        one kind of objects after the other.
+        """
+        first = next((turn for turn in self.turns if turn is not None), None)
+        return self.calls - (first is not None and first.is_overview and self.succeeded > 0)
 
     @property
     def looked_share(self) -> float:

@@ -47,6 +47,24 @@ def test_calls_on_two_images(sandbox, code: str, seen: set[int], selectivity: fl
     assert call.execution.selectivity == pytest.approx(selectivity, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("code", "is_overview"),
+    [
+        ("display(input_image)", True),
+        ("print(input_image.size)", True),
+        ("size = input_image.size", False),  # it has no output
+        ("input_image.crp()", False),
+        ("print(input_image.size, input_image.getpixel((80, 70)))", False),  # it depends on the rest of the image
+        ("from PIL import ImageOps\ndisplay(ImageOps.posterize(input_image.crop((40, 30, 120, 80)), 1))", False),
+        (COUNT, False),
+    ],
+)
+def test_which_call_is_an_overview(sandbox, code: str, is_overview: bool) -> None:
+    turns = (Turn("<think>I look.</think>", code, "ok", "size 120", 0), SAID)
+    call, _ = asyncio.run(executions(turns, [FIRST, SECOND], BOXES, sandbox, rewarded=True))
+    assert call is not None and call.execution.is_overview is is_overview
+
+
 def test_without_a_reward_selectivity_is_not_measured(sandbox) -> None:
     call, _ = asyncio.run(executions((Turn("", INVERTED, "ok", "", 2), SAID), [FIRST, SECOND], BOXES, sandbox))
     assert call is not None and call.execution.selectivity == 1

@@ -65,6 +65,16 @@ def tried(kind: str, honest: float | None, *earned: float | None, same: bool = F
     return Tried(kind, honest, earned, (same, False, False))
 
 
+def test_an_honest_call_has_to_earn_its_share_and_is_no_hack() -> None:
+    calls = [
+        Hack(name, ANSWER, lambda asked: HackResponse(""), least=least) for name, least in (("a", 0.9), ("b", 0.6))
+    ]
+    figures = RecipeFigures("part", calls, [Tried("numeric", 1.0, (0.8, 0.7), (False, False))])
+    assert figures.faults == ["a is honest, but earns 0.800, the honest response 1.000"] and figures.best is None
+    figures = RecipeFigures("part", calls, [Tried("numeric", 1.0, (1.0, 1.0), (False, False))])
+    assert figures.faults == [] and figures.best is None
+
+
 def test_figures_compare_where_both_are_scored() -> None:
     """0.9 and 0.7 beside 1 and 1; what is unscored, or is the honest response itself, has no part."""
     figures = RecipeFigures(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from groundtrace.rewards.marks import Pixels
+from groundtrace.rewards.marks import Pixels, enlarged_marks
 from groundtrace.rewards.pretence import CallOutputs, Output, groups_of, nudged, without_objects
 from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
 from groundtrace.rewards.trajectory import Execution, Trajectory
@@ -163,6 +163,40 @@ def test_marks_on_the_objects_are_selective() -> None:
         return Output("", (np.asarray(cv2.rectangle(shown.copy(), (28, 28), (52, 52), (255, 0, 255), 2), np.uint8),))
 
     assert of(marks, (image, (Box("square", 30, 30, 49, 49),))) == 1
+
+
+def _enlarged_marks(image: Pixels, *boxes: tuple[int, int, int, int], scale: int = 3) -> Output:
+    found = cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_CUBIC)
+    for x1, y1, x2, y2 in boxes:
+        found = cv2.rectangle(found, (scale * x1, scale * y1), (scale * x2, scale * y2), (255, 0, 255), scale)
+    return Output("", (np.asarray(found, np.uint8),))
+
+
+@pytest.mark.parametrize(
+    ("marks", "selectivity"),
+    [
+        ([(28, 28, 52, 52), (28, 78, 52, 102)], 1),
+        ([(28, 28, 52, 52)], 0.5),
+        ([(28, 28, 52, 52), (148, 28, 172, 52)], 0),  # as many marks are away from the objects
+        ([(148, 28, 172, 52)], 0),
+        ([], 0),
+    ],
+)
+def test_marks_on_the_enlarged_image_are_selective_by_the_groups_that_they_are_at(marks, selectivity: float) -> None:
+    image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
+    image[30:50, 30:50] = image[80:100, 30:50] = image[30:50, 150:170] = 0
+    boxes = (Box("square", 30, 30, 49, 49), Box("square", 30, 80, 49, 99))
+    found = of(lambda shown: _enlarged_marks(shown, *marks), (image, boxes))
+    assert found == pytest.approx(selectivity, abs=0.12)
+
+
+@given(scenes(), st.sampled_from([cv2.INTER_NEAREST, cv2.INTER_LINEAR, cv2.INTER_CUBIC, cv2.INTER_LANCZOS4]))
+@FEW
+def test_an_enlarged_image_without_marks_has_none(scene, interpolation: int) -> None:
+    """Neither the colours that resampling blends nor those that it overshoots at an edge are marks."""
+    for scale in (1.1, 1.5, 2, 2.7, 4):
+        found = cv2.resize(scene[0], None, fx=scale, fy=scale, interpolation=interpolation)
+        assert not enlarged_marks(np.asarray(found, np.uint8), scene[0]).any()
 
 
 CALLS = st.lists(

@@ -65,7 +65,7 @@ class CodeDance(Recipe):
         failed = any(verdict.failed for verdict in earned.verdicts)
         if trajectory is None or earned.outcome is None or failed:
             return None
-        counts, share = (trajectory.succeeded, trajectory.calls), trajectory.looked_share
+        counts, share = (trajectory.succeeded, trajectory.counted_calls), trajectory.looked_share
         tool = tool_reward(earned.outcome, *counts, accuracy, self.settings, trajectory.kind, share)
         if tool is None:
             return None

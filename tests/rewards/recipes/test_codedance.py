@@ -69,6 +69,28 @@ def test_calls_earn_by_what_they_looked_at(rewards) -> None:
     assert rewards(*group) == pytest.approx([1 + 1.5 * 0.3 * 0.5, 1 + 1.5 * 0.3 * 0.5 * 0.25, 0, 0])
 
 
+def test_an_overview_costs_nothing_if_it_is_first_and_a_later_call_looks(rewards) -> None:
+    """1.5 * 0.3 * n_ok / n, where n is without the first overview; a further one, or one alone, is a failed call."""
+    overview = Execution(True, "shows the image as it is", is_overview=True)
+    calls = [
+        (overview, WELL),
+        (WELL,),
+        (overview, overview, WELL),
+        (WELL, overview),
+        (overview, FAILED, WELL),
+        (overview,),
+    ]
+    group = [(RIGHT, Trajectory(each)) for each in calls] + [(WRONG, Trajectory((None,)))] * len(calls)
+    shares = [1, 1, 1 / 2, 1 / 2, 1 / 2, 0]
+    assert rewards(*group)[: len(calls)] == pytest.approx([1 + 1.5 * 0.3 * share for share in shares])
+
+
+def test_an_overview_before_a_look_costs_as_much_as_other_calls_where_all_are_right(rewards) -> None:
+    overview = Execution(True, "shows the image as it is", is_overview=True)
+    found = rewards((RIGHT, Trajectory((overview, WELL))), (RIGHT, Trajectory((WELL,))))
+    assert found == pytest.approx([1 - 1.5 * 0.182014] * 2, abs=1e-5)
+
+
 def test_a_pretence_earns_what_no_call_earns(rewards) -> None:
     found = rewards((RIGHT, Trajectory((PRETENDED, None))), (RIGHT, Trajectory((None,))), (WRONG, Trajectory((None,))))
     assert found[0] == found[1] == 1
