@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -155,4 +156,8 @@ os.fork = fork
         assert session.run(code).status == "silent"
         assert session.run("1").status == "timeout"
         inside = psutil.Process(session._process.popen.pid).children(recursive=True)
+        for _ in range(100):  # a process stops a moment after the signal
+            if inside[-1].status() == psutil.STATUS_STOPPED:
+                break
+            time.sleep(0.05)
         assert inside[-1].status() == psutil.STATUS_STOPPED
