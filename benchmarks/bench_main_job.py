@@ -239,7 +239,7 @@ def measure(job: Job, beams: Sequence[str], turns: int, folder: Path) -> dict[st
         add("bare", job.bare())
         add("bare loop", job.loop())
         for place, beam in enumerate(beams):
-            output = folder / f"run-{job.records}-{place}-{number}"
+            output = folder / f"{job.records}-{place}-{number}" / "run"  # a run takes replies of runs beside it
             add(f"run {place}", job.run(beam, output))
             add(f"cached {place}", job.run(beam, output, "--replace", sends=False))
             if place == 0:
@@ -322,7 +322,7 @@ def main() -> None:
         line |= mistakes(BEAM, folder, arguments.turns)
         if arguments.large:
             write_input(folder / "large", arguments.large)
-            turn = Job(server, folder / "large", arguments.large, config).run(BEAM, folder / "run-large")
+            turn = Job(server, folder / "large", arguments.large, config).run(BEAM, folder / "large-run" / "run")
             print(f"{arguments.large} records: start {turn.start_s:.1f} s, {turn.ran.peak_mib:.0f} MiB")
             line["large"] = {"records": arguments.large, "start_s": turn.start_s, "peak_mib": turn.ran.peak_mib}
     line["ratio"] = line["run_0"]["whole_rate"]
