@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from groundtrace.pipelines.commands.streams import end_if_nobody_reads
 from groundtrace.pipelines.running.endings import ending_of, is_interrupt, line_of
+from groundtrace.pipelines.running.plan.first_checks import check_command
 from groundtrace.schemas.text import say
 
 
@@ -47,7 +48,13 @@ COMMANDS = {
 """The function of each command. Its module is imported only if it is used, because importing Beam takes seconds."""
 
 
+_PLANNED = ("run", "preview", "validate")
+"""The commands that make a plan."""
+
+
 def _act(parsed: argparse.Namespace, beam_options: Sequence[str]) -> int:
+    if parsed.command in _PLANNED and not beam_options:  # a job server that does not answer is reported first
+        check_command(parsed.pipeline, parsed.input, parsed.config, parsed.overrides)
     module, _, name = COMMANDS[parsed.command].partition(":")
     if module not in sys.modules:
         _import_at_once(module)

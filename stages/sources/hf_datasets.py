@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from groundtrace.schemas.records import RawRecord
 from groundtrace.stages.sources.base import Format, Input, InputError, NothingHere, RowSettings, Source
-from groundtrace.stages.sources.hub_sets import SCHEME, as_asked, hub_set
+from groundtrace.stages.sources.hub_names import SCHEME, may_be_hub_id
+from groundtrace.stages.sources.hub_sets import as_asked, hub_set
 from groundtrace.stages.sources.rows import row_records
 from groundtrace.storage.places import Place, RemotePath
 from groundtrace.vision.media import MediaStore
@@ -21,12 +22,6 @@ from groundtrace.vision.media import MediaStore
 if TYPE_CHECKING:
     import datasets
 
-_FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
-"""Endings of file names.
-
-A name with such an ending does not become the id of a data set if no file of that name exists.
-"""
-_HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
 HUB_TIMEOUT_S = 5
 """The timeout for the Hub's first response, in each of two attempts."""
 _CHATTY = ("huggingface_hub", "huggingface_hub.utils._http", "datasets")
@@ -57,7 +52,7 @@ class DataSets(Format):
         is_here = path.is_dir()
         if is_here and not any(path.iterdir()):
             raise NothingHere("the folder is empty")
-        if not is_here and (not _HUB_ID.fullmatch(name) or name.endswith(_FILE_ENDS)):
+        if not is_here and not may_be_hub_id(name):
             raise NothingHere("it is not a Hugging Face data set id")
         columns, records = _known(root if is_here else name, rows)
         source = Source(self.name, root if is_here else name, records=records)

@@ -12,7 +12,6 @@ from typing import Any
 
 from groundtrace.stages.sources.base import InputError
 
-SCHEME = "hf://"
 _NAME = re.compile(
     r"hf://(?:datasets/)?(?P<id>\w[\w.-]*/\w[\w.-]*)(?:/(?P<config>[\w.-]+))?(?:@(?P<revision>[\w./-]+))?", re.ASCII
 )

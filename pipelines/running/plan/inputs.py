@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from groundtrace.pipelines.running.endings import RunPaused
 from groundtrace.pipelines.running.plan.columns import missing_fields
+from groundtrace.pipelines.running.plan.first_checks import INPUT_REMEDY
 from groundtrace.pipelines.running.plan.local_run import local_path
 from groundtrace.schemas.errors import UserError
 from groundtrace.stages.sources import registry
@@ -28,7 +29,6 @@ from groundtrace.storage.places import (
 )
 
 AS_IT_IS = RowSettings()
-_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 
 
 def find_input(
@@ -138,7 +138,7 @@ def _ask_formats(name: str, path: Place, rows: RowSettings, may_lack_questions: 
             absent.append(error)
     check_bucket(path)
     *files, last = map(str, absent)
-    raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {_REMEDY}") from absent[-1]
+    raise InputError(f"{name}: {' and '.join(files)} there, and {last}: {INPUT_REMEDY}") from absent[-1]
 
 
 def _with_files(found: Input, rows: RowSettings, storage: StorageSettings) -> Input:

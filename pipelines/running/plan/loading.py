@@ -8,11 +8,13 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from groundtrace import pipelines
-from groundtrace.prompts.loader import add_prompt_folder
 from groundtrace.schemas.errors import UserError
-from groundtrace.stages.plumbing.recipe import Recipe
+
+if TYPE_CHECKING:
+    from groundtrace.stages.plumbing.recipe import Recipe
 
 _BUNDLED = Path(pipelines.__file__).resolve().parent
 
@@ -21,12 +23,14 @@ class PipelineError(UserError):
     """Raised if the pipeline cannot be used."""
 
 
-def load_recipe(name: str) -> Recipe:
+def load_recipe(name: str) -> "Recipe":
     """Return a recipe: a bundled recipe by its name or its file, or a user's recipe by its file.
 
     A user's file may import modules beside it and use prompts from a folder ``prompts`` beside it. Raises
     :class:`PipelineError`.
     """
+    from groundtrace.stages.plumbing.recipe import Recipe  # imports Beam, and a wrong name does not need it
+
     module = adopt_file(str(recipe_file(name)))
     recipe = getattr(module, "RECIPE", None)
     if not isinstance(recipe, Recipe):
@@ -96,6 +100,8 @@ def adopt_file(path: str) -> ModuleType:
     if not file.stem.isidentifier():
         raise PipelineError(f"{file}: a pipeline's file name must be a Python name, such as my_pipeline.py")
     if (file.parent / "prompts").is_dir():
+        from groundtrace.prompts.loader import add_prompt_folder  # a wrong name does not need it
+
         add_prompt_folder(file.parent / "prompts")
     if str(file.parent) not in sys.path:
         sys.path.append(str(file.parent))  # behind ours: a module beside the file cannot take the place of one of ours

@@ -376,7 +376,7 @@ class Stop:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Stop())
 from groundtrace.pipelines.commands.cli import main
-sys.exit(main(["validate", "nothing.py", "--input", "nothing"]))
+sys.exit(main(["validate", "grounded_cot", "--input", "."]))
 """
 
 

@@ -1,0 +1,13 @@
+"""Recognises names of data sets on the Hugging Face Hub. Imports nothing heavy, so that a wrong name fails at once."""
+
+import re
+
+_FILE_ENDS = (".csv", ".json", ".jsonl", ".parquet", ".zip", ".txt", ".png", ".jpg", ".jpeg")
+"""Endings of file names. A name with such an ending is not the id of a data set, even if no such file exists."""
+_HUB_ID = re.compile(r"([A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
+SCHEME = "hf://"
+
+
+def may_be_hub_id(name: str) -> bool:
+    """Whether a name could be the id of a data set on the Hub, such as ``ORG/NAME``."""
+    return bool(_HUB_ID.fullmatch(name)) and not name.endswith(_FILE_ENDS)
