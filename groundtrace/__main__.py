@@ -1,8 +1,6 @@
 """Runs the ``beam`` command as ``python -m groundtrace``, for environments in which its script is not installed."""
 
-import sys
-
-from groundtrace.pipelines.commands.cli import main
+from groundtrace.pipelines.commands.console import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

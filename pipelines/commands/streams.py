@@ -20,7 +20,7 @@ def written_out() -> Iterator[None]:
         try:
             yield
         finally:
-            for stream in _streams():
+            for stream in standard_streams():
                 stream.flush()
     except BrokenPipeError:
         end_if_nobody_reads()
@@ -29,7 +29,7 @@ def written_out() -> Iterator[None]:
 
 def end_if_nobody_reads() -> None:
     """If standard output or standard error is a closed pipe, discard its buffered output and raise SystemExit."""
-    closed = [stream for stream in _streams() if _is_closed(stream)]
+    closed = [stream for stream in standard_streams() if _is_closed(stream)]
     for stream in closed:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())  # otherwise Python reports a failed flush at exit
@@ -38,8 +38,9 @@ def end_if_nobody_reads() -> None:
         raise SystemExit(NOBODY_READS)
 
 
-def _streams() -> list[TextIO]:
-    return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]  # None: closed before we began
+def standard_streams() -> list[TextIO]:
+    """Return standard output and standard error, without those that were closed before this process began."""
+    return [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
 
 
 def _is_closed(stream: TextIO) -> bool:

@@ -5,17 +5,14 @@ The plan (:mod:`groundtrace.pipelines.running.plan.plan`) checks everything agai
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from groundtrace.config.settings import given_values
 from groundtrace.pipelines.running.plan.loading import recipe_file
 from groundtrace.schemas.errors import UserError
 from groundtrace.stages.sources.hub_names import may_be_hub_id
 
-INPUT_REMEDY = (
-    "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
-)
-_PATTERN = "*?["
-"""The characters that make a name a pattern of several files."""
+INPUT_REMEDY = "--input takes a .csv, .tsv, .jsonl, .json or .parquet file of questions, or a folder with records.jsonl"
 
 
 class CommandError(UserError):
@@ -26,11 +23,11 @@ def check_command(pipeline: str, input: str, config: str | None, overrides: Sequ
     """Raise an error if a pipeline, a config or an input that the command line names does not exist or is not readable.
 
     Raises :class:`groundtrace.pipelines.running.plan.loading.PipelineError`,
-    :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A recipe that is a user's file is not
-    imported, keys of the config are not checked, and an input that may be a data set or in a store is not looked for.
+    :class:`groundtrace.config.errors.ConfigError` or :class:`CommandError`. A user's recipe is not imported. Keys of
+    the config are not checked. An input that may be a data set, a pattern of files or in a store is not looked for.
     """
     recipe_file(pipeline)
     given_values(config, overrides)
-    is_path = input.strip() and "://" not in input and not may_be_hub_id(input) and not set(_PATTERN) & set(input)
-    if is_path and not os.path.lexists(os.path.expanduser(input)):
+    is_path = input.strip() and "://" not in input and not may_be_hub_id(input) and not set("~*?[") & set(input)
+    if is_path and not os.path.lexists(Path(input)):
         raise CommandError(f"{input}: there is no file or folder of this name: {INPUT_REMEDY}")

@@ -1,6 +1,5 @@
 """Evident mistakes in a command line: found without Beam, and no healthy command is refused."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,12 +45,24 @@ def test_an_evident_mistake_needs_no_beam(command: str, arguments: list[str], me
 
 @pytest.mark.parametrize(
     "name",
-    ["", "here.csv", "folder", "~", "gs://b/q.parquet", "hf://a/b", "org/name", "squad", "part-*.parquet", "dangling"],
+    [
+        "",
+        "here.csv",
+        "folder",
+        "~",
+        "~nobody/x",
+        "gs://b/q.parquet",
+        "hf://a/b",
+        "org/name",
+        "squad",
+        "part-*.parquet",
+        "dangling",
+    ],
 )
 def test_an_input_that_may_exist_is_left_to_the_plan(name: str, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "here.csv").touch()
     (tmp_path / "folder").mkdir()
-    os.symlink("nowhere", tmp_path / "dangling")
+    (tmp_path / "dangling").symlink_to("nowhere")
     monkeypatch.chdir(tmp_path)
     check_command("grounded_cot", name, None, ())
 

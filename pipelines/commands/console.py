@@ -1,0 +1,45 @@
+"""The entry point of the ``beam`` script. It ends the process without the teardown of the interpreter.
+
+The teardown frees every object of Beam and its packages one by one, which takes up to a second and changes nothing
+outside the process. Before it, the same things happen as in any Python program: threads end, functions registered with
+``atexit`` run, and the output is flushed.
+"""
+
+import atexit
+import os
+import sys
+import threading
+from typing import NoReturn
+
+from groundtrace.pipelines.commands.cli import main as run_command
+from groundtrace.pipelines.commands.streams import standard_streams
+
+
+def main() -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    end_process(run_command())
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process with an exit code, at once if it has no child process.
+
+    If a child process still runs, such as a server, or the output cannot be flushed, Python ends the process as usual.
+    """
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  # joins threads and ends pools
+    atexit._run_exitfuncs()
+    if _has_children():
+        sys.exit(code)
+    try:
+        for stream in standard_streams():
+            stream.flush()
+    except (OSError, ValueError):  # a full disk, or a closed stream
+        sys.exit(code)
+    os._exit(code)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""The end of the ``beam`` process: what a Python program does at its end, without freeing every object."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import atexit, subprocess, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from groundtrace.pipelines.commands import console
+
+class Freed:
+    def __del__(self):
+        sys.stderr.write("freed;")
+        sys.stderr.flush()
+
+freed = Freed()
+pool = ThreadPoolExecutor(1)
+
+def run(_=None):
+    threading.Thread(target=lambda: (time.sleep(0.3), print("thread", end=";"))).start()
+    pool.submit(lambda: (time.sleep(0.2), print("pool", end=";")))
+    atexit.register(lambda: print("atexit", end=";"))
+    print("main", end=";")
+    {body}
+    return {code}
+
+console.run_command = run
+console.main()
+"""
+
+
+def ended(body: str = "pass", code: int = 0, **outputs: object) -> "subprocess.CompletedProcess[str]":
+    script = SCRIPT.format(body=body, code=code)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | outputs
+    return subprocess.run([sys.executable, "-c", script], text=True, check=False, timeout=60, **pipes)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
+def test_threads_and_exit_functions_run_to_their_end_and_objects_are_not_freed(code: int) -> None:
+    done = ended(code=code)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "main;pool;thread;atexit;", "")
+
+
+def test_with_a_child_process_python_ends_as_usual() -> None:
+    done = ended(body="run.child = subprocess.Popen(['sleep', '5'])", code=3)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "main;pool;thread;atexit;", "freed;")
+
+
+def test_an_error_of_the_command_is_raised_as_usual() -> None:
+    done = ended(body="raise SystemExit(141)")
+    assert (done.returncode, done.stderr) == (141, "freed;")
+
+
+def test_a_full_disk_is_reported_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "groundtrace", "config"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "beam: a disk is full: OSError: [Errno 28] No space left on device\n")
+
+
+def test_a_reader_that_is_slow_gets_everything() -> None:
+    """More output than a pipe holds is flushed before the process ends."""
+    script = SCRIPT.format(body="print('x' * 300_000, end=';')", code=0)
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    text = process.stdout.read()
+    assert text == "main;" + "x" * 300_000 + ";pool;thread;atexit;" and process.wait() == os.EX_OK
