@@ -7,11 +7,14 @@ moments (one with Muon), and the larger of two phases:
   checkpointing this is one hidden state per layer; without, 34 bytes per layer and hidden dimension at 16 bits
   (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2 without its attention term, which the kernels used here do not
   keep). For a vision tower that is not trained, one layer is counted.
-- the rollouts, if transformers samples them: the keys and values of all tokens if every answer has the maximum length.
+- the rollouts, if transformers samples them: the keys and values of all tokens if every answer has the maximum length,
+  and the pixels of one call's images with the activations of one layer of the vision tower.
 
-The tokens and patches per row are measured on the first rows. Memory fragmentation is not counted.
+The tokens and patches per row are measured on the first rows. Images of observations are counted as if every response
+were shown as many as its limits allow (:func:`observed_patches`). Memory fragmentation is not counted.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,10 +62,28 @@ def rows_like(samples: Sequence[Sample]) -> AverageRow:
     return AverageRow(sum(map(len, samples)) / count, patches / count)
 
 
+def observed_patches(model: Any, settings: TrainerSettings) -> int:
+    """Return the most patches that the images in the observations of one response can have.
+
+    Each image is as large as environment and model allow, and there are ``environment.max_images`` of them, as far as
+    their tokens fit into ``rollout.max_new_tokens``.
+    """
+    environment, tower = settings.environment, model.config.vision_config
+    in_pixels = environment.make().max_image_pixels()
+    if environment.max_turns == 1 or not environment.max_images or in_pixels == 0:
+        return 0
+    by_tokens = settings.rollout.max_new_tokens * tower.spatial_merge_size**2
+    pixels = min((each for each in (in_pixels, settings.model.max_pixels) if each is not None), default=None)
+    if pixels is None:
+        return by_tokens
+    return min(by_tokens, environment.max_images * math.ceil(pixels / tower.patch_size**2))
+
+
 def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool = False) -> Estimate:
     """Return the memory that one training step of a loaded model needs on such rows.
 
-    With ``is_grpo``, the estimate includes sampled answers and rollouts, and the images of a group are counted once.
+    With ``is_grpo``, the estimate includes sampled answers and rollouts. The images of a question are counted once for
+    its group, and those of observations for each response.
     """
     weights = list(model.parameters())
     trained = [weight for weight in weights if weight.requires_grad]
@@ -76,7 +97,11 @@ def estimate(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: b
         ("activations of the vision tower", _of_tower(model, settings, rows, is_grpo)),
         ("a chunk of logits", 3 * 4 * min(CHUNK, tokens) * text.vocab_size),
     ]
-    rollouts = [("the rollouts' keys and values", _cached(model, settings, rows) if is_grpo else 0)]
+    is_sampled_here = is_grpo and settings.rollout.kind == "transformers"
+    rollouts = [
+        ("the rollouts' keys and values", _cached(model, settings, rows) if is_sampled_here else 0),
+        ("the rollouts' images", _seen(model, settings, rows) if is_sampled_here else 0),
+    ]
     has_reference = is_grpo and settings.grpo.kl_beta > 0
     return Estimate(
         (
@@ -103,7 +128,8 @@ def _kept_bytes(settings: TrainerSettings, places: int, layers: int) -> int:
 def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: bool) -> int:
     answer, copies = (settings.rollout.max_new_tokens, settings.grpo.group_size) if is_grpo else (0, 1)
     in_pass = settings.batch.tokens / max(1.0, rows.tokens + answer)
-    patches = round(rows.patches * max(1.0, in_pass / copies))
+    observed = observed_patches(model, settings) if is_grpo else 0
+    patches = round(rows.patches * max(1.0, in_pass / copies) + observed * max(1.0, in_pass))
     tower = model.config.vision_config
     is_trained = any(weight.requires_grad for name, weight in model.named_parameters() if "visual." in name)
     return _kept_bytes(settings, patches, tower.depth if is_trained else 1) * tower.hidden_size
@@ -111,13 +137,24 @@ def _of_tower(model: Any, settings: TrainerSettings, rows: AverageRow, is_grpo: 
 
 def _cached(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
     """Return the bytes of the keys and values of one ``generate`` call if all its answers have the maximum length."""
-    if settings.rollout.kind != "transformers":
-        return 0
     text, grpo = model.config.text_config, settings.grpo
     answers = min(settings.rollout.prompts_at_once, grpo.prompts_per_step) * grpo.group_size
     tokens = round(answers * (rows.tokens + settings.rollout.max_new_tokens))
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return tokens * 2 * text.num_hidden_layers * text.num_key_value_heads * head * _word_bytes(settings)
+
+
+def _seen(model: Any, settings: TrainerSettings, rows: AverageRow) -> int:
+    """Return the bytes of the images of one ``generate`` call: their pixels, and one layer of the vision tower.
+
+    The first turns of a group are one prompt; later turns are prompts of their own, with the images of observations.
+    """
+    grpo, at_once, tower = settings.grpo, settings.rollout.prompts_at_once, model.config.vision_config
+    patches = min(at_once, grpo.prompts_per_step) * rows.patches
+    if observed := observed_patches(model, settings):
+        patches = min(at_once, grpo.prompts_per_step * grpo.group_size) * (rows.patches + observed)
+    pixels = 4 * tower.in_channels * tower.temporal_patch_size * tower.patch_size**2
+    return round(patches * (pixels + _KEPT_BYTES_PER_HIDDEN // 2 * _word_bytes(settings) * tower.hidden_size))
 
 
 def available_bytes() -> int:
@@ -137,6 +174,6 @@ def refuse_if_too_large(found: Estimate, available: int) -> None:
     sums = " + ".join(f"{size / GIB:.1f} {name}" for name, size in found.parts if size)
     raise DoesNotFit(
         f"{sums} = {found.total / GIB:.1f} GiB, but {available / GIB:.1f} GiB are free: lower batch.tokens, "
-        "model.max_pixels or rollout.prompts_at_once, set model.gradient_checkpointing, model.freeze_vision or "
-        "model.lora_rank, or take a smaller model"
+        "model.max_pixels, rollout.prompts_at_once or environment.max_images, set model.gradient_checkpointing, "
+        "model.freeze_vision or model.lora_rank, or take a smaller model"
     )

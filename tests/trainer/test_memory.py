@@ -15,11 +15,13 @@ from groundtrace.trainer.memory import (
     Estimate,
     available_bytes,
     estimate,
+    observed_patches,
     refuse_if_too_large,
     rows_like,
 )
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.settings import (
+    EnvironmentSettings,
     ForwardBatchSettings,
     GrpoSettings,
     ModelSettings,
@@ -33,7 +35,7 @@ def _model(dtype: torch.dtype, is_tower_trained: bool = True) -> Any:
     """40 weights of which 10 are the tower's, and 3 frozen float32 ones.
 
     Hidden size 4, 2 layers, 1 pair of 2 numbers for keys and values, 10 tokens in the vocabulary; the tower has 3
-    layers of hidden size 5.
+    layers of hidden size 5, patches of 10 px with 600 values, and a token for four of them.
     """
     parts = {"language": nn.Parameter(torch.zeros(10, 3, dtype=dtype)), "norm": nn.Parameter(torch.zeros(3))}
     model: Any = nn.ModuleDict({"text": nn.ParameterDict(parts)})
@@ -43,7 +45,10 @@ def _model(dtype: torch.dtype, is_tower_trained: bool = True) -> Any:
     text = SimpleNamespace(
         hidden_size=4, num_hidden_layers=2, vocab_size=10, num_attention_heads=2, num_key_value_heads=1
     )
-    model.config = SimpleNamespace(text_config=text, vision_config=SimpleNamespace(hidden_size=5, depth=3))
+    tower = SimpleNamespace(
+        hidden_size=5, depth=3, patch_size=10, spatial_merge_size=2, in_channels=3, temporal_patch_size=2
+    )
+    model.config = SimpleNamespace(text_config=text, vision_config=tower)
     return model
 
 
@@ -95,6 +100,7 @@ def _made(dtype: str, **sections: Any) -> TrainerSettings:
         optimiser=OptimiserSettings(**sections.get("optimiser", {})),
         grpo=GrpoSettings(**sections.get("grpo", {})),
         rollout=RolloutSettings(**sections.get("rollout", {})),
+        environment=EnvironmentSettings(**sections.get("environment", {})),
     )
 
 
@@ -106,7 +112,7 @@ def test_a_tower_that_is_not_trained_keeps_nothing_of_its_layers() -> None:
 @pytest.mark.parametrize(("group_size", "patches"), [(2, 12), (4, 12)])
 def test_a_group_shares_its_images(group_size: int, patches: int) -> None:
     """Answers of 4 tokens: one row stands in a pass, and one image at least."""
-    settings = _made("bfloat16", grpo={"group_size": group_size}, rollout={"max_new_tokens": 4})
+    settings = _made("bfloat16", grpo={"group_size": group_size}, rollout={"max_new_tokens": 4, "kind": "vllm"})
     found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
     assert found["activations of the vision tower"] == patches * 5 * 3 * 34
 
@@ -121,10 +127,56 @@ def test_rollouts_that_need_more_than_the_update(at_once: int, answers: int) -> 
     )
     found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
     assert found["the rollouts' keys and values"] == answers * 1004 * 2 * 2 * 1 * 2 * 2
+    assert found["the rollouts' images"] == (16 if at_once > 16 else 2) * 12 * (600 * 4 + 34 * 5)
     assert found["reference model"] == 40 * 2 + 3 * 4
     assert "activations" not in found, "the two are not held at once"
     elsewhere = replace(settings, rollout=replace(settings.rollout, kind="vllm"))
     assert "activations" in dict(estimate(_model(torch.bfloat16), elsewhere, ROWS, is_grpo=True).parts)
+
+
+CODE: dict[str, Any] = {"kind": "sandbox", "options": {"sandbox": {"max_image_pixels": 1000}}}
+"""An environment whose images are of 10 patches each."""
+
+
+@pytest.mark.parametrize(
+    ("environment", "tokens", "max_pixels", "patches"),
+    [
+        ({}, 400, None, 0),
+        (CODE | {"max_images": 3}, 400, None, 30),
+        (CODE | {"max_images": 3}, 400, 250, 9),  # the model shrinks them to 3 patches
+        (CODE | {"max_images": 3}, 5, None, 20),  # no more tokens fit
+        (CODE | {"max_images": 0}, 400, None, 0),
+        (CODE | {"max_turns": 1}, 400, None, 0),  # nothing follows the only turn
+        ({"kind": "tests.trainer.turns:Echo"}, 400, None, 1600),  # images of any size
+        ({"kind": "tests.trainer.turns:Echo", "max_images": 2}, 400, 700, 14),
+    ],
+)
+def test_observed_patches(environment: dict[str, Any], tokens: int, max_pixels: int | None, patches: int) -> None:
+    settings = _made("bfloat16", environment=environment, rollout={"max_new_tokens": tokens})
+    settings = replace(settings, model=replace(settings.model, max_pixels=max_pixels))
+    assert observed_patches(_model(torch.bfloat16), settings) == patches
+
+
+@pytest.mark.parametrize(("images", "observed"), [(0, 0), (3, 30)])
+def test_each_response_is_shown_images_of_its_own(images: int, observed: int) -> None:
+    """Answers of 20 tokens: the 72 tokens of a pass hold three responses, of one group or of several."""
+    sections = {"environment": CODE | {"max_images": images}, "rollout": {"max_new_tokens": 20, "kind": "vllm"}}
+    settings = replace(_made("bfloat16", **sections), batch=ForwardBatchSettings(24, 72))
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
+    assert found["activations of the vision tower"] == (12 + 3 * observed) * 5 * 3 * 34
+    assert dict(estimate(_model(torch.bfloat16), settings, ROWS).parts)["activations of the vision tower"] == (
+        72 // 4 * 12 * 5 * 3 * 34
+    ), "SFT has no environment: the images of its trajectories are those of its rows"
+
+
+def test_rollouts_with_images_of_observations() -> None:
+    """Of 16 prompts at most 8 at a time, then of their 32 responses 8 at a time: each with 12 and 30 patches."""
+    sections = {"environment": CODE | {"max_images": 3}, "rollout": {"max_new_tokens": 9000, "prompts_at_once": 8}}
+    settings = _made("bfloat16", grpo={"group_size": 2}, **sections)
+    found = dict(estimate(_model(torch.bfloat16), settings, ROWS, is_grpo=True).parts)
+    assert found["the rollouts' images"] == 8 * (12 + 30) * (600 * 4 + 34 * 5)
+    by_server = replace(settings, rollout=replace(settings.rollout, kind="vllm"))
+    assert "the rollouts' images" not in dict(estimate(_model(torch.bfloat16), by_server, ROWS, is_grpo=True).parts)
 
 
 def test_what_rows_are_like(sample: Any, qwen3: VisionLanguageModel) -> None:
@@ -154,8 +206,8 @@ def test_the_refusal_shows_the_arithmetic() -> None:
         refuse_if_too_large(found, 2 * GIB)
     assert str(refused.value) == (
         "3.0 weights + 0.5 gradients = 3.5 GiB, but 2.0 GiB are free: lower batch.tokens, "
-        "model.max_pixels or rollout.prompts_at_once, set model.gradient_checkpointing, model.freeze_vision or "
-        "model.lora_rank, or take a smaller model"
+        "model.max_pixels, rollout.prompts_at_once or environment.max_images, set model.gradient_checkpointing, "
+        "model.freeze_vision or model.lora_rank, or take a smaller model"
     )
 
 

@@ -56,6 +56,10 @@ class Environment(Protocol):
     def check_ready(self) -> None:
         """Raise :class:`groundtrace.schemas.errors.UserError` if the environment cannot run on this machine."""
 
+    def max_image_pixels(self) -> int | None:
+        """Return the pixels of the largest image that an observation can show; 0 without images, None if unknown."""
+        return None
+
     def check_row(self, row: TrainingRow) -> None:
         """Raise :class:`groundtrace.rewards.rows.row.UnusableRow` for a row that the environment cannot use."""
 

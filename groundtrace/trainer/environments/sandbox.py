@@ -67,6 +67,10 @@ class SandboxEnvironment(Environment):
         """Raise :class:`groundtrace.sandbox.errors.SandboxRefused` if this machine cannot isolate code."""
         shared_sandbox(self.settings.sandbox)
 
+    def max_image_pixels(self) -> int:
+        """Return the sandbox's limit for an image that a call shows."""
+        return self.settings.sandbox.max_image_pixels
+
     def check_row(self, row: TrainingRow) -> None:
         """Raise UnusableRow for a row with a clip."""
         if row.frames:

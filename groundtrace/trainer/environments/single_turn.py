@@ -20,6 +20,10 @@ class SingleTurn(Environment):
 
     settings: NoSettings
 
+    def max_image_pixels(self) -> int:
+        """Return 0: there is no observation."""
+        return 0
+
     async def step(self, text: str) -> StepResult:
         """Return the end of the response."""
         return StepResult(is_done=True)
