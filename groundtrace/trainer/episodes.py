@@ -21,7 +21,7 @@ from groundtrace.trainer.encode import MARK, encode_observation, with_response
 from groundtrace.trainer.environments.base import Environment, EnvironmentLost, Pixels, StepResult
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.row_sampler import Drawn
-from groundtrace.trainer.sample import Observed, Rollout, Sample
+from groundtrace.trainer.sample import Limit, Observed, Rollout, Sample
 from groundtrace.trainer.sampler import Place, Sampler
 from groundtrace.trainer.settings import EnvironmentSettings, TrainerSettings
 from groundtrace.vision.overlay import encode_png
@@ -36,6 +36,7 @@ class Episode:
 
     It ends with the environment, after ``max_turns`` turns, or with ``max_new_tokens`` tokens, observations included;
     it is then truncated. If the environment takes longer than ``max_wait_s``, or cannot go on, the response is lost.
+    :attr:`rollout` names the limits that it reached.
     """
 
     def __init__(self, vlm: VisionLanguageModel, row: TrainingRow, prompt: Sample, settings: TrainerSettings) -> None:
@@ -48,7 +49,8 @@ class Episode:
         self._observed = list[Observed]()
         self._texts = list[str]()
         self._turns, self._images = 0, 0
-        self._is_truncated, self._lost = False, ""
+        self._is_truncated, self._lost, self._is_closed = False, "", False
+        self._reached = set[Limit]()
         self._trajectory: Trajectory | None = None
 
     @property
@@ -62,6 +64,7 @@ class Episode:
             "\n".join(self._texts),
             self._trajectory,
             self._lost,
+            tuple(limit for limit in Limit if limit in self._reached),
         )
 
     async def take(self, turn: Rollout) -> Sample | None:
@@ -84,8 +87,14 @@ class Episode:
             self._lost = str(error)
         finally:
             if not goes_on:
-                await self._environment.close()
+                await self.close()
         return None
+
+    async def close(self) -> None:
+        """Free what the environment holds; a second call does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._environment.close()
 
     async def _answer(self) -> Sample | None:
         """Return the tokens of the environment's observation; None if the response has ended. Raises
@@ -94,11 +103,16 @@ class Episode:
         if self._turns == 1:
             await self._in_time(self._environment.reset(self._row))
         step = await self._in_time(self._environment.step(self._texts[-1]))
-        if step.is_done or self._is_truncated or self._turns == self._limits.max_turns:
+        if self._is_truncated:
+            self._reached.add(Limit.TOKENS)
+        elif not step.is_done and self._turns == self._limits.max_turns:
+            self._reached.add(Limit.TURNS)
+        if step.is_done or self._reached & {Limit.TOKENS, Limit.TURNS}:
             return None
         observed, text = await asyncio.to_thread(self._encoded, step)
         if len(self._ids) + len(observed) >= self._max_tokens:
             self._is_truncated = True
+            self._reached.add(Limit.TOKENS)
             return None
         self._texts.append(text)
         self._images += len(observed.images)
@@ -107,6 +121,8 @@ class Episode:
     def _encoded(self, step: StepResult) -> tuple[Sample, str]:
         """Return the observation's tokens and its text, with at most ``max_images`` images in the response."""
         count = min(len(step.images), self._limits.max_images - self._images)
+        if count < len(step.images):
+            self._reached.add(Limit.IMAGES)
         images = [self._vlm.encode_image(Image.fromarray(each), _key_of(each)) for each in step.images[:count]]
         parts = step.text.split(MARK)
         text = MARK.join(parts[: count + 1]) + "".join(LEFT_OUT + part for part in parts[count + 1 :])
@@ -120,6 +136,7 @@ class Episode:
             return await asyncio.wait_for(work, self._left_s)
         except TimeoutError:
             limit_s = self._limits.max_wait_s
+            self._reached.add(Limit.TIME)
             raise EnvironmentLost(f"the environment took longer than max_wait_s = {limit_s:g} s") from None
         finally:
             self._left_s -= time.monotonic() - started
@@ -152,8 +169,16 @@ def roll_out(
         async with gate:
             return await episodes[place[0]][place[1]].take(turn)
 
-    sampler.play([prompt for _, prompt in drawn], n, seed, take)
+    try:
+        sampler.play([prompt for _, prompt in drawn], n, seed, take)
+    finally:
+        runtime().submit(_closed([episode for group in episodes for episode in group])).result()
     return [[episode.rollout for episode in group] for group in episodes]
+
+
+async def _closed(episodes: Sequence[Episode]) -> None:
+    """Close the environments of responses that the sampler did not draw to their ends."""
+    await asyncio.gather(*(episode.close() for episode in episodes))
 
 
 def opened(row: TrainingRow, settings: EnvironmentSettings) -> TrainingRow:

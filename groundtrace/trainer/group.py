@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.rewards.rows.row import TrainingRow
 from groundtrace.trainer.loss import is_flat, is_mixed
-from groundtrace.trainer.sample import Rollout, Sample
+from groundtrace.trainer.sample import Limit, Rollout, Sample
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,13 @@ def summary(sampled: Sequence[Group], kept: Sequence[Group], shown: Sequence[str
     return found
 
 
+SHOWN_LIMITS = {Limit.TURNS: "out_of_turns", Limit.IMAGES: "out_of_images", Limit.TIME: "out_of_time"}
+"""The metric of each limit, the share of the responses that reached it; ``truncated`` is that of the tokens."""
+
+
 def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
-    """Return the mean number of calls of a response, the share of them that succeeded, and the number of lost
-    responses; nothing if no response can have calls.
+    """Return the mean number of calls of a response, the share of them that succeeded, the number of lost responses,
+    and the shares of responses that reached a limit; nothing if no response can have calls.
     """
     executed = [rollout.trajectory for rollout in rollouts if rollout.trajectory is not None]
     lost = sum(bool(rollout.lost) for rollout in rollouts)
@@ -70,6 +74,7 @@ def _calls(rollouts: Sequence[Rollout]) -> dict[str, float | None]:
         "calls": mean([float(trajectory.calls) for trajectory in executed]),
         "calls_succeeded": succeeded / calls if calls else None,
         "lost": float(lost),
+        **{name: mean([float(limit in each.limits) for each in rollouts]) for limit, name in SHOWN_LIMITS.items()},
     }
 
 

@@ -97,7 +97,8 @@ def _train(settings: TrainerSettings, data: Path, output: Path, shards: Shards, 
     reference = copy.deepcopy(vlm.model).requires_grad_(False).eval() if grpo.kl_beta > 0 else None
     steps = grpo.steps_for(shards.prompts)
     optimiser = Optimiser(vlm.model, settings.optimiser, steps * grpo.updates_per_rollout)
-    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), settings.environment.make().stops)
+    stops = settings.environment.make().stops
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
     with Training("grpo", settings, data, output, shards, optimiser, steps, plan_text(parts)) as training:
         reward.memory = Memory.of_plain(training.progress.memory)
         draws = RowSampler(shards, encode, settings.seed, room, training.monitor.leave_out, parts)

@@ -177,15 +177,20 @@ class TransformersSampler(Sampler):
 
 
 def make_sampler(
-    vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str, stops: Sequence[str] = ()
+    vlm: VisionLanguageModel,
+    settings: RolloutSettings,
+    weights_folder: str,
+    stops: Sequence[str] = (),
+    max_tokens: int = 0,
 ) -> Sampler:
     """Return the sampler of ``rollout.kind``, whose turns also end with one of the ``stops``.
 
-    A sampler outside this process reads its weights from ``weights_folder``.
+    A sampler outside this process reads its weights from ``weights_folder``, and has to take sequences of
+    ``max_tokens`` tokens.
     """
     if settings.kind == "vllm":
         require_extra("train", "rollout.kind vllm", "msgpack")
         from groundtrace.trainer.vllm_rollouts import VllmSampler
 
-        return VllmSampler(vlm, settings, weights_folder, stops)
+        return VllmSampler(vlm, settings, weights_folder, stops, max_tokens)
     return TransformersSampler(vlm, settings, stops)

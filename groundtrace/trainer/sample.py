@@ -5,6 +5,7 @@ A rollout holds the drawn tokens, never text that would have to be tokenised aga
 
 import itertools
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 
@@ -88,6 +89,18 @@ class Sample:
         return len(self) - int(self.loss_mask.int().argmax()) if self.targets else 0
 
 
+class Limit(StrEnum):
+    """A limit that a response reached; the values are the names of the settings.
+
+    ``TURNS`` and ``TOKENS`` end the response, ``TIME`` loses it; with ``IMAGES`` it goes on without further images.
+    """
+
+    TURNS = "max_turns"
+    TOKENS = "max_new_tokens"
+    IMAGES = "max_images"
+    TIME = "max_wait_s"
+
+
 @dataclass(frozen=True, eq=False)
 class Observed:
     """An observation in a rollout: its ``tokens``, which begin at the index ``start`` of the response."""
@@ -114,6 +127,8 @@ class Rollout:
         text: the text of the response with its observations; None: that of ``ids``.
         trajectory: how the calls of the response ended; None if the environment does not say.
         lost: the reason why the environment could not go on, "" if it could. A lost response is unscored.
+        limits: the limits that the response reached, in the order of :class:`Limit`; () for a turn of a
+            sampler.
     """
 
     ids: tuple[int, ...]
@@ -123,6 +138,7 @@ class Rollout:
     text: str | None = None
     trajectory: Trajectory | None = None
     lost: str = ""
+    limits: tuple[Limit, ...] = ()
 
     @property
     def turns(self) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,11 @@
 """Sampling from a vLLM server: token ids and patches in, token ids and their log-probabilities out.
 
 ``/inference/v1/generate`` takes the same ids and patches that the trainer trains on, so the server's own template,
-tokenizer and image processor are not used. The server is started with
+tokenizer and image processor are not used. That holds for every turn of a response: the next turn's prompt is the ids
+that the server returned, with the ids of the observation behind them, and the patches of all images so far. No other
+HTTP call of vLLM takes ids together with images: ``/v1/completions`` takes ids alone, and its chat API takes texts.
+
+The server is started with
 
     VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --enable-scale-out --logprobs-mode processed_logprobs \\
         --no-mm-device-do-normalize --generation-config vllm …
@@ -10,6 +14,15 @@ The first two enable the API calls used here. With the third, log-probabilities 
 tokens are drawn from; without the fourth, patches would be normalised a second time. With the last, the server ignores
 the checkpoint's sampling defaults, such as a repetition penalty; requests also set the neutral values. Tested with
 vLLM 0.32.
+
+Deviations from sampling in this process:
+
+- The server stops a turn at a text such as ``</code>``, but returns whole tokens, and may have drawn more of them. The
+  turn is cut behind the token that completes the text (:func:`groundtrace.trainer.sampler.turn_length`); characters of
+  this token behind the text stay, and tokens that are cut off were neither executed nor trained on.
+- Each turn sends all images of its prompt again, as float32 patches. The server encodes each image once, and keeps the
+  keys and values of the earlier turns, if its caches have room.
+- Its numerical results depend on its batches, so that a seed repeats responses only as far as these repeat.
 """
 
 import asyncio
@@ -53,12 +66,17 @@ class VllmSampler(Sampler):
     """
 
     def __init__(
-        self, vlm: VisionLanguageModel, settings: RolloutSettings, weights_folder: str, stops: Sequence[str] = ()
+        self,
+        vlm: VisionLanguageModel,
+        settings: RolloutSettings,
+        weights_folder: str,
+        stops: Sequence[str] = (),
+        max_tokens: int = 0,
     ) -> None:
         """``weights_folder`` is the folder for the policy's weights; the server must find it under the same path. A
-        turn also ends with one of the ``stops``.
+        turn also ends with one of the ``stops``. The server must take sequences of ``max_tokens`` tokens.
         """
-        self._vlm, self._settings, self._stops = vlm, settings, stops
+        self._vlm, self._settings, self._stops, self._max_tokens = vlm, settings, stops, max_tokens
         self.prompts_at_once = settings.prompts_at_once
         self._folder = Path(weights_folder).resolve()
         self._root = settings.base_url.rstrip("/").removesuffix("/v1")
@@ -176,12 +194,16 @@ class VllmSampler(Sampler):
         try:
             model = (await self._ask(session, path, method="GET"))["vllm_config"]["model_config"]
             mode, media = model["logprobs_mode"], model["multimodal_config"] or {}
+            longest = model["max_model_len"]
         except (KeyError, TypeError) as error:
             raise self._error(path, f"its reply has no {error}; is it vLLM 0.32 or later?") from error
         if mode != "processed_logprobs":
             raise self._error(path, "start it with --logprobs-mode processed_logprobs")
         if media.get("mm_device_do_normalize"):
             raise self._error(path, "start it with --no-mm-device-do-normalize")
+        if longest < self._max_tokens:
+            limit = f"a prompt with its response may have batch.max_tokens = {self._max_tokens} tokens"
+            raise self._error(path, f"start it with --max-model-len {self._max_tokens}, not {longest}: {limit}")
         self._is_checked = True
 
     async def _ask(self, session: aiohttp.ClientSession, path: str, body: Any = None, method: str = "POST") -> Any:

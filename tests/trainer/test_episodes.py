@@ -18,8 +18,8 @@ from groundtrace.trainer.episodes import LEFT_OUT, opened, roll_out, score_rollo
 from groundtrace.trainer.model import VisionLanguageModel
 from groundtrace.trainer.policy import score
 from groundtrace.trainer.rollouts import TransformersSampler
-from groundtrace.trainer.sample import Rollout, Sample
-from groundtrace.trainer.sampler import turn_length
+from groundtrace.trainer.sample import Limit, Rollout, Sample
+from groundtrace.trainer.sampler import SamplerError, turn_length
 from groundtrace.trainer.settings import TrainerSettings
 
 from .runs import settings_of
@@ -127,22 +127,30 @@ def test_the_policy_never_sees_its_tokens_written_anew(qwen3: VisionLanguageMode
 
 
 @pytest.mark.parametrize(
-    ("responses", "limits", "turns", "is_truncated", "ends"),
+    ("responses", "limits", "turns", "reached", "ends"),
     [
-        ((["call a!", "call b!", "3"],), {"max_turns": 2}, 2, False, "call b!"),
-        ((["3"],), {}, 1, False, "3"),
-        ((["call a!", "3"],), {"tokens": 20}, 1, True, "call a!"),
-        ((["call image image image!", "call image!", "3"],), {"max_images": 2}, 3, False, "3"),
+        ((["call a!", "call b!", "3"],), {"max_turns": 2}, 2, (Limit.TURNS,), "call b!"),
+        ((["call a!", "3"],), {"max_turns": 2}, 2, (), "3"),
+        ((["3"],), {}, 1, (), "3"),
+        ((["call a!", "3"],), {"tokens": 20}, 1, (Limit.TOKENS,), "call a!"),
+        ((["call image image image!", "call image!", "3"],), {"max_images": 2}, 3, (Limit.IMAGES,), "3"),
+        ((["call image!", "call b!"],), {"max_images": 0, "max_turns": 2}, 2, (Limit.TURNS, Limit.IMAGES), "call b!"),
     ],
-    ids=["turns", "one turn", "tokens", "images"],
+    ids=["turns", "answer in the last turn", "one turn", "tokens", "images", "two"],
 )
 def test_limits(
-    responses: Any, limits: dict[str, int], turns: int, is_truncated: bool, ends: str, qwen3: VisionLanguageModel
+    responses: Any,
+    limits: dict[str, int],
+    turns: int,
+    reached: tuple[Limit, ...],
+    ends: str,
+    qwen3: VisionLanguageModel,
 ) -> None:
     [rollout, _] = played(qwen3, *responses, ["x"], **limits)
-    assert (len(rollout.turns), rollout.is_truncated, rollout.lost) == (turns, is_truncated, "")
+    assert (len(rollout.turns), rollout.is_truncated, rollout.lost) == (turns, Limit.TOKENS in reached, "")
+    assert rollout.limits == reached
     assert rollout.text is not None and rollout.text.endswith(ends)
-    if "max_images" in limits:
+    if limits.get("max_images"):
         assert sum(len(each.tokens.images) for each in rollout.observed) == 2
         assert rollout.text.count(LEFT_OUT) == 2
     assert Echo.log.count("close") == 2
@@ -152,7 +160,7 @@ def test_an_environment_that_takes_too_long(qwen3: VisionLanguageModel) -> None:
     options = {"options": {"wait_s": 5.0}, "max_wait_s": 0.05}
     for rollout in played(qwen3, ["call a!", "3"], ["3"], **options):
         assert rollout.lost == "the environment took longer than max_wait_s = 0.05 s"
-        assert rollout.trajectory is None
+        assert (rollout.trajectory, rollout.limits) == (None, (Limit.TIME,))
     assert Echo.log.count("close") == 2
 
 
@@ -170,6 +178,21 @@ def test_a_lost_response_is_unscored_and_its_group_is_not(qwen3: VisionLanguageM
 def test_a_defect_of_an_environment_is_raised(qwen3: VisionLanguageModel) -> None:
     with pytest.raises(ValueError, match="a defect"):
         played(qwen3, ["call raise!"], ["3"])
+
+
+def test_a_sampler_that_fails_leaves_no_environment_open(qwen3: VisionLanguageModel) -> None:
+    class Failing(Turns):
+        def sample(self, prompts: Any, n: int, seed: int) -> list[list[Rollout]]:
+            if prompts[0].targets:
+                raise SamplerError("the server is gone")
+            return super().sample(prompts, n, seed)
+
+    row = row_of()
+    with pytest.raises(SamplerError, match="the server is gone"):
+        roll_out(
+            qwen3, Failing(qwen3, {"q": [["call a!"], ["3"]]}), echoing(qwen3), [(row, prompt_sample(qwen3, row))], 2, 0
+        )
+    assert Echo.log.count("close") == 2
 
 
 def test_the_first_state_is_part_of_the_prompt(qwen3: VisionLanguageModel) -> None:

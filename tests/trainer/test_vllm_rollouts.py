@@ -82,8 +82,9 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def info(mode: str = "processed_logprobs", **media: Any) -> dict[str, Any]:
-    return {"vllm_config": {"model_config": {"logprobs_mode": mode, "multimodal_config": media}}}
+def info(mode: str = "processed_logprobs", tokens: int = 4096, **media: Any) -> dict[str, Any]:
+    model = {"logprobs_mode": mode, "multimodal_config": media, "max_model_len": tokens}
+    return {"vllm_config": {"model_config": model}}
 
 
 def choice(ids: tuple[int, ...], reason: str = "stop", index: int = 0, logprob: float = -0.5) -> dict[str, Any]:
@@ -112,7 +113,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
 
 @pytest.fixture
 def sampler(qwen3: VisionLanguageModel, server: Scripted, tmp_path: Path) -> VllmSampler:
-    made = make_sampler(qwen3, RolloutSettings(kind="vllm", base_url=f"{server.url}/v1"), str(tmp_path / "weights"))
+    settings = RolloutSettings(kind="vllm", base_url=f"{server.url}/v1")
+    made = make_sampler(qwen3, settings, str(tmp_path / "weights"), max_tokens=4096)
     assert isinstance(made, VllmSampler)
     return made
 
@@ -313,6 +315,7 @@ def test_replies_that_must_not_be_trained_on(
     [
         ((200, info("raw_logprobs")), "--logprobs-mode processed_logprobs"),
         ((200, info(mm_device_do_normalize=True)), "--no-mm-device-do-normalize"),
+        ((200, info(tokens=4095)), "start it with --max-model-len 4096, not 4095"),
         ((404, b"Not Found"), "VLLM_SERVER_DEV_MODE=1"),
         ((200, {}), "is it vLLM 0.32"),
     ],

@@ -22,6 +22,9 @@ from pathlib import Path
 
 import pytest
 
+from groundtrace.inference.endpoints.vllm_server import serving
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+
 from .tiny_qwen3vl import write_model
 
 HERE = Path(__file__).resolve().parent
@@ -31,6 +34,9 @@ MAX_IMAGES = 8
 START_LIMIT_S = 240.0
 STOP_LIMIT_S = 20.0
 LOG_TAIL_LINES = 60
+
+ROLLOUT_OPTIONS = ("--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--no-mm-device-do-normalize")
+"""What :mod:`groundtrace.trainer.vllm_rollouts` asks of a server."""
 
 # Reads until its standard input closes, which happens however the test run ends, then kills the group.
 WATCHDOG = (
@@ -101,11 +107,37 @@ def serve_arguments() -> list[str]:
     return _serve_arguments()
 
 
+@pytest.fixture(scope="session")
+def rollout_url(
+    vllm_python: Path, tiny_qwen3vl_dir: Path, serve_arguments: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A server of the trainer's own, for its weights change: each test syncs what it needs."""
+    folder = tmp_path_factory.mktemp("rollouts")
+    endpoint = EndpointSettings("vllm", str(tiny_qwen3vl_dir), serve_args=(*serve_arguments, *ROLLOUT_OPTIONS))
+    environment = _changes(_server_environment(folder)) | {"VLLM_SERVER_DEV_MODE": "1", "OMP_NUM_THREADS": "1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setenv("GROUNDTRACE_VLLM", str(vllm_python.with_name("vllm")))
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        patch.delenv("PYTHONPATH", raising=False)
+        places = (str(folder / "replies.sqlite"), str(folder), str(folder))
+        models = ModelsSettings((("tiny", endpoint),), (("policy", "tiny"),), *places)
+        with serving(models, str(folder)) as served:
+            patch.undo()
+            yield dict(served.endpoints)["tiny"].base_url
+
+
 @pytest.fixture
 def server_environment(tmp_path: Path) -> dict[str, str]:
     """What a server's environment has besides this process's."""
+    return _changes(_server_environment(tmp_path))
+
+
+def _changes(environment: dict[str, str]) -> dict[str, str]:
+    """The variables that differ from this process's."""
     inherited = os.environ.items()
-    return {name: value for name, value in _server_environment(tmp_path).items() if (name, value) not in inherited}
+    return {name: value for name, value in environment.items() if (name, value) not in inherited}
 
 
 def _serve_command(python: Path, model_dir: Path, port: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ import pytest
 import torch
 from PIL import Image
 
-from groundtrace.inference.endpoints.vllm_server import serving
-from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.trainer.collate import collate
 from groundtrace.trainer.encode import encode_prompt, with_response
 from groundtrace.trainer.model import VisionLanguageModel, load_model, set_attention
@@ -29,42 +27,12 @@ from groundtrace.trainer.vllm_rollouts import GENERATE, VllmSampler
 pytestmark = pytest.mark.vllm
 
 TOLERANCE_NATS = 1e-3
-OPTIONS = ("--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--no-mm-device-do-normalize")
-ENVIRONMENT = {
-    "VLLM_SERVER_DEV_MODE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "TORCHDYNAMO_DISABLE": "1",
-    "OMP_NUM_THREADS": "1",
-    "VLLM_HOST_IP": "127.0.0.1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
 LENGTH = 40
 
 
-@pytest.fixture(scope="module")
-def base_url(
-    vllm_python: Path, tiny_qwen3vl_dir: Path, serve_arguments: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A server of this module's own, for its weights change: each test syncs what it needs."""
-    folder = tmp_path_factory.mktemp("rollouts")
-    arguments = (*serve_arguments, *OPTIONS)
-    endpoint = EndpointSettings("vllm", str(tiny_qwen3vl_dir), serve_args=arguments)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        patch.setenv("GROUNDTRACE_VLLM", str(vllm_python.with_name("vllm")))
-        patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        patch.setenv("VLLM_CACHE_ROOT", str(folder / "cache"))
-        patch.setenv("HF_HOME", str(folder / "hf"))
-        patch.delenv("PYTHONPATH", raising=False)
-        places = (str(folder / "replies.sqlite"), str(folder), str(folder))
-        models = ModelsSettings((("tiny", endpoint),), (("policy", "tiny"),), *places)
-        with serving(models, str(folder)) as served:
-            yield dict(served.endpoints)["tiny"].base_url
+@pytest.fixture
+def base_url(rollout_url: str) -> str:
+    return rollout_url
 
 
 @pytest.fixture

@@ -51,7 +51,8 @@ def evaluate(settings: TrainerSettings, data: Path, output: Path) -> Path:
 def _evaluate(settings: TrainerSettings, data: Path, output: Path, rows: Rows, reward: Reward) -> Path:
     vlm = load_model(settings.model)
     vlm.model.requires_grad_(False)
-    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), settings.environment.make().stops)
+    stops = settings.environment.make().stops
+    sampler = make_sampler(vlm, settings.rollout, str(output / "served"), stops, settings.batch.max_tokens)
     examiner = (ExaminerWithCrops if settings.eval.crops else Examiner)(vlm, sampler, reward, settings)
     answered: list[EvaluatedQuestion] = []
     done = 0
@@ -77,6 +78,7 @@ def _lines(answered: Sequence[EvaluatedQuestion]) -> Iterator[str]:
             line |= {} if each.crops is None else {"crops": each.crops}
             line |= {} if rollout.trajectory is None else {"turns": len(rollout.turns)}
             line |= {"lost": rollout.lost} if rollout.lost else {}
+            line |= {"limits": list(rollout.limits)} if rollout.limits else {}
             yield json.dumps(line | as_line(scored, each.row.context.stream), ensure_ascii=False)
 
 

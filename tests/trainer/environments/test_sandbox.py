@@ -236,6 +236,7 @@ def test_failing_silent_timed_out_and_lost_calls(qwen3: VisionLanguageModel, tmp
         assert int(sample.loss_mask.sum()) == sum(span.end - span.start for span in spans)
     metrics = summary([group], [group], ())
     assert (metrics["lost"], metrics["calls"], metrics["calls_succeeded"]) == (1.0, 1.2, pytest.approx(2 / 6))
+    assert (metrics["out_of_turns"], metrics["out_of_images"], metrics["out_of_time"]) == (0.0, 0.0, 0.0)
     assert metrics["turns"] == pytest.approx((2 + 2 + 2 + 2 + 1 + 3) / 6)
 
 
