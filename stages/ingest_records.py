@@ -5,6 +5,7 @@ rejection. Every record read goes to exactly one of the two outputs. Media files
 them are passed on. A record of images without a question is usable only in a recipe that writes questions.
 """
 
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -21,6 +22,7 @@ from groundtrace.schemas.reasons import MEANING
 from groundtrace.schemas.records import NO_ORIGIN, Draft, MediaRef, Origin, Question, RawRecord
 from groundtrace.schemas.text import storable
 from groundtrace.stages.plumbing.metrics import count_in
+from groundtrace.stages.plumbing.on_cores import OnAllCores
 from groundtrace.stages.plumbing.spreading import SpreadByKey
 from groundtrace.stages.plumbing.stage import (
     READ,
@@ -45,6 +47,8 @@ MEDIA_MISSING, MEDIA_NOT_ALLOWED = "media_missing", "media_not_allowed"
 UNDECODABLE_MEDIA, UNSUPPORTED_MEDIA = "undecodable_media", "unsupported_media"
 CLIP_SHARE = 0.01
 MAX_CLIP_BYTES = DEFAULT_VIDEO_LIMITS.max_bytes
+_ONE_CLIP = threading.Lock()
+"""Clips are decoded one by one, since the frames of a clip take much memory."""
 
 
 @record
@@ -82,11 +86,12 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
     If ``video`` is None, clips are not accepted.
     """
     try:
-        if store.kind_of(uri) == "video":
+        kind, data = store.open_sniffed(uri, MAX_CLIP_BYTES if video else None)
+        if kind == "video":
             if video is None:
                 return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: video")
-            return CheckedMedium(uri, clip_ref(uri, store.open_bytes(uri, MAX_CLIP_BYTES), store, video), "", "")
-        data = store.open_bytes(uri, store.limits.max_bytes)
+            with _ONE_CLIP:
+                return CheckedMedium(uri, clip_ref(uri, data, store, video), "", "")
         decoded = decode_image(data)
     except ImportError as error:
         return CheckedMedium(uri, None, UNSUPPORTED_MEDIA, f"{uri}: {error}")
@@ -196,18 +201,22 @@ class _Parse(beam.DoFn):
             yield (rec.id, IngestPart(valid=rec))
 
 
-class _CheckMedia(beam.DoFn):
+class _CheckMedia(OnAllCores):
+    """Opens each medium once, for all records that use it."""
+
     def __init__(self, roots: MediaRoots, video: VideoSettings) -> None:
         self._roots, self._video = roots, video
 
     def setup(self) -> None:
+        super().setup()
         self._store = self._roots.store()
 
-    def process(self, use: tuple[str, Iterable[str]]) -> Iterator[tuple[str, IngestPart]]:
-        uri, ids = use
-        part = IngestPart(medium=check_medium(uri, self._store, self._video))
-        for record_id in sorted(set(ids)):
-            yield record_id, part
+    def work(self, element: tuple[str, Iterable[str]]) -> IngestPart:
+        return IngestPart(medium=check_medium(element[0], self._store, self._video))
+
+    def outputs(self, element: tuple[str, Iterable[str]], result: IngestPart) -> Iterator[tuple[str, IngestPart]]:
+        for record_id in sorted(set(element[1])):
+            yield record_id, result
 
 
 class _Assemble(beam.DoFn):
@@ -309,7 +318,7 @@ class IngestRecords(DraftStage):
             parsed.uses
             | "EachMedium" >> beam.FlatMap(_uses)
             | "OncePerMedium" >> beam.GroupByKey()
-            | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots, self.video))
+            | "CheckMedia" >> beam.ParDo(_CheckMedia(self.roots, self.video)).with_output_types(tuple[str, IngestPart])
         )
         joined = (parsed.kept, parsed.invalid, media) | "Parts" >> beam.Flatten() | "JoinById" >> beam.GroupByKey()
         assembled = apply(joined, "Assemble", _Assemble())

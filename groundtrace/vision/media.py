@@ -10,10 +10,12 @@ folder or a URL of an object store (:mod:`groundtrace.storage.places`).
 from __future__ import annotations
 
 import errno
+import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal, TypeVar
 
 from groundtrace.storage.places import STANDARD, Place, RemotePath, StorageSettings, place, write_whole
 from groundtrace.vision.decode import DEFAULT_LIMITS, Limits, UndecodableMedia, decode_image
@@ -26,6 +28,7 @@ HEAD_BYTES: Final = 512
 STAGE_CACHE_BYTES: Final = 32 * 2**20
 """The size of a stage's cache of decoded images; it is small, because a stage reads most images once."""
 
+T = TypeVar("T")
 _DRAWN: Final = re.compile(r"media/[0-9a-f]{64}\.[a-z0-9]{1,8}")
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,8}")
 _NO_SUCH_FILE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
@@ -133,6 +136,30 @@ class MediaStore:
             raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to have it anew")
         return data
 
+    def open_sniffed(self, uri: str, max_clip_bytes: int | None) -> tuple[Literal["image", "video"] | None, bytes]:
+        """Return the file's kind and its bytes; a local file is opened only once.
+
+        Of a clip of more than ``max_clip_bytes`` bytes, and of any other file of more bytes than the limits allow, the
+        bytes are not read: raises :class:`UndecodableMedia` of kind ``too_large``. If ``max_clip_bytes`` is None, a
+        clip is returned without its bytes. Raises MediaNotAllowed and MediaMissing.
+        """
+        root, relative = self._split(uri)
+        if isinstance(root, RemotePath):
+            kind = self.kind_of(uri)
+            if kind == "video" and max_clip_bytes is None:
+                return kind, b""
+            return kind, self.open_bytes(uri, max_clip_bytes if kind == "video" else self.limits.max_bytes)
+
+        def sniffed(stream: BinaryIO, size_bytes: int) -> tuple[Literal["image", "video"] | None, bytes]:
+            head = stream.read(HEAD_BYTES)
+            kind = sniff_kind(head)
+            if kind == "video" and max_clip_bytes is None:
+                return kind, b""
+            _check_bytes(size_bytes, max_clip_bytes if kind == "video" else self.limits.max_bytes)
+            return kind, head + stream.read()
+
+        return _read_local(root, relative, uri, sniffed)
+
     def kind_of(self, uri: str) -> Literal["image", "video"] | None:
         """Return the file's kind, from its first bytes. Raises MediaNotAllowed and MediaMissing."""
         return sniff_kind(_read(*self._split(uri), uri, None, HEAD_BYTES))
@@ -205,14 +232,23 @@ def _leaves(uri: str) -> MediaNotAllowed:
 def _read(root: Place, relative: str, uri: str, max_bytes: int | None, head_bytes: int = -1) -> bytes:
     if isinstance(root, RemotePath):
         return _read_remote(root / relative, uri, max_bytes, head_bytes)
+
+    def read(stream: BinaryIO, size_bytes: int) -> bytes:
+        _check_bytes(size_bytes, max_bytes)
+        return stream.read(head_bytes)
+
+    return _read_local(root, relative, uri, read)
+
+
+def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, int], T]) -> T:
+    """Return what ``read`` returns for the opened file and its size in bytes."""
     try:
         path = (root / relative).resolve()
         if uri.startswith("input:") and not _is_inside(path, root.resolve()):
             raise _leaves(uri)
         if path.is_file():  # a pipe or device would block or never end
-            _check_bytes(path.stat().st_size, max_bytes)
             with path.open("rb") as stream:
-                return stream.read(head_bytes)
+                return read(stream, os.fstat(stream.fileno()).st_size)
     except RuntimeError as error:  # Python before 3.13 raises it for a cycle of links
         raise _missing(uri) from error
     except MediaNotAllowed:

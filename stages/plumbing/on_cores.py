@@ -1,0 +1,76 @@
+"""Runs work that needs the processor on all cores, for work that releases Python's lock, such as decoding an image.
+
+Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` hands them to threads, a
+few elements ahead, and emits the results in the order of the elements.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
+
+MAX_THREADS: Final = 8
+"""An image of 100 megapixels takes 300 MB while it is decoded, so the number of threads also limits the memory."""
+AHEAD: Final = 4
+"""The number of elements in flight for each thread, so that no thread waits for the next one."""
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class OnAllCores(beam.DoFn):
+    """Base of a DoFn whose :meth:`work` runs on threads; :meth:`outputs` makes the outputs of its result.
+
+    Beam cannot see the type of the outputs: give it with ``with_output_types``, or they are pickled.
+    An exception of the work is raised in the DoFn. With one core, the work runs in the DoFn's own thread.
+    """
+
+    def work(self, element: Any) -> Any:
+        """Return the result for an element. It must be thread-safe, and cannot use Beam's metrics."""
+        raise NotImplementedError
+
+    def outputs(self, element: Any, result: Any) -> Iterator[Any]:
+        """Yield the outputs for an element and its result."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        """Start the threads."""
+        threads = min(usable_cores(), MAX_THREADS)
+        self._most = AHEAD * threads if threads > 1 else 0
+        self._pool = ThreadPoolExecutor(threads, type(self).__name__) if threads > 1 else None
+
+    def start_bundle(self) -> None:
+        """Forget what an aborted bundle left behind."""
+        self._ahead: deque[tuple[Any, Any, Any, Future[Any]]] = deque()
+
+    def process(
+        self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
+    ) -> Iterator[Any]:
+        """Hand the element to a thread; emit the outputs of the first element if enough elements are in flight."""
+        if self._pool is None:
+            yield from self.outputs(element, self.work(element))
+            return
+        self._ahead.append((element, window, timestamp, self._pool.submit(self.work, element)))
+        if len(self._ahead) > self._most:
+            yield from self._first()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Emit the outputs of the remaining elements."""
+        while self._ahead:
+            yield from self._first()
+
+    def teardown(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _first(self) -> Iterator[WindowedValue]:
+        element, window, timestamp, future = self._ahead.popleft()
+        for output in self.outputs(element, future.result()):
+            yield WindowedValue(output, timestamp, (window,))
