@@ -28,7 +28,7 @@ from groundtrace.rewards.pretence import (
     pretence,
     without_objects,
 )
-from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
+from groundtrace.rewards.selectivity import VisibleChanges, erased_elsewhere, patterned_elsewhere, selectivity
 from groundtrace.rewards.told import is_told, is_uncalculated, with_next_number, with_other_numbers
 from groundtrace.rewards.trajectory import Execution
 from groundtrace.rewards.trajectory_checks import has_answer, unused_results
@@ -64,7 +64,7 @@ async def executions(
         boxes: the objects that the question asks about, in pixels, with the index of their image; () if unknown.
         sandbox: where the code runs.
         computes: whether calculation alone can answer the question, so that code need not look at an image.
-        rewarded: whether the calls will be rewarded. Then their selectivity is measured, in one more run.
+        rewarded: whether the calls will be rewarded. Then their selectivity is measured, in two more runs.
 
     Raises:
         groundtrace.sandbox.errors.SandboxLost: if a trajectory could not be run to its end, or if a call succeeds in
@@ -75,9 +75,9 @@ async def executions(
         return (None,) * len(turns)
     groups = groups_of(boxes)
     without = [_changed(images, _without if group else without_objects, group) for group in groups]
-    elsewhere = _changed(images, changed_elsewhere, boxes) if rewarded and boxes else None
-    others = [*without, elsewhere] if elsewhere else without
-    ran = (images, images, _changed(images, nudged, boxes), *others)
+    ways = (erased_elsewhere, patterned_elsewhere) if rewarded and boxes else ()
+    elsewhere = [_changed(images, way, boxes) for way in ways]
+    ran = (images, images, _changed(images, nudged, boxes), *without, *elsewhere)
     runs = await asyncio.gather(*(observed(codes, each, sandbox) for each in ran))
     _check_ran(runs)
     changes = VisibleChanges.between(images, without, elsewhere) if elsewhere else None
@@ -208,26 +208,27 @@ def _judged(
 ) -> list[Executed]:
     """Compare the runs call by call; each run holds the observations of all calls.
 
-    ``changes`` are those of the images; None if there is no run on the images that are changed elsewhere.
+    ``changes`` are those of the images; None if there are no runs on images that are changed elsewhere.
     """
     found, earlier = list[Executed](), list[Output]()
     for code, call, (shown, again, changed, *others) in zip(codes, runs[0], _outputs(runs), strict=True):
-        outputs = CallOutputs(shown, again, changed, tuple(others[: len(groups)]))
+        without, elsewhere = others[: len(groups)], others[len(groups) :]
+        outputs = CallOutputs(shown, again, changed, tuple(without))
         idle = IDLE if shows_nothing_but_constants(code) else ""
         reason = idle or pretence(outputs, original, groups, earlier, computes)
         seen = frozenset[int]() if reason else looked_at(outputs, original, groups)
-        share = selectivity(outputs, others[-1], original, groups, changes) if changes and seen else 1.0
-        is_overview = changes is not None and _is_overview(reason, shown, others[-1], original)
+        share = selectivity(outputs, elsewhere, original, groups, changes) if changes and seen else 1.0
+        is_overview = changes is not None and _is_overview(reason, shown, elsewhere, original)
         is_ok = call.status == "ok"
         found.append(Executed(call, Execution(is_ok, reason, seen, share, is_ok and is_overview)))
         earlier.append(shown)
     return found
 
 
-def _is_overview(reason: str, shown: Output, elsewhere: Output, original: Pixels) -> bool:
+def _is_overview(reason: str, shown: Output, elsewhere: Sequence[Output], original: Pixels) -> bool:
     """Return whether a call that looked at no object shows the image as it is, or prints the same on all images."""
     if reason == IGNORES_OBJECTS:
-        return not shown.images and shown.is_same(elsewhere)
+        return not shown.images and all(map(shown.is_same, elsewhere))
     return reason == SHOWS_ALL and all(np.array_equal(image, original) for image in shown.images)
 
 

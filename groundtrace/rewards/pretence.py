@@ -52,7 +52,7 @@ UNUSED = "gives a result that no later turn uses"
 TOLD = "prints the answer that was written into it"
 
 MAX_GROUPS = 4
-"""The maximum number of groups of objects. A call is executed once without each group, and three more times."""
+"""The maximum number of groups of objects. A call is executed once without each group, and up to five more times."""
 MAX_TEXT_CHARS = 10_000
 """The number of characters of a text that are compared. An environment passes no more to the policy."""
 _NUDGED_PIXELS = 8

@@ -2,14 +2,20 @@
 
 By :mod:`groundtrace.rewards.pretence` a call looked at an object if its output depends on the object. The output of an
 operation on the whole image depends on all objects: the image inverted, turned or in tiles, or its histogram. A policy
-can make such a call without knowing what the question asks about. So the code is also executed on an image that is
-changed only away from the objects (:func:`changed_elsewhere`). With o the share of the visible change that an output
-shows if the objects are removed, and e the share of the visible change elsewhere that it shows, the selectivity of the
-call is (o - e) / (o + e), and at least 0:
+can make such a call without knowing what the question asks about. So the code is also executed on two images that are
+changed only away from the objects: without the other things (:func:`erased_elsewhere`), and with a faint pattern
+(:func:`patterned_elsewhere`). With o the share of the visible change that an output shows if the objects are removed,
+and e the larger of the shares of the two visible changes elsewhere that it shows, the selectivity of the call is
+(o - e) / (o + e), and at least 0:
 
 - 1 if the output shows nothing but the objects and the image between them;
 - 0 if it shows all parts of the image alike, whatever their size, colours and order. To enlarge or turn the whole image
-  can be useful, but everybody can do it without knowing what the question asks about. It pays by a right answer.
+  can be useful, but everybody can do it without knowing what the question asks about. It pays by a right answer;
+- 0 if it shows all things in the image alike, such as a mask of everything but the background: the faint pattern is not
+  visible in it, but the other things are missing. It is also 0 if the number or the size of its images depends on what
+  is elsewhere, as that of a montage of all things.
+
+What is between the objects cannot be told apart from a crop's context, so it counts neither for nor against a call.
 
 Of a text, o and e are the numbers of lines that change: a count of the objects is selective, a list of all shapes less.
 A line that also changes with a few pixels anywhere in the image, such as an entropy, does not count.
@@ -21,7 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
+import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from groundtrace.rewards.marks import Groups, Pixels, marked_groups
 from groundtrace.rewards.pretence import (
@@ -39,50 +47,75 @@ _LEVELS = 12
 """The pattern's change of a colour, of 255: visible, but too small for code that finds objects by a threshold."""
 _MARGIN_PX = 6
 """Nothing is changed within this distance of the objects: honest crops have a margin."""
+_MAX_BACKGROUND_PX = 400
+"""The longer side of the reduced image whose median colours are computed; a larger one takes longer."""
 _MIN_ELSEWHERE = 0.02
 """If a smaller share of the image is away from the objects, every call is selective."""
 
 
-def changed_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
-    """Return the image with the rest of it erased: the part outside the smallest rectangle around all boxes, which are
-    given in pixels.
+def erased_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Return the image without the things outside the smallest rectangle around all boxes, which are given in pixels.
 
-    This part gets its median colour with a faint chequered pattern, so that the change is visible there even if the
-    image is plain. The image is unchanged if this part is tiny.
+    There each pixel gets the median colour of its surroundings, half as wide as the image is on its shorter side: large
+    parts of the background stay. The image is unchanged if the part outside is tiny.
     """
-    height, width = image.shape[:2]
-    rows, columns = np.mgrid[:height, :width]
-    elsewhere = np.ones((height, width), bool)
-    if boxes:
-        left, top = (min(getattr(box, side) for box in boxes) - _MARGIN_PX for side in ("x1", "y1"))
-        right, bottom = (max(getattr(box, side) for box in boxes) + _MARGIN_PX for side in ("x2", "y2"))
-        elsewhere = (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
-    if elsewhere.mean() < _MIN_ELSEWHERE:
-        return image
-    plain = np.median(image[elsewhere], axis=0).astype(int)
-    faint = plain + np.where(plain > 127, -_LEVELS, _LEVELS)
-    is_faint = (rows // _CELL_PX + columns // _CELL_PX) % 2 == 0
-    found = image.copy()
-    found[elsewhere] = np.where(is_faint[elsewhere][:, None], faint, plain)
+    found, elsewhere = image.copy(), _elsewhere(image, boxes)
+    found[elsewhere] = _background(image)[elsewhere]
     return found
+
+
+def _background(image: Pixels) -> Pixels:
+    height, width = image.shape[:2]
+    scale = min(1.0, _MAX_BACKGROUND_PX / max(height, width))
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    background = cv2.medianBlur(small, 2 * (min(size) // 4) + 1)
+    return np.asarray(cv2.resize(background, (width, height), interpolation=cv2.INTER_LINEAR), np.uint8)
+
+
+def patterned_elsewhere(image: Pixels, boxes: Sequence[Box]) -> Pixels:
+    """Return the image with a faint chequered pattern outside the smallest rectangle around all boxes, which are given
+    in pixels.
+
+    So a change is visible there even if the image is plain. The image is unchanged if this part is tiny.
+    """
+    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
+    fainter = _elsewhere(image, boxes) & ((rows // _CELL_PX + columns // _CELL_PX) % 2 == 0)
+    found = image.copy()
+    found[fainter] = np.where(image > 127, image - _LEVELS, image + _LEVELS)[fainter]
+    return found
+
+
+def _elsewhere(image: Pixels, boxes: Sequence[Box]) -> NDArray[np.bool_]:
+    """Return the mask, height × width, of the part outside; empty if the part is tiny."""
+    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
+    if not boxes:
+        return np.ones(image.shape[:2], bool)
+    left, top = (min(getattr(box, side) for box in boxes) - _MARGIN_PX for side in ("x1", "y1"))
+    right, bottom = (max(getattr(box, side) for box in boxes) + _MARGIN_PX for side in ("x2", "y2"))
+    found = (columns < left) | (columns > right) | (rows < top) | (rows > bottom)
+    return found & (found.mean() >= _MIN_ELSEWHERE)
 
 
 @dataclass(frozen=True)
 class VisibleChanges:
     """The visible changes of a question's images, in levels, summed over all pixels.
 
-    ``objects``: if the objects are removed; ``elsewhere``: if the images are changed elsewhere, 0 if they cannot be.
+    ``objects``: if the objects are removed; ``elsewhere``: if the images are changed elsewhere, for each way to change
+    them; 0 where there is nothing to change.
     """
 
     objects: float
-    elsewhere: float
+    elsewhere: tuple[float, ...]
 
     @classmethod
     def between(
-        cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Pixels]
+        cls, images: Sequence[Pixels], without: Sequence[Sequence[Pixels]], elsewhere: Sequence[Sequence[Pixels]]
     ) -> Self:
-        """Return the changes. ``without`` holds the images without each group of the objects."""
-        return cls(sum(_apart(images, each) for each in without), _apart(images, elsewhere))
+        """Return the changes. ``without`` holds the images without each group of the objects, ``elsewhere`` the images
+        changed elsewhere in each way."""
+        beside = tuple(_apart(images, each) for each in elsewhere)
+        return cls(sum(_apart(images, each) for each in without), beside)
 
 
 def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
@@ -90,7 +123,7 @@ def _apart(images: Sequence[Pixels], others: Sequence[Pixels]) -> float:
 
 
 def selectivity(
-    runs: CallOutputs, elsewhere: Output, original: Pixels, groups: Groups, changes: VisibleChanges
+    runs: CallOutputs, elsewhere: Sequence[Output], original: Pixels, groups: Groups, changes: VisibleChanges
 ) -> float:
     """Return the selectivity of a call, within [0, 1].
 
@@ -100,30 +133,45 @@ def selectivity(
 
     Args:
         runs: the outputs of the call.
-        elsewhere: its output on the images that are changed elsewhere.
+        elsewhere: its outputs on the images that are changed elsewhere, in the order of ``changes.elsewhere``.
         original: the first image.
         groups: the objects that the question asks about.
         changes: the changes of the images.
     """
     shown = runs.shown.images
     whole = [image for image in shown if is_whole(image, original)]
-    if not (changes.objects and changes.elsewhere) or any(marked_groups(image, original, groups) for image in whole):
+    if not (changes.objects and any(changes.elsewhere)) or any(
+        marked_groups(image, original, groups) for image in whole
+    ):
         return 1.0
-    without = sum(levels_apart(runs.shown, each, range(len(shown))) for each in runs.without)
-    beside = levels_apart(runs.shown, elsewhere, range(len(shown)))
+    places = range(len(shown))
+    without = sum(levels_apart(runs.shown, each, places) for each in runs.without)
+    beside = [
+        _apart_or_resized(runs.shown, output) / change
+        for output, change in zip(elsewhere, changes.elsewhere, strict=True)
+        if change
+    ]
     marked = frozenset[int]().union(*(marked_groups(image, original, groups) for image in shown))
     by_marks = len(marked) / sum(map(bool, groups))
-    return max(by_marks, _of_text(runs, elsewhere), _excess(without / changes.objects, beside / changes.elsewhere))
+    return max(by_marks, _of_text(runs, elsewhere), _excess(without / changes.objects, max(beside)))
 
 
-def _of_text(runs: CallOutputs, elsewhere: Output) -> float:
+def _apart_or_resized(shown: Output, elsewhere: Output) -> float:
+    """Return the visible difference of the images; infinite if one has another size, because the things elsewhere then
+    determine its layout."""
+    if any(image.shape != other.shape for image, other in zip(shown.images, elsewhere.images, strict=False)):
+        return math.inf
+    return levels_apart(shown, elsewhere, range(len(shown.images)))
+
+
+def _of_text(runs: CallOutputs, elsewhere: Sequence[Output]) -> float:
     if not any(text_changes(runs, each) for each in runs.without):
         return 0.0
     shown = _lines(runs.shown)
     steady, without = shown & _lines(runs.nudged), Counter[str]()
     for each in runs.without:
         without |= steady - _lines(each)
-    return _excess(without.total(), (shown - _lines(elsewhere)).total())
+    return _excess(without.total(), max((shown - _lines(each)).total() for each in elsewhere))
 
 
 def _lines(output: Output) -> Counter[str]:

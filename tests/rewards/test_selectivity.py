@@ -6,12 +6,12 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from groundtrace.rewards.marks import Pixels, enlarged_marks
 from groundtrace.rewards.pretence import CallOutputs, Output, groups_of, nudged, without_objects
-from groundtrace.rewards.selectivity import VisibleChanges, changed_elsewhere, selectivity
+from groundtrace.rewards.selectivity import VisibleChanges, erased_elsewhere, patterned_elsewhere, selectivity
 from groundtrace.rewards.trajectory import Execution, Trajectory
 from groundtrace.schemas.geometry import Box
 
@@ -38,10 +38,10 @@ def of(call: Call, scene: tuple[Pixels, tuple[Box, ...]]) -> float:
     image, boxes = scene
     groups = groups_of(boxes)
     without = [without_objects(image, group) for group in groups]
-    elsewhere = changed_elsewhere(image, boxes)
+    elsewhere = [erased_elsewhere(image, boxes), patterned_elsewhere(image, boxes)]
     runs = CallOutputs(call(image), call(image), call(nudged(image, boxes)), tuple(map(call, without)))
-    changes = VisibleChanges.between([image], [[each] for each in without], [elsewhere])
-    return selectivity(runs, call(elsewhere), image, groups, changes)
+    changes = VisibleChanges.between([image], [[each] for each in without], [[each] for each in elsewhere])
+    return selectivity(runs, list(map(call, elsewhere)), image, groups, changes)
 
 
 def crop(x1: int, y1: int, x2: int, y2: int) -> Call:
@@ -132,6 +132,39 @@ def test_a_histogram_in_lines_is_not_selective() -> None:
 
 @given(scenes())
 @FEW
+def test_a_mask_of_all_things_is_not_selective(scene) -> None:
+    """A threshold without the background hides the faint pattern, but it shows the other things as it shows those asked
+    about. It is a little selective if the others have fainter colours.
+    """
+    others = dark_in(scene[0], RIGHT) > 0
+
+    def mask(image: Pixels) -> Output:
+        dark = image.min(axis=2, keepdims=True) < 110
+        return Output("", (np.where(dark, 255, 0).astype(np.uint8).repeat(3, axis=2),))
+
+    assert (of(mask, scene) <= 0.3) if others else (of(mask, scene) == 1)
+
+
+@given(scenes())
+@FEW
+def test_a_montage_of_all_things_is_not_selective(scene) -> None:
+    """Its layout depends on the other things: without one of the things, all the following ones are elsewhere."""
+    assume(dark_in(scene[0], RIGHT) > 0)
+
+    def montage(image: Pixels) -> Output:
+        count, labels = cv2.connectedComponents((image.min(axis=2) < 110).astype(np.uint8))
+        sheet = np.full((20, 20 * max(1, count - 1), 3), 255, np.uint8)
+        for index in range(1, count):
+            rows, columns = (found.min() for found in np.nonzero(labels == index))
+            part = image[rows : rows + 20, columns : columns + 20]
+            sheet[: part.shape[0], 20 * index - 20 : 20 * index - 20 + part.shape[1]] = part
+        return Output("", (sheet,))
+
+    assert of(montage, scene) == 0
+
+
+@given(scenes())
+@FEW
 def test_what_shows_none_of_the_objects_has_no_selectivity(scene) -> None:
     assert of(crop(WIDTH // 2 + 10, 0, WIDTH, HEIGHT), scene) == 0
     assert of(lambda image: Output(f"{image.shape}"), scene) == 0
@@ -141,17 +174,19 @@ def test_what_shows_none_of_the_objects_has_no_selectivity(scene) -> None:
 @FEW
 def test_the_image_is_changed_away_from_the_objects_alone(scene) -> None:
     image, boxes = scene
-    changed = (changed_elsewhere(image, boxes) != image).any(axis=2)
     x1, y1, x2, y2 = hull(boxes)
-    assert not changed[max(0, y1 - 6) : y2 + 6, max(0, x1 - 6) : x2 + 6].any()
-    assert changed[:, x2 + 7 :].mean() > 0.3
+    for change in (erased_elsewhere, patterned_elsewhere):
+        changed = (change(image, boxes) != image).any(axis=2)
+        assert not changed[max(0, y1 - 6) : y2 + 6, max(0, x1 - 6) : x2 + 6].any()
+    assert 0.3 < changed[:, x2 + 7 :].mean() < 0.7, "the pattern covers half of the rest"
+    assert (erased_elsewhere(image, boxes)[:, x2 + 7 :] == image[0, 0]).all(), "only the background is left"
 
 
 def test_where_the_objects_fill_the_image_every_call_is_selective() -> None:
     image = np.full((HEIGHT, WIDTH, 3), 200, np.uint8)
     image[5:20, 5:20] = image[100:115, 180:195] = 0
     boxes = (Box("square", 5, 5, 19, 19), Box("square", 180, 100, 194, 114))
-    assert np.array_equal(changed_elsewhere(image, boxes), image)
+    assert all(np.array_equal(way(image, boxes), image) for way in (erased_elsewhere, patterned_elsewhere))
     assert all(of(call, (image, boxes)) == 1 for call in WHOLE.values())
 
 
