@@ -4,8 +4,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from groundtrace.inference.cache.replies import CachedReply
+from groundtrace.inference.coordination.spending import Cost
 from groundtrace.inference.endpoint import Endpoint
-from groundtrace.inference.flow.budget import Cost
 from groundtrace.inference.flow.in_flight import stage_of_call
 from groundtrace.inference.request import Continuation, Reply, Sampling, joined
 from groundtrace.inference.settings import EndpointSettings

@@ -7,24 +7,28 @@ from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from groundtrace.inference.cache.folders import coordination_folder
 from groundtrace.inference.cache.neighbours import Neighbours
 from groundtrace.inference.cache.replies import MEMORY, CachedReply, CacheEntry
 from groundtrace.inference.cache.shared import open_cache
 from groundtrace.inference.call_progress import CallInProgress
 from groundtrace.inference.caller import CallResult
+from groundtrace.inference.coordination.budget import Budget
+from groundtrace.inference.coordination.claims import Claims
+from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.coordination.quota import Quotas
 from groundtrace.inference.endpoint import Endpoint, kind_of, open_endpoint
 from groundtrace.inference.errors import BudgetUsedUp, CallError, RunStopped
 from groundtrace.inference.families.base import Family
 from groundtrace.inference.flow.breaker import Breaker
-from groundtrace.inference.flow.claims import RequestClaims
-from groundtrace.inference.flow.quota import Quotas
-from groundtrace.inference.flow.sliced_budget import budget_of
+from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.flow.watch import Watch
 from groundtrace.inference.flow.watcher import CallWatcher
 from groundtrace.inference.request import Continuation, Sampling, cache_key, fresh_key
 from groundtrace.inference.sample_requests import SampleRequests
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.prompts.loader import RenderedPrompt
+from groundtrace.storage.uploads import Uploads
 from groundtrace.vision.media import MediaStore
 
 KEEPING_S = 0.2
@@ -47,13 +51,22 @@ class Models:
         self.media = MediaStore(
             settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
         )
-        self.budget = budget_of(settings)
-        self._watch = Watch(settings, self.endpoint) if settings.notes else None
         cache = settings.cache_path if cached else MEMORY
-        self._cache = open_cache(cache, settings.storage)
-        self._claiming = RequestClaims(self._cache)
+        self._peers = Peers(coordination_folder(cache, settings.storage))
+        self.budget = Budget(
+            settings.budget_usd, settings.budget_tokens, settings.notes, self._peers, settings.workers, settings.storage
+        )
+        self._uploads = Uploads()
+        self._watch = None
+        if settings.notes:
+            notes = RunNotes(settings.notes, settings.storage, self._peers.me, self._uploads)
+            self._watch = Watch(settings, self.endpoint, notes)
+        if self.budget.is_divided:
+            self._uploads.add("read what other machines have spent", self.budget.read_notes)
+        self._cache = open_cache(cache, settings.storage, self._uploads)
+        self._claiming = Claims(self._peers, self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
-        self._quotas = Quotas(cache, settings.storage)
+        self._quotas = Quotas(self._peers)
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
@@ -256,9 +269,9 @@ class Models:
         """Close all endpoints and the cache."""
         for endpoint in self._endpoints.values():
             await endpoint.close()
+        self._uploads.close()
         self._quotas.close()
-        self.budget.close()
-        self._claiming.close()
+        self._peers.close()
         self._cache.close()
         self._neighbours.close()
         if self._watch is not None:

@@ -7,10 +7,10 @@ from functools import partial
 from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCache
 from groundtrace.inference.cache.shared import SegmentStore
 from groundtrace.inference.call_progress import CallInProgress, cost_of
+from groundtrace.inference.coordination.budget import Budget
 from groundtrace.inference.endpoint import Endpoint, kind_of
 from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.allowance import Allowance, allowed_by
-from groundtrace.inference.flow.budget import Budget
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.flow.watcher import CallWatcher, guarded_by

@@ -62,9 +62,9 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class EndpointSettings:
     """One model endpoint: its address, its limits, what the model supports, and its prices.
 
-    All worker processes that use the same reply cache share the limits on concurrency and rates
-    (:mod:`groundtrace.inference.flow.quota`); ``max_bytes_in_flight`` applies to each process. A config never holds an
-    API key. Prices are in US dollars per million tokens.
+    All processes of a machine that use the same reply cache share the limits on concurrency and rates
+    (:mod:`groundtrace.inference.coordination.quota`); ``max_bytes_in_flight`` applies to each process. A config never
+    holds an API key. Prices are in US dollars per million tokens.
     """
 
     kind: Annotated[
@@ -184,7 +184,8 @@ class ModelsSettings:
     "" outside of a run, and then no endpoint is checked or waited for. ``fails_fast``: calls to a server that is down
     fail at once. It is for callers that do not wait, and only without ``notes``. ``neighbours``: further caches on this
     machine, whose replies are copied if needed. ``fresh_since``: the ISO time of the command before which no reply is
-    valid ("": all are). ``storage``: the settings to access a remote cache and remote media.
+    valid ("": all are). ``workers``: the number of machines that the budget is divided between. ``storage``: the
+    settings to access a remote cache and remote media.
     """
 
     endpoints: tuple[tuple[str, EndpointSettings], ...]
@@ -199,6 +200,7 @@ class ModelsSettings:
     fails_fast: bool = False
     neighbours: tuple[Neighbour, ...] = ()
     fresh_since: str = ""
+    workers: int = 1
     storage: StorageSettings = STANDARD
 
     def endpoint_name(self, role: str) -> str:

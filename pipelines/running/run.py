@@ -25,6 +25,7 @@ from groundtrace.pipelines.running.plan.inputs import count_records
 from groundtrace.pipelines.running.plan.job_check import is_dry_run
 from groundtrace.pipelines.running.plan.options import OptionError, runner_line
 from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.pipelines.running.plan.workers import overshoot_line
 from groundtrace.schemas.run_summary import RunSummary
 from groundtrace.schemas.text import say
 from groundtrace.stages.plumbing.metrics import clear_board
@@ -46,6 +47,8 @@ def execute(plan: Plan) -> RunSummary:
         clear_board()
         spending = Spending(plan.folder.root, plan.folder.bring_notes)
         say(runner_line(plan.options), file=sys.stderr)
+        if plan.models.workers > 1 and plan.arguments.budget.bounded:
+            say(overshoot_line(plan.models_asked), file=sys.stderr)
         with reporting_failure(plan, spending) as made:
             check_cache(plan)
             started = time.monotonic()

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Annotated
 
+from pydantic import PositiveInt
+
 from groundtrace.config.settings import Plugins, Share, settings
 from groundtrace.embedded.roles import embedded_endpoints, embedded_roles
 from groundtrace.inference.endpoint import check_access
@@ -35,6 +37,11 @@ class RunSettings:
     ] = False
     write: ShardSettings = field(default_factory=ShardSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
+    workers: Annotated[
+        PositiveInt | None,
+        "the number of machines that use the reply cache at the same time, if it is in a store or on a network file "
+        "system; each gets an equal part of the endpoints' limits and of the budget",
+    ] = None
     max_failed: Annotated[Share, "the run fails if a stage could not process a larger share of its records"] = 0.25
     plugins: Plugins = field(default_factory=dict)
 

@@ -1,10 +1,7 @@
 """Models by role over a real HTTP server: cache first, identical calls joined, every call accounted for."""
 
 import asyncio
-import sqlite3
-import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -109,26 +106,6 @@ def test_workers_that_ask_the_same_at_once_send_one_request(server, models_setti
     assert len(server.seen) == 1
     assert one.text == other.text == "reply 1"
     assert sorted((each.call.usage.requests, each.call.usage.cached) for each in (one, other)) == [(0, 1), (1, 0)]
-
-
-def test_of_two_replies_the_first_that_arrived_counts(server, models_settings, text_prompt, tmp_path: Path) -> None:
-    """The claim of the first was lost, as that of a process that was stopped for long."""
-    meet = threading.Barrier(2)
-    server.say("one", meet=meet)
-    server.say("another", meet=meet)
-
-    async def work(models: Models) -> CallResult:
-        asking = asyncio.create_task(models.generate("policy", text_prompt(), Sampling()))
-        while not server.seen:
-            await asyncio.sleep(0.01)
-        with closing(sqlite3.connect(tmp_path / "replies.sqlite", isolation_level=None)) as db:
-            db.execute("DELETE FROM claims")
-        return await asking
-
-    one, other = asyncio.run(both_workers(models_settings(), work))
-    assert len(server.seen) == 2
-    assert one.text == other.text == ask(models_settings(), text_prompt()).text
-    assert [each.call.usage.requests for each in (one, other)] == [1, 1]
 
 
 def test_what_fails_for_one_worker_is_asked_for_by_the_other(server, models_settings, text_prompt) -> None:

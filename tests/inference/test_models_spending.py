@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from groundtrace.inference.caller import CallResult
+from groundtrace.inference.coordination.spending import Cost
 from groundtrace.inference.errors import BudgetUsedUp, CallError, Failure
-from groundtrace.inference.flow.budget import Cost
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Sampling
 from groundtrace.schemas.usage import Usage

@@ -13,9 +13,6 @@ from .workers import Worker, workers
 pytestmark = pytest.mark.faults
 
 KEYS = [f"answer {number}" for number in range(500)]
-CLAIM_S = "groundtrace.inference.cache.claims.CLAIM_S"
-RENEW_S = "groundtrace.inference.flow.claims.RENEW_S"
-LEASE_S = "groundtrace.inference.flow.quota.LEASE_S"
 
 
 def asked_of(server) -> Counter[str]:
@@ -51,8 +48,7 @@ def test_four_workers_send_one_request_for_each_reply(server, tmp_path: Path) ->
 
 def test_after_a_kill_only_what_was_in_flight_is_sent_again(server, tmp_path: Path) -> None:
     server.takes_s = 0.05
-    seconds = {CLAIM_S: 1.0, RENEW_S: 0.3, LEASE_S: 1.0}
-    with workers(tmp_path, server.base_url, shuffled(3), callers=8, seconds=seconds, max_concurrency=12) as started:
+    with workers(tmp_path, server.base_url, shuffled(3), callers=8, max_concurrency=12) as started:
         for worker in started:
             worker.begin()
         wait_for(server, 150)
@@ -62,6 +58,33 @@ def test_after_a_kill_only_what_was_in_flight_is_sent_again(server, tmp_path: Pa
     assert twice <= 8  # the killed worker's callers
     assert all(each["texts"] == said[0]["texts"] and not each["failed"] for each in said)
     assert said[0]["texts"].keys() == set(KEYS)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_one_comes_while_all_places_are_in_use_and_one_of_the_two_is_killed(
+    server, tmp_path: Path, killed: int
+) -> None:
+    """64 calls of 60 s are in flight. The second asks for the same and for more, and sends nothing until it may."""
+    server.takes_s = 60.0
+    mine, others = KEYS[:64], KEYS[:100]
+    with workers(tmp_path, server.base_url, [mine, others], callers=100, max_concurrency=64) as started:
+        started[0].begin()
+        wait_for(server, 64)
+        started[1].begin()
+        time.sleep(2)
+        assert len(server.seen) == 64
+        started[killed].kill()
+        if killed == 0:
+            wait_for(server, 128)  # what the killed one asked for, or was free: 64 places in all
+            server.let_go()
+        else:
+            time.sleep(2)
+            server.let_go()
+        said = started[1 - killed].said()
+    assert said["texts"].keys() == set(others if killed == 0 else mine) and not said["failed"]
+    twice = sum(count - 1 for count in asked_of(server).values())
+    assert twice == (64 if killed == 0 else 0)
+    assert len(server.seen) == len(said["texts"]) + twice
 
 
 def test_workers_keep_one_budget(server, tmp_path: Path) -> None:

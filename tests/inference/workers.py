@@ -8,11 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from groundtrace.inference.flow.budget import budget_path, share_budget
-
 CODE = """
 import asyncio, json, sys
-import groundtrace.inference.cache.claims, groundtrace.inference.flow.budget, groundtrace.inference.flow.quota
 from groundtrace.inference.errors import BudgetUsedUp, CallError, RunStopped
 from groundtrace.inference.models import Models
 from groundtrace.inference.request import Sampling
@@ -20,9 +17,6 @@ from groundtrace.inference.settings import EndpointSettings, ModelsSettings
 from groundtrace.prompts.loader import load_prompt
 
 given = json.loads(sys.argv[1])
-for name, seconds in given["seconds"].items():
-    module, _, constant = name.rpartition(".")
-    setattr(sys.modules[module], constant, seconds)
 
 async def main():
     endpoint = EndpointSettings("openai", "tiny", base_url=given["url"], **given["limits"])
@@ -84,15 +78,14 @@ def workers(
     asked: Sequence[Sequence[str]],
     callers: int = 16,
     tokens: int | None = None,
-    seconds: dict[str, float] | None = None,
     **limits: Any,
 ) -> Iterator[list[Worker]]:
-    """A worker for each list of what is asked, all ready; ``seconds`` sets constants of modules by their names."""
+    """A worker for each list of what is asked, all ready."""
     notes = str(folder / "notes") if tokens is not None else ""
-    if path := budget_path(notes):
-        share_budget(path, None, tokens)
+    if notes:
+        Path(notes).mkdir()
     given = {"url": url, "folder": str(folder), "run": str(folder), "notes": notes, "tokens": tokens}
-    given |= {"callers": callers, "seconds": seconds or {}, "limits": limits}
+    given |= {"callers": callers, "limits": limits}
     started = [Worker({**given, "asked": list(each)}) for each in asked]
     try:
         for worker in started:

@@ -353,6 +353,8 @@ def test_a_budget_over_workers_elsewhere(
     with serving(right) as server:
         limits = ["--budget-tokens", "6500", "--set", f"storage.endpoint_url={s3_url}"]
         limits += asking(server.url, max_concurrency=1)
+        assert run(source, target, *limits, "--", *workers.options) == 2, "nobody says how many machines there are"
+        limits += ["--set", "workers=1"]
         assert run(source, target, *limits, "--", *workers.options) == 0
         requests = len(server.seen)
     told = json.loads((target / "run.json").read_text("utf-8"))

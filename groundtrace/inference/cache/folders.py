@@ -10,15 +10,14 @@ from groundtrace.inference.cache.replies import MEMORY
 from groundtrace.storage.places import STANDARD, StorageSettings, endpoint_of, is_remote
 
 
-def cache_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
-    """Return the folder that holds the files of the cache ``path``. On a network file system all machines share this
-    folder; for a cache on object storage it is this machine's copy. Returns None for a cache in memory."""
+def coordination_folder(path: str, storage: StorageSettings = STANDARD) -> Path | None:
+    """Return the folder in which the processes of this machine that use the cache ``path`` coordinate. It is beside the
+    cache, or beside this machine's copy of a shared cache. Returns None for a cache in memory."""
     if path == MEMORY:
         return None
     location = shared_location(path)
-    if location is None:
-        return Path(path).resolve().parent
-    return local_folder_of(location, storage) if is_remote(location) else Path(location)
+    here = Path(path).resolve().parent if location is None else local_folder_of(location, storage)
+    return here / "coordination"
 
 
 def shared_location(path: str) -> str | None:

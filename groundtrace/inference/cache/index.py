@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from groundtrace.inference.cache import claims
 from groundtrace.inference.cache.log import (
     CacheEntry,
     LogEntries,
@@ -111,11 +110,11 @@ def reporting_damage() -> Iterator[None]:
 
 
 @contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Run the body in a transaction that holds the write lock from the beginning; rolls back on an exception."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        yield db
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
@@ -177,7 +176,6 @@ def _check_pages(db: sqlite3.Connection) -> None:
 def _bring_up_to_date(db: sqlite3.Connection, log_folder: Path | None) -> None:
     """Create the tables if necessary. If the database is of an earlier version, which had no logs, write its replies to
     a first log."""
-    db.execute(claims.SCHEMA)
     if _columns(db) >= set(_COLUMNS) and db.execute("SELECT 1 FROM sqlite_master WHERE name = 'logs'").fetchone():
         return
     with transaction(db):

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from groundtrace.inference.cache import index as reply_index
-from groundtrace.inference.cache.claims import ClaimTable, forget
 from groundtrace.inference.cache.index import Damaged
 from groundtrace.inference.cache.locks import lock_alone, locked
 from groundtrace.inference.cache.log import (
@@ -75,7 +74,6 @@ class ReplyCache:
         self.damaged_lines = 0
         self._path = None if path == MEMORY else Path(path)
         self._lock = threading.RLock()
-        self._claims = ClaimTable()
         self._newest_s = 0.0
         self._inode = 0
         self._db: sqlite3.Connection | None = None
@@ -91,8 +89,6 @@ class ReplyCache:
             if not alone:
                 _share(self._held, self._path, exclusive)
             self._open(self._path, check=alone)
-            if alone:
-                self._use(forget)
             if alone and not exclusive:
                 fcntl.flock(self._held, fcntl.LOCK_SH)
             self.take_in()
@@ -107,47 +103,6 @@ class ReplyCache:
             some = wanted[first : first + KEYS_PER_QUERY]
             found |= self._use(lambda db, some=some: _kept(db, some))
         return found
-
-    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        """Claim the keys without a reply: no other process can claim these keys until :meth:`put` or :meth:`release` is
-        called for them.
-
-        Returns the cached replies that serve ``max_tokens``; their keys are not claimed. Returns None and claims
-        nothing while another process claims one of the other keys. A cache in memory has no claims: returns {}.
-        """
-        if self._path is None:
-            return {}
-        with self._lock:
-            found = self._use(lambda db: self._claim(db, keys, max_tokens))
-            self._claims.made(key for key in keys if found is not None and key not in found)
-        return found
-
-    def _claim(self, db: sqlite3.Connection, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        def free() -> dict[str, CachedReply] | None:
-            found = {key: kept for key, kept in _kept(db, keys).items() if kept.serves(max_tokens)}
-            return found if self._claims.are_free(db, [key for key in keys if key not in found]) else None
-
-        if (
-            not self._claims.are_free(db, keys) and free() is None
-        ):  # a waiting process calls this often, and is not to lock other processes out
-            return None
-        with reply_index.transaction(db):
-            found = free()
-            if found is not None:
-                self._claims.make(db, [key for key in keys if key not in found])
-        return found
-
-    def release(self, keys: Iterable[str]) -> None:
-        """Release the claims on these keys. :meth:`put` releases its keys too, and :meth:`close` all keys."""
-        with self._lock:
-            if self._db is not None and (held := self._claims.held(keys)):
-                self._use(lambda db: self._claims.end(db, held))
-                self._claims.ended(held)
-
-    def renew_claims(self) -> None:
-        """Renew the claims. This must be called every few seconds as long as there are claims."""
-        if self._path is not None:
-            self._use(self._claims.renew)
 
     def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
         """Store the replies, so that a kill does not lose them. Returns the replies that the cache has for their keys.
@@ -184,8 +139,6 @@ class ReplyCache:
                 return
             self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
             reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
-            claimed = self._claims.end(db, dict.fromkeys(entry.key for entry in entries))
-        self._claims.ended(claimed)
 
     def take_in(self) -> None:
         """Import the lines of the logs that are not in the database yet. Other threads can use the cache between two
@@ -234,12 +187,8 @@ class ReplyCache:
     def close(self) -> None:
         """Close the files; all replies are already on disk. Closing again does nothing."""
         with self._lock:
-            try:
-                if self._db is not None:
-                    self._claims.drop(self._db)
-            finally:
-                if self._db is not None:
-                    self._db.close()
+            if self._db is not None:
+                self._db.close()
                 self._db = None
             if self._path is not None and self._held >= 0:
                 self._writer.abandon()

@@ -4,15 +4,14 @@ SQLite needs a local disk. So each machine has a :class:`groundtrace.inference.c
 folder. Every few seconds it uploads the new lines of its log as an immutable file
 ``segments/<UTC time>-<uuid>.jsonl.zz`` to the shared location, and imports the segments of other machines. A process
 that dies loses nothing: its replies are in the local log, and the next process on that machine uploads them. If a
-machine is lost with its disk, at most the replies of the last ``upload_every_s`` seconds and of the upload in progress
-are lost.
+machine is lost with its disk, at most the replies of the last seconds (:data:`groundtrace.storage.uploads.EVERY_S`) and
+of the upload in progress are lost.
 """
 
 import json
 import logging
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from groundtrace.inference.cache.replies import CachedReply, CacheEntry, LogEntr
 from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from groundtrace.storage.files import write_atomically
 from groundtrace.storage.places import STANDARD, StorageSettings
+from groundtrace.storage.uploads import Uploads
 
-UPLOAD_EVERY_S = 5.0
 SEGMENT_BYTES = 64 * 2**20
 """The approximate size of a segment, in bytes of log before compression."""
 
@@ -36,34 +35,30 @@ class SegmentStore:
     """A cache of replies by key that several machines share. It is safe to use from several threads and processes.
 
     The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
-    the location cannot be reached; a later upload that fails is retried after ``upload_every_s`` seconds. ``torn`` is
-    the number of damaged segments, ``foreign`` the number of files that are not segments.
+    the location cannot be reached. ``uploads`` calls :meth:`synchronize` from then on; without it, only :meth:`close`
+    uploads. ``torn`` is the number of damaged segments, ``foreign`` the number of files that are not segments.
     """
 
     def __init__(
         self,
         location: str,
         local_folder: str,
-        upload_every_s: float = UPLOAD_EVERY_S,
+        uploads: Uploads | None = None,
         storage: StorageSettings = STANDARD,
     ) -> None:
-        if upload_every_s <= 0:
-            raise ValueError(f"upload_every_s must be positive, got {upload_every_s}")
         self.torn = self.foreign = 0
         self._files = SegmentFiles(location, storage)
         self._folder = Path(local_folder)
-        self._every_s = upload_every_s
         self._torn: dict[str, int] = {}
         self._cache = ReplyCache(str(self._folder / "replies.sqlite"))
-        self._closing = threading.Event()
         self._closed = False
         try:
             self.synchronize()
         except BaseException:
             self._cache.close()
             raise
-        self._thread = threading.Thread(target=self._work, name="segments", daemon=True)
-        self._thread.start()
+        if uploads is not None:
+            uploads.add(f"synchronise the reply cache with {location}", self.synchronize)
 
     @property
     def damaged_lines(self) -> int:
@@ -85,22 +80,6 @@ class SegmentStore:
         """
         return self._cache.put(entries)
 
-    def claim(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
-        """Claim the keys without a reply (:meth:`groundtrace.inference.cache.replies.ReplyCache.claim`).
-
-        Claims are valid only for the processes of this machine: two machines may both request a key, until one of them
-        has imported the other's reply.
-        """
-        return self._cache.claim(keys, max_tokens)
-
-    def release(self, keys: Iterable[str]) -> None:
-        """Release the claims on these keys (:meth:`groundtrace.inference.cache.replies.ReplyCache.release`)."""
-        self._cache.release(keys)
-
-    def renew_claims(self) -> None:
-        """Renew the claims (:meth:`groundtrace.inference.cache.replies.ReplyCache.renew_claims`)."""
-        self._cache.renew_claims()
-
     def count(self) -> int:
         """Return the number of replies on this machine, including those of imported segments."""
         return self._cache.count()
@@ -110,12 +89,13 @@ class SegmentStore:
         return self._cache.entries()
 
     def close(self) -> None:
-        """Upload new replies and close. Raises OSError if the upload fails; the replies then stay on this machine."""
+        """Upload new replies and close. Raises OSError if the upload fails; the replies then stay on this machine.
+
+        Close the ``uploads`` before.
+        """
         if self._closed:
             return
         self._closed = True
-        self._closing.set()
-        self._thread.join()
         try:
             with self._state() as own:
                 self._upload(own)
@@ -128,19 +108,6 @@ class SegmentStore:
             self._upload(own)
             self._download(own)
         self._cache.take_in()
-
-    def _work(self) -> None:
-        failing = False
-        while not self._closing.wait(self._every_s):
-            try:
-                self.synchronize()
-                failing = False
-            except Exception as error:  # any error of the remote file system: the loop retries, and close() raises
-                if not failing:
-                    _log.warning(
-                        "the reply cache at %s cannot be reached, trying again: %s", self._files.location, error
-                    )
-                failing = True
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
@@ -290,12 +257,14 @@ def prune_segments(
     return max(here, dropped)
 
 
-def open_cache(path: str, storage: StorageSettings = STANDARD) -> ReplyCache | SegmentStore:
+def open_cache(
+    path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None
+) -> ReplyCache | SegmentStore:
     """Open the cache ``path``, which is ":memory:" or the path or URL of a SQLite file. If ``path`` is on a network
     file system, or a URL of a store (opened with the settings ``storage``), the cache consists of segments in that
-    file's folder.
+    file's folder, which ``uploads`` exchanges.
     """
     location = shared_location(path)
     if location is None:
         return ReplyCache(path)
-    return SegmentStore(location, str(local_folder_of(location, storage)), storage=storage)
+    return SegmentStore(location, str(local_folder_of(location, storage)), uploads, storage)

@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-from groundtrace.inference.flow.budget import Budget, Cost
+from groundtrace.inference.coordination.budget import Budget
+from groundtrace.inference.coordination.spending import Cost
 from groundtrace.schemas.usage import NOTHING, Usage
 
 

@@ -1,6 +1,5 @@
 """Writes the notes of a process: to growing files on a shared disk, or to objects in a store."""
 
-import logging
 import os
 import threading
 from pathlib import Path
@@ -8,12 +7,11 @@ from typing import Final, Protocol
 
 from groundtrace.storage.places import StorageSettings, place
 from groundtrace.storage.remote_path import RemotePath
+from groundtrace.storage.uploads import Uploads
 
-SEND_EVERY_S: Final = 5.0
 OBJECT_BYTES: Final = 2**20
 """The size at which an object is complete, and the next one begins. Until then each upload writes the whole object
 again, with the added lines."""
-_log = logging.getLogger(__name__)
 
 
 class NoteFiles(Protocol):
@@ -29,10 +27,16 @@ class NoteFiles(Protocol):
         """Flush all lines, and stop writing."""
 
 
-def note_files(root: str, process: str, storage: StorageSettings) -> NoteFiles:
-    """Return the files of a process in the folder ``root``, which is a path or a URL."""
+def note_files(root: str, process: str, storage: StorageSettings, uploads: Uploads | None) -> NoteFiles:
+    """Return the files of a process in the folder ``root``, which is a path or a URL; ``uploads`` flushes those in a
+    store."""
     folder = place(root, storage)
-    return SentNotes(folder, process) if isinstance(folder, RemotePath) else AppendedNotes(folder, process)
+    if not isinstance(folder, RemotePath):
+        return AppendedNotes(folder, process)
+    sent = SentNotes(folder, process)
+    if uploads is not None:
+        uploads.add(f"write notes to {root}", sent.flush)
+    return sent
 
 
 class AppendedNotes:
@@ -63,20 +67,18 @@ class AppendedNotes:
 
 
 class SentNotes:
-    """Uploads the lines as objects ``<kind>-<process>-<number>.jsonl``, every ``send_every_s`` seconds and at a flush.
+    """Uploads the lines as objects ``<kind>-<process>-<number>.jsonl`` at a flush.
 
     A killed process loses the lines added since the last upload.
     """
 
-    def __init__(self, root: RemotePath, process: str, send_every_s: float = SEND_EVERY_S) -> None:
-        self._root, self._process, self._every_s = root, process, send_every_s
+    def __init__(self, root: RemotePath, process: str) -> None:
+        self._root, self._process = root, process
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._numbers: dict[str, int] = {}
         self._texts: dict[tuple[str, int], bytearray] = {}
         self._unsent: set[tuple[str, int]] = set()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def append(self, kind: str, line: bytes) -> None:
         """Append the line to those of this ``kind`` that the next upload sends (:class:`NoteFiles`)."""
@@ -87,9 +89,6 @@ class SentNotes:
             self._unsent.add(key)
             if len(text) >= OBJECT_BYTES:
                 self._numbers[kind] += 1
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._keep_sending, name="notes", daemon=True)
-                self._thread.start()
 
     def flush(self) -> None:
         """Upload the added lines. Raises :class:`groundtrace.storage.places.StorageError` or OSError if the upload
@@ -118,15 +117,5 @@ class SentNotes:
                 del self._texts[kind, number]
 
     def close(self) -> None:
-        """Stop the thread, and upload the lines that are left."""
-        self._closing.set()
-        if self._thread is not None:
-            self._thread.join()
+        """Upload the lines that are left."""
         self.flush()
-
-    def _keep_sending(self) -> None:
-        while not self._closing.wait(self._every_s):
-            try:
-                self.flush()
-            except Exception as error:  # any error of the store: the next flush retries, and raises
-                _log.warning("notes could not be written to %s, trying again: %s", self._root, error)

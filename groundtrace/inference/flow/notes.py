@@ -21,6 +21,7 @@ from groundtrace.inference.flow.in_flight import stage_of_call
 from groundtrace.inference.flow.note_files import note_files
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
+from groundtrace.storage.uploads import Uploads
 
 MAX_MESSAGE_CHARS = 200
 
@@ -63,12 +64,16 @@ PAID_FIELDS = tuple(field.name for field in fields(Paid) if field.name in USAGE_
 
 
 class RunNotes:
-    """The notes of this process in the folder ``root``, which is a path or a URL. The first note creates the folder."""
+    """The notes of the process with the unique name ``process`` in the folder ``root``, which is a path or a URL. The
+    first note creates the folder. Notes in a store are written by ``uploads``, and when they are flushed.
+    """
 
-    def __init__(self, root: str, storage: StorageSettings = STANDARD) -> None:
+    def __init__(
+        self, root: str, storage: StorageSettings = STANDARD, process: str = "", uploads: Uploads | None = None
+    ) -> None:
         self._root = place(root, storage)
-        self._process = f"{os.getpid()}-{os.urandom(6).hex()}"
-        self._files = note_files(root, self._process, storage)
+        self._process = process or f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._files = note_files(root, self._process, storage, uploads)
         self._lock = threading.Lock()
         self._count = 0
         self._closed = False

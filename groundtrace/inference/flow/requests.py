@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
+from groundtrace.inference.coordination.quota import quota_of
 from groundtrace.inference.errors import NOT_SENT, OVERLOADED, BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.allowance import allowance_of_call
 from groundtrace.inference.flow.guard import MAX_PROBE_S
 from groundtrace.inference.flow.in_flight import one_in_flight
 from groundtrace.inference.flow.limits import BytesInFlight, ConcurrencyLimit, Opening
-from groundtrace.inference.flow.quota import quota_of
 from groundtrace.inference.flow.retry import retried, sleep
 from groundtrace.inference.flow.sizes import Sizes
 from groundtrace.inference.flow.watcher import guard_of_call

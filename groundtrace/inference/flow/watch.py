@@ -13,8 +13,8 @@ from groundtrace.inference.settings import ModelsSettings
 class Watch:
     """The guards of a run's endpoints. ``endpoint`` returns the endpoint of a role."""
 
-    def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint]) -> None:
-        self.notes = RunNotes(settings.notes, settings.storage)
+    def __init__(self, settings: ModelsSettings, endpoint: Callable[[str], Endpoint], notes: RunNotes) -> None:
+        self.notes = notes
         self._settings, self._endpoint = settings, endpoint
         self._guards: dict[str, Guard] = {}
         self._first_check: asyncio.Task[None] | None = None

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 from groundtrace.inference.endpoint import kind_of
-from groundtrace.inference.flow.budget import budget_path, share_budget
 from groundtrace.inference.settings import ModelsSettings
 from groundtrace.pipelines.running.plan.options import OptionError
 
@@ -50,11 +49,8 @@ class RunBudget:
     def kept(self, models: ModelsSettings) -> ModelsSettings:
         """Return the settings for the workers of a run, which share this budget.
 
-        The folder of the run's notes holds the budget: in a file that is created here, or in slices if that folder is
-        in a store (:mod:`groundtrace.inference.flow.sliced_budget`).
+        See :class:`groundtrace.inference.coordination.budget.Budget`.
         """
         if not self.bounded or not models.notes:
             return models
-        if (path := budget_path(models.notes)) is not None:
-            share_budget(path, self.usd, self.tokens)
         return replace(models, budget_usd=self.usd, budget_tokens=self.tokens)

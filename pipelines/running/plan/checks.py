@@ -9,6 +9,7 @@ from groundtrace.pipelines.running.plan.inputs import check_fields, count_record
 from groundtrace.pipelines.running.plan.local_run import RunFolderError
 from groundtrace.pipelines.running.plan.options import OptionError, check_in_store, see_no_disk
 from groundtrace.pipelines.running.plan.plan import Plan
+from groundtrace.pipelines.running.plan.workers import check_workers
 from groundtrace.publishing.reading import InspectError, read_config, read_summary
 from groundtrace.stages.sources.registry import format_of
 from groundtrace.storage.places import is_remote
@@ -24,6 +25,9 @@ def check_plan(plan: Plan) -> None:
     """
     arguments = plan.arguments
     arguments.budget.check_prices(plan.models_asked)
+    if plan.settings.workers is None:
+        asked = {name: plan.settings.endpoints[name] for name in plan.roles.values()}
+        check_workers(asked, plan.models.cache_path, arguments.budget.bounded and not plan.is_local)
     if (served := kinds_to_serve(plan.models_asked)) and not plan.is_local:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here

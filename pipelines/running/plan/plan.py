@@ -19,6 +19,7 @@ from groundtrace.pipelines.running.plan.local_run import LocalRun
 from groundtrace.pipelines.running.plan.options import is_local, pipeline_options
 from groundtrace.pipelines.running.plan.places import cache_path, named_folder
 from groundtrace.pipelines.running.plan.wiring import WiredPipeline, stages_of, wire
+from groundtrace.pipelines.running.plan.workers import parts_of
 from groundtrace.stages.plumbing.options import Options
 from groundtrace.stages.plumbing.recipe import Draw, Recipe, RunContext
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -148,11 +149,12 @@ def make_plan(arguments: RunArguments) -> Plan:
     folder = named_folder(arguments.output, settings.storage)
     run_root = folder.seen_by_workers(folder.root, not is_local(options))
     models = ModelsSettings(
-        endpoints=tuple(sorted(settings.endpoints.items())),
+        endpoints=tuple(sorted(parts_of(settings.endpoints, settings.workers or 1).items())),
         roles=tuple(sorted((role, name) for role, name in settings.roles.items() if name)),
         cache_path=cache_path(arguments.cache, folder),
         input_root=found.media_root,
         run_root=run_root,
+        workers=1 if is_local(options) else settings.workers or 1,
         storage=settings.storage,
     )
     roots = MediaRoots(found.media_root, run_root, settings.storage)

@@ -6,17 +6,15 @@ deleted on the other side.
 """
 
 import contextlib
-import logging
 import threading
 from pathlib import Path
 
 from groundtrace.storage.listing import Stat
 from groundtrace.storage.mirror import fetch
 from groundtrace.storage.remote_path import RemotePath
+from groundtrace.storage.uploads import Uploads
 
-COPY_EVERY_S = 5.0
 LEDGER = "ledger"
-_log = logging.getLogger(__name__)
 
 
 class RemoteLedger:
@@ -27,8 +25,7 @@ class RemoteLedger:
         self._sent: dict[str, tuple[int, int]] = {}
         self._brought: dict[str, Stat] = {}
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._uploads = Uploads()
 
     def bring(self) -> None:
         """Download the notes that other machines have written into the store since the last call.
@@ -65,24 +62,17 @@ class RemoteLedger:
                 self._brought.pop(name, None)
 
     def begin(self) -> None:
-        """Start a thread that brings and sends every :data:`COPY_EVERY_S` seconds."""
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._keep_copying, name="ledger", daemon=True)
-        self._thread.start()
+        """Bring and send every few seconds (:mod:`groundtrace.storage.uploads`)."""
+        self._uploads = Uploads()
+        self._uploads.add(f"copy the ledger of {self._target}", self._copy)
 
     def end(self) -> None:
-        """Stop the thread that copies; :meth:`send` then uploads the last notes."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+        """Stop copying; :meth:`send` then uploads the last notes."""
+        self._uploads.close()
 
-    def _keep_copying(self) -> None:
-        while not self._ended.wait(COPY_EVERY_S):
-            try:
-                self.bring()
-                self.send()
-            except Exception as error:  # any error: copying is retried, and the last :meth:`send` raises
-                _log.warning("the ledger of %s could not be copied, trying again: %s", self._target, error)
+    def _copy(self) -> None:
+        self.bring()
+        self.send()
 
     def _here(self) -> dict[str, tuple[int, int]]:
         found: dict[str, tuple[int, int]] = {}

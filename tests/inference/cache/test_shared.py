@@ -23,16 +23,16 @@ from groundtrace.inference.cache.shared import (
 from groundtrace.inference.cache.shared_files import SegmentFiles
 from groundtrace.inference.request import Completion
 from groundtrace.storage.places import Place, RemotePath, StorageError, StorageSettings, StoreUnavailable
+from groundtrace.storage.uploads import Uploads
 
 from ...stores.faults import between
 
-NEVER_S = 3600.0
 CHILD = """
 import os, signal, sys
 from groundtrace.inference.cache.replies import CacheEntry
 from groundtrace.inference.request import Completion
 from groundtrace.inference.cache.shared import SegmentStore
-store = SegmentStore(sys.argv[1], sys.argv[2], 3600.0)
+store = SegmentStore(sys.argv[1], sys.argv[2])
 store.put([CacheEntry("from the dead", "policy", "p.v1", "m", 100, Completion("text"))])
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -62,8 +62,8 @@ def opened(tmp_path: Path, location: str) -> Iterator[Callable[..., SegmentStore
     """Open a store with a named local folder; all are closed at the end."""
     stores: list[SegmentStore] = []
 
-    def build(name: str = "a", every_s: float = NEVER_S) -> SegmentStore:
-        stores.append(SegmentStore(location, str(tmp_path / name), every_s))
+    def build(name: str = "a", uploads: Uploads | None = None) -> SegmentStore:
+        stores.append(SegmentStore(location, str(tmp_path / name), uploads))
         return stores[-1]
 
     yield build
@@ -101,7 +101,8 @@ def test_two_stores_find_each_others_replies(opened: Opened, segments: Place) ->
 
 
 def test_stores_that_are_open_exchange_replies_by_themselves(opened: Opened) -> None:
-    one, other = opened("a", 0.02), opened("b", 0.02)
+    uploads = Uploads(0.02)
+    one, other = opened("a", uploads), opened("b", uploads)
     one.put([entry("1")])
     wait_until(lambda: other.count() == 1)
 
@@ -143,7 +144,8 @@ def test_torn_and_foreign_segments_are_passed_over_and_counted(opened: Opened, s
 @pytest.mark.parametrize("shared", ["mounted"], indirect=True)
 def test_an_upload_that_fails_is_tried_again_and_raises_at_close(opened: Opened, tmp_path: Path, location: str) -> None:
     segments = tmp_path / "shared" / "segments"
-    store = SegmentStore(location, str(tmp_path / "a"), 0.02)
+    uploads = Uploads(0.02)
+    store = SegmentStore(location, str(tmp_path / "a"), uploads)
     segments.parent.mkdir(exist_ok=True)
     segments.write_bytes(b"a file where the folder should be")
     store.put([entry("1")])
@@ -157,6 +159,7 @@ def test_an_upload_that_fails_is_tried_again_and_raises_at_close(opened: Opened,
     segments.rmdir()
     segments.write_bytes(b"again")
     store.put([entry("2")])
+    uploads.close()
     with pytest.raises(OSError, match=r"director|exist"):
         store.close()
     segments.unlink()
@@ -183,22 +186,24 @@ def test_a_store_that_is_away_loses_no_reply(
     with between(request.getfixturevalue(f"{scheme}_url")) as (url, faults):
         location = f"{new_bucket(scheme, url)}/odd [name]*"
         impatient = StorageSettings(endpoint_url=url, gs_endpoint_url=url, retry_s=0.3)
-        store = SegmentStore(location, str(tmp_path / "a"), 0.05, impatient)
+        uploads = Uploads(0.05)
+        store = SegmentStore(location, str(tmp_path / "a"), uploads, impatient)
         store.put([entry("1")])
         faults.fail_for(1.5)
         store.put([entry("2")])
         wait_until(lambda: faults.failed > 1)
         store.put([entry("3")])
         wait_until(lambda: not faults.is_failing())
+        uploads.close()
         store.close()
-        store = SegmentStore(location, str(tmp_path / "a"), NEVER_S, impatient)
+        store = SegmentStore(location, str(tmp_path / "a"), storage=impatient)
         store.put([entry("4")])
         faults.fail_for(60)
         with pytest.raises(StoreUnavailable):
             store.close()
         faults.fail_for(0)
         for name, keys in (("b", set("123")), ("a", set("1234")), ("c", set("1234"))):
-            other = SegmentStore(location, str(tmp_path / name), NEVER_S, impatient)
+            other = SegmentStore(location, str(tmp_path / name), storage=impatient)
             assert other.get("1234").keys() == keys
             other.close()
 
@@ -221,11 +226,13 @@ def test_merging_keeps_every_reply(opened: Opened, location: str, segments: Plac
 
 
 def test_merging_among_a_writer_and_a_reader(opened: Opened, location: str) -> None:
-    writer, reader = opened("a", 0.01), opened("b", 0.01)
+    writing = Uploads(0.01)
+    writer, reader = opened("a", writing), opened("b", Uploads(0.01))
     for n in range(60):
         writer.put([entry(f"key {n}")])
         if n % 10 == 5:
             merge(SegmentFiles(location))
+    writing.close()
     writer.close()
     wait_until(lambda: reader.count() == 60)
     assert opened("d").count() == 60

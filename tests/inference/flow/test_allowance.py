@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
+from groundtrace.inference.coordination.budget import Budget
+from groundtrace.inference.coordination.spending import Cost
 from groundtrace.inference.errors import NOT_SENT, BudgetUsedUp, CallError, Failure
 from groundtrace.inference.flow.allowance import Allowance, allowed_by
-from groundtrace.inference.flow.budget import Budget, Cost
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.request import Reply
 from groundtrace.schemas.usage import Usage
 
-from .skipping import run
+from ..skipping import run
 from .test_requests import Script, error, flow_settings, reply, request
 
 EXPECTED = Cost(0.0, 1500)
@@ -34,7 +35,7 @@ def spent(send: Script, limit: int | None, n: int = 1, **settings: Any) -> tuple
         except (CallError, BudgetUsedUp) as failed:
             taken, end = failed.partial, failed
         allowance.end(taken.usage, "p", len(taken.completions))
-        assert not any(each.requests for each in budget._ledger.processes.values()), "nothing is left under way"
+        assert not budget._requests, "nothing is left under way"
         return end, budget
 
     return run(main())

@@ -11,6 +11,7 @@ from groundtrace.inference.flow.notes import RunNotes, paid_in
 from groundtrace.schemas.usage import Usage
 from groundtrace.storage.mirror import local_copy
 from groundtrace.storage.remote_path import RemotePath
+from groundtrace.storage.uploads import Uploads
 
 
 def lines(folder: RemotePath) -> list[str]:
@@ -19,7 +20,7 @@ def lines(folder: RemotePath) -> list[str]:
 
 def test_lines_are_sent_when_flushed(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 12)
-    notes = SentNotes(bucket / "notes", "me", send_every_s=3600)
+    notes = SentNotes(bucket / "notes", "me")
     for number in range(5):
         notes.append("paid", f"line {number}\n".encode())
     notes.append("failed", b"no\n")
@@ -35,17 +36,19 @@ def test_lines_are_sent_when_flushed(bucket: RemotePath, monkeypatch: pytest.Mon
 
 
 def test_lines_are_sent_after_a_while(bucket: RemotePath) -> None:
-    notes = SentNotes(bucket / "notes", "me", send_every_s=0.05)
+    uploads = Uploads(0.05)
+    notes = note_files.note_files(f"{bucket}/notes", "me", bucket.storage, uploads)
     notes.append("paid", b"line\n")
     until = time.monotonic() + 20
     while not lines(bucket / "notes"):
         assert time.monotonic() < until
         time.sleep(0.05)
+    uploads.close()
     notes.close()
 
 
 def test_what_could_not_be_sent_is_sent_later(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
-    notes = SentNotes(bucket / "notes", "me", send_every_s=3600)
+    notes = SentNotes(bucket / "notes", "me")
     notes.append("failed", b"1\n")
     notes.append("paid", b"2\n")
     with monkeypatch.context() as broken:
@@ -60,7 +63,7 @@ def test_what_could_not_be_sent_is_sent_later(bucket: RemotePath, monkeypatch: p
 
 def test_a_line_that_fills_an_object_while_it_is_sent(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 8)
-    notes = SentNotes(bucket / "notes", "me", send_every_s=3600)
+    notes = SentNotes(bucket / "notes", "me")
     notes.append("paid", b"1\n")
     write = RemotePath.write_bytes
 
@@ -77,7 +80,7 @@ def test_a_line_that_fills_an_object_while_it_is_sent(bucket: RemotePath, monkey
 
 def test_lines_of_many_threads(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 100)
-    notes = SentNotes(bucket / "notes", "me", send_every_s=0.01)
+    notes = SentNotes(bucket / "notes", "me")
 
     def work(name: int) -> None:
         for number in range(50):

@@ -15,7 +15,7 @@ from groundtrace.inference.settings import EndpointSettings
 from groundtrace.prompts.loader import load_prompt
 from groundtrace.schemas.usage import Usage
 
-from .skipping import now_s, run
+from ..skipping import now_s, run
 
 PROMPT = load_prompt("judge_answer.v1").render(question="How many?", gold="3", predicted="three")
 

@@ -63,7 +63,7 @@ LOGS = """
 import logging
 from groundtrace.pipelines.commands.cli import set_up_logging
 set_up_logging(False)
-for name in ("", "groundtrace.inference.flow.quota", "urllib3"):
+for name in ("", "groundtrace.inference.coordination.peers", "urllib3"):
     logging.getLogger(name).warning("a warning")
     logging.getLogger(name).error("an error")
 """
@@ -71,5 +71,5 @@ for name in ("", "groundtrace.inference.flow.quota", "urllib3"):
 
 def test_our_own_warnings_are_logged_and_others_errors() -> None:
     ran = subprocess.run([sys.executable, "-c", LOGS], capture_output=True, text=True, check=True)
-    ours = "groundtrace.inference.flow.quota"
+    ours = "groundtrace.inference.coordination.peers"
     assert ran.stderr.splitlines() == ["root: an error", f"{ours}: a warning", f"{ours}: an error", "urllib3: an error"]

@@ -7,6 +7,7 @@ import pytest
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.plan.remote_ledger import RemoteLedger
 from groundtrace.storage.remote_path import RemotePath
+from groundtrace.storage.uploads import Uploads
 
 LINE = '{{"id": "{id}", "role": "policy", "requests": 1, "tokens_in": 0, "tokens_out": 0, "cost_usd": {usd}}}\n'
 
@@ -91,7 +92,7 @@ def test_a_store_that_is_away_at_the_end_leaves_the_notes_to_the_next_run(
 def test_it_is_copied_all_the_while(
     ledger: RemoteLedger, target: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("groundtrace.pipelines.running.plan.remote_ledger.COPY_EVERY_S", 0.02)
+    monkeypatch.setattr("groundtrace.pipelines.running.plan.remote_ledger.Uploads", lambda: Uploads(0.02))
     ledger.begin()
     (target / "ledger/now/paid-1-0.jsonl").write_bytes(b"1")
     while not (tmp_path / "run/ledger/now/paid-1-0.jsonl").exists():

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from groundtrace.inference.coordination.budget import FIRST_GUESS_TOKENS_OUT, Budget
+from groundtrace.inference.coordination.spending import Cost
 from groundtrace.inference.errors import BudgetUsedUp
-from groundtrace.inference.flow.budget import FIRST_GUESS_TOKENS_OUT, Budget, Cost
 
 
 async def settle() -> None:

@@ -1,0 +1,236 @@
+"""The budget of a run: the dollars and tokens that the requests of all its worker processes may use in total."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.coordination.spending import Cost, NotedSpending
+from groundtrace.inference.errors import BudgetUsedUp, RunStopped
+from groundtrace.storage.places import STANDARD, StorageSettings, is_remote
+
+FIRST_GUESS_TOKENS_OUT = 256
+ROUNDING_USD = 1e-9
+"""Tolerance for rounding errors in sums of dollars; every call costs more."""
+FIRST_POLL_S, MAX_POLL_S = 0.02, 0.2
+"""The first and the longest interval at which a waiting process with peers reads the file again."""
+
+
+class Budget:
+    """Lets requests through while the amounts spent and reserved stay within the limit.
+
+    A request that does not fit is not refused at once: it waits until the cost of the requests in flight is known, so
+    that the whole budget can be used. The cost of a request is estimated from earlier requests. The overshoot is at
+    most the amount by which the last requests in flight were underestimated. After one refusal all later requests are
+    refused too, so that a run stops cleanly.
+
+    ``run`` is the folder of the run's notes, a path or a URL. Processes with the same run and ``peers`` share one
+    budget. The first one reads from the notes what processes before it have spent, also those that were killed.
+
+    A run with several ``workers`` (machines) divides its budget evenly. Each machine spends its part once, and nothing
+    beyond what the notes of all machines leave of the whole (:meth:`read_notes`): a machine that replaces a lost one
+    does not spend the lost one's part again.
+    """
+
+    def __init__(
+        self,
+        usd: float | None,
+        tokens: int | None,
+        run: str = "",
+        peers: Peers | None = None,
+        workers: int = 1,
+        storage: StorageSettings = STANDARD,
+    ) -> None:
+        self._usd, self._tokens, self._run, self._workers = usd, tokens, run, workers
+        self._peers = Peers(None) if peers is None else peers
+        self._noted = NotedSpending(run, storage) if run else None
+        self._elsewhere = Cost()
+        self.spent = Cost()
+        """The amounts that all processes had spent when this process last read them."""
+        self.exhausted = False
+        """Whether any process had refused a request then."""
+        self._reserved, self._requests = Cost(), 0
+        self._others, self._others_requests = Cost(), 0
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._is_read = False
+        self._settled = asyncio.Event()
+        self._turn = asyncio.Lock()
+        if self._bounded and run:
+            self._peers.add(self)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether several machines divide the budget."""
+        return self._bounded and bool(self._run) and self._workers > 1
+
+    @property
+    def _bounded(self) -> bool:
+        return self._usd is not None or self._tokens is not None
+
+    def expected_tokens_out(self, prompt: str, n: int, max_tokens: int) -> int:
+        """Return the expected output tokens of ``n`` samples of this prompt, from its earlier samples in this process;
+        before the first sample it is a guess.
+        """
+        samples, tokens_out = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
+        return n * min(max_tokens, -(-tokens_out // samples))
+
+    async def reserve(self, cost: Cost) -> None:
+        """Wait until the cost fits into the budget; earlier calls of this method are served first. Raises BudgetUsedUp
+        if it does not fit even with no other request in flight, and RunStopped if the run's folder is not visible.
+        """
+        if not self._bounded:
+            return
+        async with self._turn:
+            wait_s = FIRST_POLL_S
+            while not self.exhausted and (fits := self._fits_now(cost)) is not True:
+                if fits is None:
+                    await self._wait(wait_s)
+                    wait_s = min(MAX_POLL_S, 2 * wait_s)
+        if self.exhausted:
+            raise BudgetUsedUp(f"the budget is used up: {self._as_text()}")
+
+    def reserve_at_once(self, cost: Cost) -> bool:
+        """Reserve the cost if it fits without waiting; returns whether it was reserved."""
+        return not self._bounded or self._fits_now(cost) is True
+
+    def settle(self, reserved: Cost, taken: Cost, prompt: str = "", samples: int = 0, tokens_out: int = 0) -> None:
+        """Replace the reservation of an ended request by the request's real cost."""
+        if samples:
+            seen, total = self._seen.get(prompt, (1, FIRST_GUESS_TOKENS_OUT))
+            self._seen[prompt] = (seen + samples, total + tokens_out)
+        with self._peers.lock, self._shared() as db:
+            self.spent += taken
+            if self._bounded:
+                self._requests -= 1
+                self._reserved = self._reserved - reserved if self._requests else Cost()
+            if db is not None:
+                self._write(db)
+        self._settled.set()
+
+    def read_notes(self) -> None:
+        """Read again what other machines have spent. Raises OSError; any thread may call this."""
+        if self._noted is not None and self._is_read:
+            spent = self._noted.by_process()
+            with self._peers.lock, self._peers.transaction() as db:
+                self._elsewhere = self._sorted(db, spent)[1]
+
+    def _fits_now(self, cost: Cost) -> bool | None:
+        """Reserve the cost if it fits; returns whether it did.
+
+        Returns None if it may fit later: requests are in flight, and may cost less than expected. Returns False if it
+        does not fit although no request is in flight; then every later reservation is refused too.
+        """
+        if not self._peers.join():
+            return None
+        with self._peers.lock, self._shared() as db:
+            if self.exhausted:
+                return False
+            if self._has_room_for(cost):
+                self._reserved, self._requests = self._reserved + cost, self._requests + 1
+            elif self._requests or self._others_requests:
+                return None
+            else:
+                self.exhausted = True
+            if db is not None:
+                self._write(db)
+            return not self.exhausted
+
+    def _has_room_for(self, cost: Cost) -> bool:
+        here = self.spent + self._reserved + self._others + cost
+        return self._fits(here, self._workers) and self._fits(here + self._elsewhere, 1)
+
+    def _fits(self, taken: Cost, workers: int) -> bool:
+        affordable = self._usd is None or taken.usd <= self._usd / workers + ROUNDING_USD
+        return affordable and (self._tokens is None or taken.tokens <= self._tokens // workers)
+
+    def _as_text(self) -> str:
+        spent = self.spent + self._elsewhere
+        parts = [] if self._usd is None else [f"${spent.usd:.4f} of ${self._usd:g}"]
+        parts += [] if self._tokens is None else [f"{spent.tokens} of {self._tokens} tokens"]
+        return ", ".join(parts) + (f", by {self._workers} workers in equal parts" if self._workers > 1 else "")
+
+    async def _wait(self, wait_s: float) -> None:
+        """Wait until a request of this process has ended; with peers, for ``wait_s`` at most."""
+        self._settled.clear()
+        is_alone = self._peers.join() and not self._peers.has_peers
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if is_alone else wait_s):
+                await self._settled.wait()
+
+    # What peers share
+
+    @contextlib.contextmanager
+    def _shared(self) -> Iterator[sqlite3.Connection | None]:
+        """Yield the file in a transaction, after the state was read from it; None without peers."""
+        if not (self._bounded and self._run and self._peers.has_peers):
+            yield None
+            return
+        with self._peers.transaction() as db:
+            self._read(db)
+            yield db
+
+    def _read(self, db: sqlite3.Connection) -> None:
+        row = db.execute("SELECT usd, tokens, is_exhausted FROM budgets WHERE run = ?", (self._run,)).fetchone()
+        usd, tokens, is_exhausted = row or (0.0, 0, 0)
+        self.spent, self.exhausted = Cost(usd, tokens), bool(is_exhausted)
+        others = "SELECT total(usd), total(tokens), total(requests) FROM reservations WHERE run = ? AND process != ?"
+        usd, tokens, requests = db.execute(others, (self._run, self._peers.me)).fetchone()
+        self._others, self._others_requests = Cost(usd if requests else 0.0, int(tokens)), int(requests)
+
+    def _write(self, db: sqlite3.Connection) -> None:
+        spent = self._run, self.spent.usd, self.spent.tokens, self.exhausted
+        db.execute("INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?)", spent)
+        own = self._run, self._peers.me, self._reserved.usd, self._reserved.tokens, self._requests
+        db.execute("INSERT OR REPLACE INTO reservations VALUES (?, ?, ?, ?, ?)", own)
+
+    def _read_first(self, db: sqlite3.Connection) -> None:
+        """Read what the run has spent before this process, from its notes too.
+
+        Raises RunStopped if this worker does not see the run's folder.
+        """
+        self._is_read = True
+        self._read(db)
+        is_known = db.execute("SELECT 1 FROM reservations WHERE run = ? LIMIT 1", (self._run,)).fetchone()
+        db.execute("INSERT OR IGNORE INTO spenders VALUES (?, ?)", (self._run, self._peers.me))
+        noted, self._elsewhere = self._sorted(db, self._by_process())
+        if not is_known:  # else a peer knows it better: the notes hold requests that have not been settled yet
+            self.spent = Cost(max(noted.usd, self.spent.usd), max(noted.tokens, self.spent.tokens))
+
+    def _by_process(self) -> dict[str, Cost]:
+        if self._noted is None:
+            return {}
+        if not is_remote(self._run) and not Path(self._run).is_dir():
+            raise RunStopped(
+                f"a worker cannot find {self._run}, which holds the notes of what the run has spent: give all workers "
+                "access to the run folder under the same path, or remove the budget"
+            )
+        try:
+            return self._noted.by_process()
+        except OSError as error:
+            raise RunStopped(f"the run's notes cannot be read: {error}", resumable=True) from error
+
+    def _sorted(self, db: sqlite3.Connection, spent: dict[str, Cost]) -> tuple[Cost, Cost]:
+        """Return what processes of this machine have noted, and what the others have."""
+        here = {name for (name,) in db.execute("SELECT process FROM spenders WHERE run = ?", (self._run,))}
+        noted_here = sum((cost for name, cost in spent.items() if name in here), Cost())
+        return noted_here, sum((cost for name, cost in spent.items() if name not in here), Cost())
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Write the amounts into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        if not self._is_read:
+            self._read_first(db)
+        self._write(db)
+
+    def withdraw(self, db: sqlite3.Connection) -> None:
+        """Read the amounts from the file, and remove this process's reservation, which stays in memory."""
+        if self._is_read:
+            self._read(db)
+        else:
+            self._read_first(db)
+        self._others, self._others_requests = Cost(), 0
+        db.execute("UPDATE reservations SET requests = 0 WHERE run = ? AND process = ?", (self._run, self._peers.me))
+
+    def changed(self) -> None:
+        """Do nothing: a waiting request looks again soon."""

@@ -1,0 +1,98 @@
+"""Deduplicates requests between processes: a process waits if another process has already sent the same request.
+
+A process claims the keys of a request until it has put the replies into the cache, or the request has failed. It looks
+for a reply after it has claimed the key, so that it finds a reply that another process put before it released its
+claim.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+from groundtrace.inference.cache.replies import CachedReply, ReplyCache
+from groundtrace.inference.cache.shared import SegmentStore
+from groundtrace.inference.coordination.peers import Peers
+
+FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
+"""The first and the longest interval at which a waiting process looks again."""
+
+
+class Claims:
+    """The cache keys that this process claims for its requests in flight. It may claim a key several times."""
+
+    def __init__(self, peers: Peers, cache: ReplyCache | SegmentStore) -> None:
+        self._peers, self._cache = peers, cache
+        self._held = Counter[str]()
+        peers.add(self)
+
+    @contextlib.asynccontextmanager
+    async def holding(self, keys: Sequence[str], max_tokens: int) -> AsyncIterator[dict[str, CachedReply]]:
+        """Wait until no other process claims any of the keys. Yields the cached replies that serve ``max_tokens``.
+
+        While the body runs, this process claims the keys without a reply. It claims all of them or none, so that two
+        processes never wait for each other. Raises :class:`groundtrace.inference.errors.RunStopped` if the processes
+        cannot coordinate.
+        """
+        wait_s = FIRST_POLL_S
+        while (found := self._claimed(keys, max_tokens)) is None:
+            await asyncio.sleep(wait_s)
+            wait_s = min(MAX_POLL_S, 2 * wait_s)
+        try:
+            yield found
+        finally:
+            self._release(key for key in keys if key not in found)
+
+    def _claimed(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply] | None:
+        """Claim the keys without a reply, and return the replies of the others; None if a peer claims one."""
+        if not self._peers.join():
+            return None
+        found: dict[str, CachedReply] = {}
+        while not self._take(rest := [key for key in keys if key not in found]):
+            if not (there := self._replies(rest, max_tokens)):
+                return None
+            found |= there
+        if self._peers.had_peers:  # else nobody else can have put a reply since the caller looked
+            there = self._replies(rest, max_tokens)
+            self._release(there)
+            found |= there
+        return found
+
+    def _replies(self, keys: Sequence[str], max_tokens: int) -> dict[str, CachedReply]:
+        return {key: kept for key, kept in self._cache.get(keys).items() if kept.serves(max_tokens)}
+
+    def _take(self, keys: Sequence[str]) -> bool:
+        """Claim all the keys, unless a peer claims one of them; returns whether they are claimed."""
+        with self._peers.lock:
+            if self._peers.has_peers and (new := [key for key in keys if key not in self._held]):
+                try:
+                    with self._peers.transaction() as db:
+                        db.executemany("INSERT INTO claims VALUES (?, ?)", [(key, self._peers.me) for key in new])
+                except sqlite3.IntegrityError:
+                    return False
+            self._held.update(keys)
+            return True
+
+    def _release(self, keys: Iterable[str]) -> None:
+        with self._peers.lock:
+            last: list[tuple[str]] = []
+            for key in keys:
+                self._held[key] -= 1
+                if not self._held[key]:
+                    del self._held[key]
+                    last.append((key,))
+            if self._peers.has_peers and last:
+                with self._peers.transaction() as db:
+                    db.executemany("DELETE FROM claims WHERE key = ?", last)
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Write the claims into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
+        db.executemany("INSERT INTO claims VALUES (?, ?)", [(key, self._peers.me) for key in self._held])
+
+    def withdraw(self, db: sqlite3.Connection) -> None:
+        """Remove the claims from the file; they stay in memory."""
+        db.execute("DELETE FROM claims WHERE process = ?", (self._peers.me,))
+
+    def changed(self) -> None:
+        """Do nothing: the next claim is made in the new place."""

@@ -1,0 +1,239 @@
+"""The processes of one machine that coordinate through one SQLite file, ``coordination/shared.sqlite`` by the cache.
+
+A process that is alone has its state in memory, so that coordination costs it nothing. A second process registers in
+the file, wakes the first, and sends nothing until the first has written its state into the file. From then on all
+changes are transactions in the file. The last process that is left reads the state back into memory.
+
+A process registers with its first request. The processes see at once whether another one lives
+(:mod:`groundtrace.inference.coordination.presence`). The row of a process that ended is deleted, and with it what the
+process held; its reservations of a budget then count as spent, since the servers may charge for its requests.
+"""
+
+import fcntl
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from groundtrace.inference.cache.index import transaction
+from groundtrace.inference.cache.locks import locked
+from groundtrace.inference.coordination.presence import Presence, lives
+from groundtrace.inference.errors import RunStopped
+
+LOOK_S: Final = 1.0
+"""The interval at which a process that has peers looks whether they live."""
+WARN_S: Final = 10.0
+"""The wait for a peer after which a warning names it."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS processes (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY, process TEXT NOT NULL REFERENCES processes ON DELETE CASCADE) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS claims_of ON claims (process);
+CREATE TABLE IF NOT EXISTS slots (
+    endpoint TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, held INTEGER NOT NULL, wanted INTEGER NOT NULL,
+    PRIMARY KEY (endpoint, process)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS rates (
+    endpoint TEXT PRIMARY KEY, requests_free_s REAL NOT NULL, tokens_free_s REAL NOT NULL, at_s REAL NOT NULL,
+    world_s REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS budgets (
+    run TEXT PRIMARY KEY, usd REAL NOT NULL, tokens INTEGER NOT NULL, is_exhausted INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS reservations (
+    run TEXT, process TEXT REFERENCES processes ON DELETE CASCADE, usd REAL NOT NULL, tokens INTEGER NOT NULL,
+    requests INTEGER NOT NULL, PRIMARY KEY (run, process)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spenders (run TEXT, process TEXT, PRIMARY KEY (run, process)) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS lost AFTER DELETE ON reservations WHEN OLD.requests BEGIN
+    UPDATE budgets SET usd = usd + OLD.usd, tokens = tokens + OLD.tokens WHERE run = OLD.run;
+END;
+"""
+_log = logging.getLogger(__name__)
+
+
+class Part(Protocol):
+    """A shared state of one kind: in memory while the process is alone, else in the file.
+
+    ``publish`` and ``withdraw`` run in a transaction, with the lock of :class:`Peers` held.
+    """
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Write this process's state into the file, since it has peers now, or ends."""
+        ...
+
+    def withdraw(self, db: sqlite3.Connection) -> None:
+        """Read the state from the file into memory, since this process is alone."""
+        ...
+
+    def changed(self) -> None:
+        """Adapt to the change, after :meth:`publish` or :meth:`withdraw`; any thread may call this."""
+        ...
+
+
+class Peers:
+    """This process among those that share ``folder``; with None, it never has peers.
+
+    ``has_peers`` is whether the state is in the file now, and ``had_peers`` whether it ever was. Both change only while
+    ``lock`` is held.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.lock = threading.RLock()
+        self.has_peers = self.had_peers = False
+        self.me = f"{os.getpid()}-{os.urandom(6).hex()}"
+        self._folder = folder
+        self._parts: list[Part] = []
+        self._db: sqlite3.Connection | None = None
+        self._presence: Presence | None = None
+        self._may_send = folder is None
+        self._warn_s = float("inf")
+
+    def add(self, part: Part) -> None:
+        """Add a state that peers share."""
+        with self.lock:
+            self._parts.append(part)
+            if self._db is not None:
+                with transaction(self._db) as db:
+                    (part.publish if self.has_peers else part.withdraw)(db)
+
+    def join(self) -> bool:
+        """Register this process at the first call; returns whether it may send requests.
+
+        It may not while a peer has not written its state into the file; then ask again soon. Raises
+        :class:`groundtrace.inference.errors.RunStopped` if the folder cannot be used.
+        """
+        if self._may_send:
+            return True
+        with self.lock:
+            try:
+                if self._db is None:
+                    self._register()
+                self._may_send = not (self.has_peers and self._wake_silent())
+            except (OSError, sqlite3.Error) as error:
+                raise RunStopped(
+                    f"processes cannot coordinate in {self._folder} ({error}): name another --cache"
+                ) from error
+            return self._may_send
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run the body in a transaction on the file. The caller holds ``lock``, and this process has joined."""
+        assert self._db is not None, "a process that has joined has the file open"
+        with transaction(self._db) as db:
+            yield db
+
+    def close(self) -> None:
+        """Leave the peers. What this process holds is free then. A later :meth:`join` registers it again."""
+        with self.lock:
+            db, self._db, presence, self._presence = self._db, None, self._presence, None
+            self._may_send = self._folder is None
+            if db is not None:
+                try:
+                    with transaction(db):
+                        for part in () if self.has_peers else self._parts:
+                            part.publish(db)
+                        db.execute("DELETE FROM processes WHERE id = ?", (self.me,))
+                        left = [name for name, _ in self._living(db)]
+                    for name in left:
+                        lives(self._pipe(name), wake=True)
+                finally:
+                    db.close()
+                    self.has_peers = False
+        if presence is not None:
+            presence.close()
+
+    def _register(self) -> None:
+        assert self._folder is not None
+        with locked(self._folder / ".lock", fcntl.LOCK_EX):
+            left = [pipe for pipe in self._folder.glob("*.pipe") if not lives(pipe)]
+            for pipe in left:
+                pipe.unlink()
+            is_alone = not any(self._folder.glob("*.pipe"))
+            db = _opened(self._folder / "shared.sqlite", is_alone)
+            try:
+                self._presence = Presence(self._pipe(self.me), self._look, lambda: LOOK_S if self.has_peers else None)
+                with transaction(db):
+                    has_peers = bool(self._living(db))
+                    db.execute("INSERT INTO processes VALUES (?, ?, ?)", (self.me, os.getpid(), has_peers))
+                    for part in self._parts:
+                        (part.publish if has_peers else part.withdraw)(db)
+            except BaseException:
+                db.close()
+                if self._presence is not None:
+                    self._presence.close(wait=False)  # its thread may wait for the lock
+                    self._presence = None
+                raise
+            self.has_peers, self.had_peers, self._db = has_peers, self.had_peers or has_peers, db
+            self._warn_s = time.monotonic() + WARN_S
+            lives(self._pipe(self.me), wake=True)  # from now on its thread looks, if there are peers
+
+    def _wake_silent(self) -> bool:
+        """Wake the peers that have not written their state yet; returns whether there are any."""
+        with self.transaction() as db:
+            silent = dict(self._living(db, "AND NOT is_open"))
+        for name in silent:
+            lives(self._pipe(name), wake=True)
+        if silent and time.monotonic() > self._warn_s:
+            self._warn_s = float("inf")
+            _log.warning(
+                "waiting for process %s, which uses the same reply cache and does not respond: continue it (kill "
+                "-CONT) or end it",
+                " and ".join(map(str, silent.values())),
+            )
+        return bool(silent)
+
+    def _living(self, db: sqlite3.Connection, which: str = "") -> list[tuple[str, int]]:
+        """Return the names and process numbers of the peers that live; deletes the rows of the others."""
+        found = db.execute(f"SELECT id, pid FROM processes WHERE id != ? {which}", (self.me,)).fetchall()
+        gone = [name for name, _ in found if not lives(self._pipe(name))]
+        for name in gone:
+            db.execute("DELETE FROM processes WHERE id = ?", (name,))
+        return [each for each in found if each[0] not in gone]
+
+    def _look(self) -> None:
+        """Write the state into the file if a first peer has come; read it back if the last one has gone."""
+        try:
+            with self.lock:
+                if self._db is None:
+                    return
+                with transaction(self._db) as db:
+                    has_peers = bool(self._living(db))
+                    if has_peers == self.has_peers:
+                        return
+                    for part in self._parts:
+                        (part.publish if has_peers else part.withdraw)(db)
+                    db.execute("UPDATE processes SET is_open = ? WHERE id = ?", (has_peers, self.me))
+                self.has_peers, self.had_peers = has_peers, self.had_peers or has_peers
+            for part in list(self._parts):
+                part.changed()
+        except Exception as error:  # a full disk, say: the peers wait, and wake this process again
+            _log.warning("%s: %s: other processes wait for this one", self._folder, error)
+
+    def _pipe(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{name}.pipe"
+
+
+def _opened(path: Path, is_alone: bool) -> sqlite3.Connection:
+    """Open the file. If it is damaged and no other process lives, begin a new one: it holds nothing that lasts."""
+    try:
+        db = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None, cached_statements=64)
+        try:
+            for setting in ("synchronous = OFF", "journal_mode = WAL", "foreign_keys = ON"):
+                db.execute(f"PRAGMA {setting}")
+            db.executescript(_SCHEMA)
+            if is_alone:
+                db.execute("DELETE FROM processes")
+        except BaseException:
+            db.close()
+            raise
+    except sqlite3.DatabaseError:
+        if not is_alone or not path.exists():
+            raise
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        return _opened(path, False)
+    return db

@@ -1,0 +1,82 @@
+"""Shows other processes that this process lives, and lets them wake it.
+
+Each process has a named pipe (FIFO) and keeps its reading end open. The kernel closes this end when the process ends,
+also after ``kill -9``. So a process whose pipe has no reader is gone, and a byte written into the pipe wakes a process.
+This needs no heartbeat and no clock. A process that is suspended (SIGSTOP) still lives.
+"""
+
+import contextlib
+import errno
+import os
+import selectors
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+_WAKE, _END = b".", b"!"
+_presences: "weakref.WeakSet[Presence]" = weakref.WeakSet()
+
+
+class Presence:
+    """This process's pipe at ``path``. A thread calls ``woken`` after a wake-up.
+
+    ``interval_s`` returns the time after which the thread calls ``woken`` without a wake-up; None: never. Raises
+    OSError if the folder cannot hold a pipe.
+    """
+
+    def __init__(self, path: Path, woken: Callable[[], None], interval_s: Callable[[], float | None]) -> None:
+        self._path, self._woken, self._interval_s = path, woken, interval_s
+        os.mkfifo(path, 0o600)
+        self._pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        _presences.add(self)
+        self._thread = threading.Thread(target=self._listen, name="coordination", daemon=True)
+        self._thread.start()
+
+    def close(self, wait: bool = True) -> None:
+        """Remove the pipe and end the thread; with ``wait``, the thread has ended afterwards."""
+        self._path.unlink(missing_ok=True)
+        os.write(self._pipe, _END)
+        if wait:
+            self._thread.join()
+
+    def drop(self) -> None:
+        """Close the pipe. A forked process does this too, so that it does not show its dead parent as alive."""
+        _presences.discard(self)
+        os.close(self._pipe)
+
+    def _listen(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._pipe, selectors.EVENT_READ)
+            while True:
+                if selector.select(self._interval_s()) and _END in os.read(self._pipe, 4096):
+                    break
+                self._woken()
+        self.drop()
+
+
+def lives(path: Path, wake: bool = False) -> bool:
+    """Whether the process with the pipe at ``path`` lives; with ``wake``, also wakes it."""
+    try:
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENOENT):
+            return False
+        raise
+    try:
+        if wake:
+            with contextlib.suppress(BlockingIOError):  # it has thousands of wake-ups to read
+                os.write(pipe, _WAKE)
+    except BrokenPipeError:
+        return False
+    finally:
+        os.close(pipe)
+    return True
+
+
+def _drop_all() -> None:
+    for presence in list(_presences):
+        presence.drop()
+
+
+os.register_at_fork(after_in_child=_drop_all)

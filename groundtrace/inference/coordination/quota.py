@@ -1,0 +1,268 @@
+"""An endpoint's limits over all processes of a machine: concurrent requests, and requests and tokens per minute.
+
+A process that is alone has all slots for concurrent requests. Peers divide them: each gets as many slots as it has work
+for, in even parts if they do not suffice. Every ``BEAT_S`` seconds a process with peers takes slots that others gave
+back, and gives back slots that it does not need. All processes share one schedule for the requests and tokens per
+minute: a request takes its part when the schedule is free, and no process reserves future parts.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Final, TypeVar
+
+from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.flow.limits import ConcurrencyLimit, Rate
+from groundtrace.inference.settings import EndpointSettings
+
+BEAT_S: Final = 0.5
+HURRY_S: Final = 0.1
+"""The intervals at which a process with peers asks for its slots. ``HURRY_S`` holds while it waits for slots, or uses
+more than its share; else ``BEAT_S``."""
+POLL_S: Final = 0.5
+"""The interval at which a waiting request reads the schedule again: if a reply is shorter than expected, the schedule
+is free sooner."""
+MAX_DEBT_S: Final = 600.0
+"""The longest wait that the replies to earlier processes may cause. It is limited since a server's token counts may be
+wrong."""
+TURN_S: Final = 10.0
+"""How long the same processes keep the slots that cannot be divided evenly."""
+_NEVER_S: Final = float("-inf")
+T = TypeVar("T")
+
+
+def divided(most: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
+    """Divide ``most`` slots evenly; no process gets more than ``wanted`` while another gets less.
+
+    Unclaimed slots are shared evenly too. With each ``turn`` the remainder goes to other processes, so that each
+    process gets slots at some time, even if there are more processes than slots.
+    """
+    names = sorted(wanted)
+    turned = {name: (place + turn) % len(names) for place, name in enumerate(names)}
+    order = sorted(names, key=lambda name: (wanted[name], turned[name]))
+    parts, left = dict.fromkeys(order, 0), most
+    for bound in (wanted, dict.fromkeys(order, most)):
+        for number, name in enumerate(order):
+            part = min(bound[name] - parts[name], left // (len(order) - number))
+            parts[name] += max(0, part)
+            left -= max(0, part)
+    return parts
+
+
+def leased(most: int, others: Mapping[str, tuple[int, int]], me: str, wanted: int, turn: int) -> tuple[int, int]:
+    """Return how many of ``most`` slots the process ``me`` may use now, and how many it will get after others have
+    given slots back.
+
+    ``wanted`` is the number of slots for which it has work; ``others`` are the slots that each peer holds and wants.
+    All processes together never hold more than ``most``, since a process holds the slot of a request until the request
+    has ended.
+    """
+    due = divided(most, {name: work for name, (_, work) in others.items()} | {me: wanted}, turn)[me]
+    return max(0, min(due, most - sum(held for held, _ in others.values()))), due
+
+
+class Quota:
+    """An endpoint's quota in one process. Processes share it if their ``peers`` are the same, and ``endpoint``.
+
+    The slots that this process may use are lent to ``concurrency``. Methods run on one event loop, except for those of
+    :class:`groundtrace.inference.coordination.peers.Part`.
+    """
+
+    def __init__(
+        self, settings: EndpointSettings, concurrency: ConcurrencyLimit, peers: Peers | None = None, endpoint: str = ""
+    ) -> None:
+        self._concurrency, self._endpoint, self._limit = concurrency, endpoint, settings.max_concurrency
+        self._peers = Peers(None) if peers is None else peers
+        self._requests = Rate(settings.requests_per_minute)
+        self._tokens = Rate(settings.tokens_per_minute)
+        self._turn = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._beat_s = _NEVER_S
+        self._timer: asyncio.TimerHandle | None = None
+        if peers is not None:
+            concurrency.lend(0, self._more)
+            peers.add(self)
+
+    # Requests and tokens per minute
+
+    async def take(self, tokens: int) -> None:
+        """Wait until one request with this number of tokens may be sent. Within a process, earlier calls are served
+        first.
+        """
+        if not (self._requests.bounded or self._tokens.bounded):
+            return
+        self._loop = asyncio.get_running_loop()
+        async with self._turn:
+            while not self._peers.join():
+                await asyncio.sleep(HURRY_S)
+            while wait_s := self._scheduled(self._taken, tokens):
+                await asyncio.sleep(min(wait_s, POLL_S))
+
+    def correct(self, tokens: int) -> None:
+        """Correct the schedule for a request that used ``tokens`` more than expected; a negative number means fewer."""
+        if self._tokens.bounded:
+            self._scheduled(self._tokens.take, tokens)
+
+    def _taken(self, tokens: float, now_s: float) -> float:
+        """Return the seconds until both rates are free. If both are free now, takes one request and ``tokens`` from
+        them, and returns 0."""
+        if wait_s := max(self._requests.wait_s(now_s), self._tokens.wait_s(now_s)):
+            return wait_s
+        self._requests.take(1, now_s)
+        self._tokens.take(tokens, now_s)
+        return 0.0
+
+    def _scheduled(self, work: Callable[[float, float], T], tokens: int) -> T:
+        """Return the result of ``work(tokens, now_s)`` on the rates that all processes share."""
+        with self._peers.lock:
+            if not self._peers.has_peers:
+                return work(tokens, self._now_s())
+            with self._peers.transaction() as db:
+                self._requests.free_s, self._tokens.free_s, _, _ = self._row(db)
+                result = work(tokens, self._now_s())
+                self._write_rates(db)
+            return result
+
+    def _row(self, db: sqlite3.Connection) -> tuple[float, float, float, float]:
+        found = "SELECT requests_free_s, tokens_free_s, at_s, world_s FROM rates WHERE endpoint = ?"
+        return db.execute(found, (self._endpoint,)).fetchone() or (_NEVER_S, _NEVER_S, 0.0, 0.0)
+
+    def _write_rates(self, db: sqlite3.Connection) -> None:
+        row = self._endpoint, self._requests.free_s, self._tokens.free_s, self._now_s(), time.time()
+        db.execute("INSERT OR REPLACE INTO rates VALUES (?, ?, ?, ?, ?)", row)
+
+    # Concurrent requests
+
+    def _more(self) -> None:
+        """Ask for slots soon, since a request waits and all slots of this process are in use."""
+        self._loop = asyncio.get_running_loop()
+        if self._now_s() >= self._beat_s + HURRY_S:
+            self._beat()
+        elif self._timer is None or self._timer.when() > self._beat_s + HURRY_S:
+            self._next_beat(self._beat_s + HURRY_S)
+
+    def _beat(self) -> None:
+        """Take the slots that this process may use now; without work since the last beat, give all of them back."""
+        self._beat_s = self._now_s()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        with self._peers.lock:
+            if not self._peers.join():
+                self._next_beat(self._beat_s + HURRY_S)
+            elif not self._peers.has_peers:
+                self._concurrency.lend(self._limit)
+            else:
+                self._share()
+
+    def _share(self) -> None:
+        inside, wanted = self._concurrency.inside, self._concurrency.demand()
+        share = due = 0
+        with self._peers.transaction() as db:
+            if wanted:
+                found = "SELECT process, held, wanted FROM slots WHERE endpoint = ? AND process != ?"
+                rows = db.execute(found, (self._endpoint, self._peers.me))
+                others = {name: (held, work) for name, held, work in rows}
+                share, due = leased(self._limit, others, self._peers.me, wanted, int(self._now_s() / TURN_S))
+                self._hold(db, max(share, inside), wanted)
+            else:
+                self._hold_none(db)
+        if wanted:
+            is_short = share < min(due, wanted) or inside > share
+            self._next_beat(self._beat_s + (HURRY_S if is_short else BEAT_S))
+        self._concurrency.lend(share, self._more)
+
+    def _hold_none(self, db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM slots WHERE endpoint = ? AND process = ?", (self._endpoint, self._peers.me))
+
+    def _hold(self, db: sqlite3.Connection, held: int, wanted: int) -> None:
+        row = self._endpoint, self._peers.me, held, wanted
+        db.execute("INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?)", row)
+
+    def _next_beat(self, when_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when_s, self._beat)
+
+    # What peers share
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Write the schedule, and hold all slots, until :meth:`changed` has adapted this process's part
+        (:class:`groundtrace.inference.coordination.peers.Part`).
+        """
+        requests_free_s, tokens_free_s, *_ = self._row(db)
+        self._requests.free_s = max(self._requests.free_s, requests_free_s)
+        self._tokens.free_s = max(self._tokens.free_s, tokens_free_s)
+        self._write_rates(db)
+        if self._loop is not None and not self._loop.is_closed():
+            self._hold(db, self._limit, self._limit)
+
+    def withdraw(self, db: sqlite3.Connection) -> None:
+        """Read the schedule, which the requests of earlier processes filled.
+
+        The machine may have been restarted, which resets the monotonic clock. So the time since the last change is
+        measured in Unix time.
+        """
+        requests_free_s, tokens_free_s, at_s, world_s = self._row(db)
+        passed_s, now_s = max(0.0, time.time() - world_s), self._now_s()
+        self._requests.free_s = now_s + min(requests_free_s - at_s - passed_s, MAX_DEBT_S)
+        self._tokens.free_s = now_s + min(tokens_free_s - at_s - passed_s, MAX_DEBT_S)
+        self._hold_none(db)
+
+    def changed(self) -> None:
+        """Take this process's part of the slots."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._beat)
+
+    def close(self) -> None:
+        """Stop asking for slots."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _now_s(self) -> float:
+        return time.monotonic() if self._loop is None else self._loop.time()
+
+
+class Quotas:
+    """Opens the quotas of endpoints, which this process shares with its peers."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._opened: list[Quota] = []
+
+    @contextlib.contextmanager
+    def of(self, endpoint: str) -> Iterator[None]:
+        """In the body, :func:`quota_of` opens quotas of the endpoint with that name."""
+        token = _opening.set((self, endpoint))
+        try:
+            yield
+        finally:
+            _opening.reset(token)
+
+    def open(self, endpoint: str, settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
+        """Return the quota of an endpoint. Processes share it if the endpoint's name, kind, URL, model and limits are
+        the same in all of them."""
+        limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
+        identity = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
+        self._opened.append(Quota(settings, concurrency, self._peers, identity))
+        return self._opened[-1]
+
+    def close(self) -> None:
+        """Stop asking for slots."""
+        for quota in self._opened:
+            quota.close()
+
+
+_opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
+
+
+def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
+    """Return the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is shared with other
+    processes.
+    """
+    opening = _opening.get()
+    return Quota(settings, concurrency) if opening is None else opening[0].open(opening[1], settings, concurrency)

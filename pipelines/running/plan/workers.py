@@ -1,0 +1,62 @@
+"""The parts of the limits and of the budget that each worker gets, if workers on several machines share them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from groundtrace.inference.cache.folders import shared_location
+from groundtrace.inference.endpoint import kind_of
+from groundtrace.inference.settings import EndpointSettings, ModelsSettings
+from groundtrace.pipelines.running.plan.options import OptionError
+from groundtrace.storage.uploads import EVERY_S
+
+LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute")
+
+
+def parts_of(endpoints: Mapping[str, EndpointSettings], workers: int) -> dict[str, EndpointSettings]:
+    """Return the endpoints with the limits of one of ``workers`` machines: equal parts, rounded down.
+
+    Raises OptionError if a limit is too small to be divided.
+    """
+    parts: dict[str, EndpointSettings] = {}
+    for name, endpoint in endpoints.items():
+        is_divided = not kind_of(endpoint.kind).in_process
+        whole = {limit: getattr(endpoint, limit) for limit in LIMITS if is_divided}
+        for limit, most in whole.items():
+            if 0 < most < workers:
+                raise OptionError(
+                    f"endpoints.{name}.{limit} = {most} cannot be divided between workers = {workers}: lower workers"
+                )
+        parts[name] = replace(endpoint, **{limit: most // workers for limit, most in whole.items()})
+    return parts
+
+
+def overshoot_line(models: ModelsSettings) -> str:
+    """Return the sentence that bounds what the workers of a run may spend beyond its budget."""
+    asked = {models.endpoint_name(role): models.endpoint(role) for role, _ in models.roles}
+    at_once = sum(each.max_concurrency for each in asked.values() if not kind_of(each.kind).in_process)
+    return (
+        f"{models.workers} workers share the budget: they exceed it at most by what {models.workers} × {at_once} "
+        f"requests in flight and the requests of {EVERY_S:g} s cost"
+    )
+
+
+def check_workers(endpoints: Mapping[str, EndpointSettings], cache: str, shares_budget: bool) -> None:
+    """Refuse limits, and a budget of workers elsewhere, if nobody knows how many machines share them.
+
+    Call this if ``workers`` is not set. Machines share limits if the ``cache`` is in a store or on a network file
+    system. Raises OptionError.
+    """
+    if shared_location(cache) is None:
+        return
+    limited = [
+        f"endpoints.{name}.{limit}"
+        for name, endpoint in sorted(endpoints.items())
+        for limit in LIMITS
+        if getattr(endpoint, limit) != getattr(EndpointSettings, limit) and not kind_of(endpoint.kind).in_process
+    ]
+    limited += ["the budget"] if shares_budget else []
+    if limited:
+        raise OptionError(
+            f"{' and '.join(limited)} must be divided between the machines that use the cache {cache}: set workers to "
+            "their number (workers = 1 if only this machine does)"
+        )

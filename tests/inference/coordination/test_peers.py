@@ -1,0 +1,204 @@
+"""Who is there: alone nothing is written, a second process waits for the first, and what killed ones held is free."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from groundtrace.inference.coordination import peers as module
+from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.errors import RunStopped
+
+CHILD = """
+import os, sys, time
+from pathlib import Path
+from groundtrace.inference.coordination.peers import Peers
+peers = Peers(Path(sys.argv[1]))
+while not peers.join():
+    time.sleep(0.01)
+if "fork" in sys.argv and not os.fork():
+    os.close(1)
+    time.sleep(60)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+class Recorded:
+    """A state that notes what is done with it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        self.done.append("publish")
+
+    def withdraw(self, db: sqlite3.Connection) -> None:
+        self.done.append("withdraw")
+
+    def changed(self) -> None:
+        self.done.append("changed")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "coordination"
+
+
+@pytest.fixture
+def opened(folder: Path) -> Iterator[Callable[[], Peers]]:
+    """Another process's view; all leave at the end."""
+    every: list[Peers] = []
+
+    def build() -> Peers:
+        every.append(Peers(folder))
+        return every[-1]
+
+    yield build
+    for peers in every:
+        peers.close()
+
+
+@pytest.fixture
+def child(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """A process that has joined; all are killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", CHILD, str(folder), *words]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        started.append(process)
+        assert process.stdout is not None and int(process.stdout.readline()) == process.pid
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # with its forked child
+        process.communicate()
+
+
+Opened = Callable[[], Peers]
+Child = Callable[..., subprocess.Popen[str]]
+
+
+def until(happened: Callable[[], object], within_s: float = 20.0) -> None:
+    end_s = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < end_s
+        time.sleep(0.005)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_alone_it_may_send_at_once_and_shares_nothing(opened: Opened) -> None:
+    part, peers = Recorded(), opened()
+    peers.add(part)
+    assert peers.join() and peers.join() and not peers.has_peers
+    late = Recorded()
+    peers.add(late)
+    assert part.done == late.done == ["withdraw"]
+
+
+def test_a_second_one_waits_until_the_first_has_written_its_state(opened: Opened) -> None:
+    first, second, part = opened(), opened(), Recorded()
+    first.add(part)
+    assert first.join()
+    with first.lock:  # it is busy
+        assert not second.join()
+        time.sleep(0.1)
+        assert not second.join() and part.done == ["withdraw"]
+    until(second.join)
+    assert part.done[:2] == ["withdraw", "publish"] and first.has_peers and second.has_peers
+    until(lambda: part.done[2:] == ["changed"])
+    third = opened()
+    assert third.join()  # the others have written theirs
+
+
+def test_the_last_one_takes_its_state_back(opened: Opened, folder: Path) -> None:
+    first, second, part = opened(), opened(), Recorded()
+    first.add(part)
+    first.join()
+    until(second.join)
+    second.close()
+    until(lambda: part.done == ["withdraw", "publish", "changed", "withdraw", "changed"])
+    assert not first.has_peers and first.had_peers
+    first.close()
+    assert part.done[-1] == "publish"  # for later processes
+    assert names(folder) == [".lock", "shared.sqlite"]
+    assert first.join()
+
+
+def test_two_that_begin_together(opened: Opened) -> None:
+    both = [opened(), opened()]
+    until(lambda: all(peers.join() for peers in both))
+    until(lambda: all(peers.has_peers for peers in both))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("fork", [(), ("fork",)], ids=["alone", "with a forked child that lives on"])
+def test_a_killed_process_is_gone_at_once(opened: Opened, child: Child, folder: Path, fork: tuple[str, ...]) -> None:
+    killed, peers = child(*fork), opened()
+    until(peers.join)
+    assert peers.has_peers
+    killed.kill()
+    killed.wait()
+    until(lambda: not peers.has_peers, within_s=3 * module.LOOK_S)
+    later = opened()
+    until(later.join)
+
+
+@pytest.mark.faults
+def test_a_process_that_was_killed_alone_leaves_nothing(opened: Opened, child: Child, folder: Path) -> None:
+    killed = child()
+    killed.kill()
+    killed.wait()
+    peers = opened()
+    assert peers.join() and not peers.has_peers
+    assert len([name for name in names(folder) if name.endswith(".pipe")]) == 1
+
+
+@pytest.mark.faults
+def test_a_suspended_process_is_waited_for_and_named(
+    opened: Opened, child: Child, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "WARN_S", 0.1)
+    suspended, peers = child(), opened()
+    suspended.send_signal(signal.SIGSTOP)
+    assert not peers.join()
+    time.sleep(0.3)
+    assert not peers.join()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"waiting for process {suspended.pid}, which uses the same reply cache and does not respond: continue it (kill "
+        "-CONT) or end it"
+    ]
+    suspended.send_signal(signal.SIGCONT)
+    until(peers.join)
+
+
+def test_a_damaged_file_is_begun_anew_by_one_that_is_alone(opened: Opened, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "shared.sqlite").write_bytes(b"[" * 5000)
+    assert opened().join()
+    until(opened().join)
+
+
+def test_a_folder_that_cannot_be_used_stops_the_run(tmp_path: Path) -> None:
+    (tmp_path / "coordination").write_text("", "utf-8")
+    with pytest.raises(RunStopped, match=r"processes cannot coordinate in .*coordination .*: name another --cache"):
+        Peers(tmp_path / "coordination").join()
+
+
+def test_without_a_folder_there_are_no_peers() -> None:
+    peers = Peers(None)
+    assert peers.join() and not peers.has_peers
+    peers.close()
