@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
@@ -54,7 +54,7 @@ class Request:
     """A rendered prompt with its sampling. ``indices`` are the numbers of the samples to return, from ``range(n)``.
 
     With a ``continuation`` nothing is sampled: the only completion is its text with a log-probability for each token.
-    ``arrived``, if given, is called with each part of the reply as soon as it has arrived, while the request holds its
+    ``arrived``, if given, is awaited with each part of the reply as soon as it has arrived, while the request holds its
     slot (:class:`groundtrace.inference.flow.requests.Flow`); its arguments are the number of samples before the part,
     and the part.
     """
@@ -63,7 +63,7 @@ class Request:
     sampling: Sampling
     indices: tuple[int, ...]
     continuation: Continuation | None = None
-    arrived: "Callable[[int, Reply], None] | None" = field(default=None, compare=False, repr=False)
+    arrived: "Callable[[int, Reply], Awaitable[None]] | None" = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from groundtrace.inference.cache.batch import BatchedPuts
 from groundtrace.inference.cache.replies import CachedReply, CacheEntry, ReplyCache
-from groundtrace.inference.cache.shared import SegmentStore
 from groundtrace.inference.call_progress import CallInProgress, cost_of
 from groundtrace.inference.coordination.budget import Budget
 from groundtrace.inference.endpoint import Endpoint, kind_of
@@ -23,12 +23,12 @@ class SampleRequests:
 
     def __init__(
         self,
-        cache: ReplyCache | SegmentStore,
+        cache: ReplyCache,
         budget: Budget,
         notes: RunNotes | None,
         watcher: Callable[[str], Awaitable[CallWatcher | None]],
     ) -> None:
-        self._cache, self._budget, self._notes, self._watcher = cache, budget, notes, watcher
+        self._puts, self._budget, self._notes, self._watcher = BatchedPuts(cache), budget, notes, watcher
 
     async def request(self, asked: CallInProgress, indices: tuple[int, ...], max_tokens: int) -> dict[str, CachedReply]:
         """Request the samples of these indices, and cache them as they arrive. Returns the replies by their keys.
@@ -39,17 +39,17 @@ class SampleRequests:
         stored: dict[str, CachedReply] = {}
         noted: list[Reply] = []
 
-        def arrived(first: int, part: Reply) -> None:
+        async def arrived(first: int, part: Reply) -> None:
             self._note(asked.role, asked.endpoint, part)
             noted.append(part)
-            stored.update(self._store(asked, wanted[first:], part, max_tokens))
+            stored.update(await self._store(asked, wanted[first:], part, max_tokens))
 
         sampling = replace(asked.sampling, max_tokens=max_tokens)
         request = Request(asked.prompt, sampling, indices, asked.continuation, arrived)
         try:
             return await self._kept(asked, wanted, request, stored, noted)
         except (CallError, BudgetUsedUp) as error:
-            self._keep(asked, wanted, error.partial, max_tokens, stored)
+            await self._keep(asked, wanted, error.partial, max_tokens, stored)
             if isinstance(error, CallError):
                 error.key = wanted[min(len(error.partial.completions), len(wanted) - 1)]
             raise
@@ -75,11 +75,11 @@ class SampleRequests:
                 raise
             asked.replies.append(error.partial)
             model, name, limit = asked.endpoint.settings.model, asked.prompt.name, request.sampling.max_tokens
-            return self._cache.put(
+            return await self._puts.put(
                 CacheEntry(key, asked.role, name, model, limit, kept.completion, kept.tokens_in, kept.tokens_out)
                 for key, kept in zip(wanted, short, strict=True)
             )
-        return self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
+        return await self._keep(asked, wanted, reply, request.sampling.max_tokens, stored)
 
     async def _within_budget(self, role: str, endpoint: Endpoint, request: Request, noted: list[Reply]) -> Reply:
         """Send the request when the budget allows it, and note the usage of its reply (without the parts ``noted``)."""
@@ -132,7 +132,7 @@ class SampleRequests:
         replies = max(0, len(reply.completions) - len(known.completions))
         self._notes.paid(role, replies, paid, kind_of(endpoint.settings.kind).in_process)
 
-    def _keep(
+    async def _keep(
         self,
         asked: CallInProgress,
         wanted: Sequence[str],
@@ -151,20 +151,17 @@ class SampleRequests:
         self._note(asked.role, asked.endpoint, Reply((), wasted))
         asked.sent.update(came)
         if not stored.keys() >= set(came):
-            stored.update(self._store(asked, wanted, reply, max_tokens))
+            stored.update(await self._store(asked, wanted, reply, max_tokens))
         return {key: stored[key] for key in came}
 
-    def _store(
+    async def _store(
         self, asked: CallInProgress, keys: Sequence[str], reply: Reply, max_tokens: int
     ) -> dict[str, CachedReply]:
-        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them.
-
-        This is synchronous, so that the loop cannot run other code, in which the process could be killed, in between.
-        """
+        """Cache the samples under the first of the keys; returns the replies that the cache then holds for them."""
         count = max(len(reply.completions), 1)
         tokens_in, tokens_out = (_shares(total, count) for total in (reply.usage.tokens_in, reply.usage.tokens_out))
         model, name = asked.endpoint.settings.model, asked.prompt.name
-        return self._cache.put(
+        return await self._puts.put(
             CacheEntry(key, asked.role, name, model, max_tokens, completion, of_in, of_out)
             for key, completion, of_in, of_out in zip(keys, reply.completions, tokens_in, tokens_out, strict=False)
         )

@@ -48,9 +48,13 @@ def test_a_place_is_given_back_when_the_reply_is_kept(text_prompt) -> None:
         await asyncio.sleep(0)
         return Reply((Completion("a"),))
 
+    async def keep(first: int, part: Reply) -> None:
+        await asyncio.sleep(0.01)
+        events.append(f"kept {first}")
+
     async def main() -> None:
         flow = Flow(EndpointSettings("openai", "m", max_concurrency=1))
-        request = Request(text_prompt(), Sampling(), (0, 1), arrived=lambda first, part: events.append(f"kept {first}"))
+        request = Request(text_prompt(), Sampling(), (0, 1), arrived=keep)
         await asyncio.gather(flow.collect(request, send), flow.collect(request, send))
 
     asyncio.run(main())

@@ -216,11 +216,13 @@ def find(db: sqlite3.Connection, keys: list[str]) -> list[LogEntry]:
 
 def insert(
     db: sqlite3.Connection, rows: Iterable[Row], log: str | None, taken_bytes: int, statement: str = _PUT
-) -> None:
-    """Insert rows, and store up to which byte their log (if any) is imported. Call this in a :func:`transaction`."""
-    db.executemany(statement, rows)
+) -> int:
+    """Insert rows, and store up to which byte their log (if any) is imported. Returns how many rows were inserted, or
+    have replaced another one. Call this in a :func:`transaction`."""
+    stored = db.executemany(statement, rows).rowcount
     if log is not None:
         db.execute(_TAKEN, (log, taken_bytes))
+    return stored
 
 
 def untaken(db: sqlite3.Connection, log_folder: Path) -> list[tuple[Path, int]]:

@@ -93,7 +93,7 @@ class ReplyCache:
                 fcntl.flock(self._held, fcntl.LOCK_SH)
             self.take_in()
         except BaseException:
-            self.close()
+            ReplyCache.close(self)
             raise
 
     def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
@@ -113,21 +113,22 @@ class ReplyCache:
         """
         entries = list(entries)
         with self._lock:
-            if entries:
-                self._write(entries)
+            if entries and self._write(entries) == len(entries):  # no other reply stayed in the place of one of these
+                return {e.key: CachedReply(e.completion, e.max_tokens, e.tokens_in, e.tokens_out) for e in entries}
             return self.get(dict.fromkeys(entry.key for entry in entries))
 
-    def _write(self, entries: list[CacheEntry]) -> None:
+    def _write(self, entries: list[CacheEntry]) -> int:
+        """Store the replies; returns how many were inserted, or have replaced another one."""
         bodies = [encode_body(entry.completion) for entry in entries]
         try:
-            self._use(lambda db: self._insert(db, entries, bodies))
+            return self._use(lambda db: self._insert(db, entries, bodies))
         except BaseException:
             # These lines are not in the database; the next stored offset of this log would skip them.
             if self._path is not None:
                 self._writer.abandon()
             raise
 
-    def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> None:
+    def _insert(self, db: sqlite3.Connection, entries: list[CacheEntry], bodies: list[str]) -> int:
         """Log and insert the entries. Their time is read within the transaction, so that an entry that is inserted
         earlier is older."""
         with reply_index.transaction(db):
@@ -135,10 +136,9 @@ class ReplyCache:
             logged = [LogEntry(entry, self._newest_s) for entry in entries]
             rows = [reply_index.row_of(each, body) for each, body in zip(logged, bodies, strict=True)]
             if self._path is None:
-                reply_index.insert(db, rows, None, 0)
-                return
+                return reply_index.insert(db, rows, None, 0)
             self._writer.append(b"".join(encode_line(each, body) for each, body in zip(logged, bodies, strict=True)))
-            reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
+            return reply_index.insert(db, rows, self._writer.name, self._writer.size_bytes)
 
     def take_in(self) -> None:
         """Import the lines of the logs that are not in the database yet. Other threads can use the cache between two
@@ -183,6 +183,11 @@ class ReplyCache:
                 path.unlink()
             self._use(lambda db: reply_index.replace_logs(db, doomed, log.name, size_bytes))
         return len(doomed)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the files are closed."""
+        return self._db is None
 
     def close(self) -> None:
         """Close the files; all replies are already on disk. Closing again does nothing."""

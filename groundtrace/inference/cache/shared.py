@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from groundtrace.inference.cache.folders import local_folder_of, shared_location
 from groundtrace.inference.cache.log import encode_body, encode_line
-from groundtrace.inference.cache.replies import CachedReply, CacheEntry, LogEntry, ReplyCache
+from groundtrace.inference.cache.replies import LogEntry, ReplyCache
 from groundtrace.inference.cache.shared_files import CHUNK_BYTES, SegmentFiles, TornSegment
 from groundtrace.storage.files import write_atomically
 from groundtrace.storage.places import STANDARD, StorageSettings
@@ -31,83 +31,52 @@ SEGMENT_BYTES = 64 * 2**20
 _log = logging.getLogger(__name__)
 
 
-class SegmentStore:
+class SegmentStore(ReplyCache):
     """A cache of replies by key that several machines share. It is safe to use from several threads and processes.
 
     The processes on one machine use one ``local_folder``. The constructor imports all segments, and raises OSError if
     the location cannot be reached. ``uploads`` calls :meth:`synchronize` from then on; without it, only :meth:`close`
     uploads. ``torn`` is the number of damaged segments, ``foreign`` the number of files that are not segments.
+
+    Two machines that send the same request before the next upload each use their own reply; later the older reply
+    replaces the other.
     """
 
     def __init__(
-        self,
-        location: str,
-        local_folder: str,
-        uploads: Uploads | None = None,
-        storage: StorageSettings = STANDARD,
+        self, location: str, local_folder: str, uploads: Uploads | None = None, storage: StorageSettings = STANDARD
     ) -> None:
         self.torn = self.foreign = 0
         self._files = SegmentFiles(location, storage)
         self._folder = Path(local_folder)
         self._torn: dict[str, int] = {}
-        self._cache = ReplyCache(str(self._folder / "replies.sqlite"))
-        self._closed = False
+        super().__init__(str(self._folder / "replies.sqlite"))
         try:
             self.synchronize()
         except BaseException:
-            self._cache.close()
+            super().close()
             raise
         if uploads is not None:
             uploads.add(f"synchronise the reply cache with {location}", self.synchronize)
-
-    @property
-    def damaged_lines(self) -> int:
-        """The number of lines of logs and segments that were skipped as damaged."""
-        return self._cache.damaged_lines
-
-    def get(self, keys: Iterable[str]) -> dict[str, CachedReply]:
-        """Return the replies on this machine for the keys
-        (:meth:`groundtrace.inference.cache.replies.ReplyCache.get`).
-        """
-        return self._cache.get(keys)
-
-    def put(self, entries: Iterable[CacheEntry]) -> dict[str, CachedReply]:
-        """Store the replies on this machine; a thread uploads them later. Returns the replies that this machine then
-        holds for the entries' keys.
-
-        Two machines that send the same request before the next upload each use their own reply; later the older reply
-        replaces the other.
-        """
-        return self._cache.put(entries)
-
-    def count(self) -> int:
-        """Return the number of replies on this machine, including those of imported segments."""
-        return self._cache.count()
-
-    def entries(self) -> Iterator[LogEntry]:
-        """Yield all replies on this machine (:meth:`groundtrace.inference.cache.replies.ReplyCache.entries`)."""
-        return self._cache.entries()
 
     def close(self) -> None:
         """Upload new replies and close. Raises OSError if the upload fails; the replies then stay on this machine.
 
         Close the ``uploads`` before.
         """
-        if self._closed:
+        if self.is_closed:
             return
-        self._closed = True
         try:
             with self._state() as own:
                 self._upload(own)
         finally:
-            self._cache.close()
+            super().close()
 
     def synchronize(self) -> None:
         """Upload the new lines of the local logs, and import the segments of other machines. Raises OSError."""
         with self._state() as own:
             self._upload(own)
             self._download(own)
-        self._cache.take_in()
+        self.take_in()
 
     @contextmanager
     def _state(self) -> Iterator["_Own"]:
@@ -257,9 +226,7 @@ def prune_segments(
     return max(here, dropped)
 
 
-def open_cache(
-    path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None
-) -> ReplyCache | SegmentStore:
+def open_cache(path: str, storage: StorageSettings = STANDARD, uploads: Uploads | None = None) -> ReplyCache:
     """Open the cache ``path``, which is ":memory:" or the path or URL of a SQLite file. If ``path`` is on a network
     file system, or a URL of a store (opened with the settings ``storage``), the cache consists of segments in that
     file's folder, which ``uploads`` exchanges.

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from groundtrace.inference.cache.replies import CachedReply, ReplyCache
-from groundtrace.inference.cache.shared import SegmentStore
 from groundtrace.inference.coordination.peers import Peers
 
 FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
@@ -22,7 +21,7 @@ FIRST_POLL_S, MAX_POLL_S = 0.02, 0.5
 class Claims:
     """The cache keys that this process claims for its requests in flight. It may claim a key several times."""
 
-    def __init__(self, peers: Peers, cache: ReplyCache | SegmentStore) -> None:
+    def __init__(self, peers: Peers, cache: ReplyCache) -> None:
         self._peers, self._cache = peers, cache
         self._held = Counter[str]()
         peers.add(self)

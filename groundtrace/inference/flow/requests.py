@@ -240,7 +240,7 @@ def _tokens_of(reply: Reply) -> int:
 
 
 def _telling(send: Send, first: int) -> Send:
-    """Return a function like ``send`` that also calls the request's ``arrived`` with the reply, while the request
+    """Return a function like ``send`` that also awaits the request's ``arrived`` with the reply, while the request
     holds its slot. So a killed process loses at most one reply per slot. ``first`` is the number of samples before this
     reply.
     """
@@ -248,7 +248,7 @@ def _telling(send: Send, first: int) -> Send:
     async def telling(request: Request, n: int) -> Reply:
         reply = await send(request, n)
         if request.arrived is not None:
-            request.arrived(first, reply)
+            await request.arrived(first, reply)
         return reply
 
     return telling
