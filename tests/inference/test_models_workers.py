@@ -1,6 +1,7 @@
 """Several worker processes at one server: one request for a reply, one quota, one budget; some are killed."""
 
 import random
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_one_comes_while_all_places_are_in_use_and_one_of_the_two_is_killed(
     twice = sum(count - 1 for count in asked_of(server).values())
     assert twice == (64 if killed == 0 else 0)
     assert len(server.seen) == len(said["texts"]) + twice
+
+
+def test_a_suspended_worker_costs_nothing_and_breaks_no_limit(server, tmp_path: Path) -> None:
+    """The other one waits for what it asked for, and asks for nothing twice."""
+    server.takes_s = 0.05
+    with workers(tmp_path, server.base_url, shuffled(2), callers=8, max_concurrency=12) as started:
+        for worker in started:
+            worker.begin()
+        wait_for(server, 100)
+        started[0].process.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        started[0].process.send_signal(signal.SIGCONT)
+        said = [worker.said() for worker in started]
+    assert set(asked_of(server).values()) == {1} and len(server.seen) == len(KEYS)
+    assert server.most_at_once <= 12
+    assert all(each["texts"] == said[0]["texts"] and not each["failed"] for each in said)
 
 
 def test_workers_keep_one_budget(server, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,8 +26,6 @@ from groundtrace.inference.errors import RunStopped
 
 LOOK_S: Final = 1.0
 """The interval at which a process that has peers looks whether they live."""
-WARN_S: Final = 10.0
-"""The wait for a peer after which a warning names it."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS processes (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL);
@@ -89,7 +86,7 @@ class Peers:
         self._db: sqlite3.Connection | None = None
         self._presence: Presence | None = None
         self._may_send = folder is None
-        self._warn_s = float("inf")
+        self._suspended: set[int] = set()
 
     def add(self, part: Part) -> None:
         """Add a state that peers share."""
@@ -167,7 +164,6 @@ class Peers:
                     self._presence = None
                 raise
             self.has_peers, self.had_peers, self._db = has_peers, self.had_peers or has_peers, db
-            self._warn_s = time.monotonic() + WARN_S
             lives(self._pipe(self.me), wake=True)  # from now on its thread looks, if there are peers
 
     def _wake_silent(self) -> bool:
@@ -176,13 +172,6 @@ class Peers:
             silent = dict(self._living(db, "AND NOT is_open"))
         for name in silent:
             lives(self._pipe(name), wake=True)
-        if silent and time.monotonic() > self._warn_s:
-            self._warn_s = float("inf")
-            _log.warning(
-                "waiting for process %s, which uses the same reply cache and does not respond: continue it (kill "
-                "-CONT) or end it",
-                " and ".join(map(str, silent.values())),
-            )
         return bool(silent)
 
     def _living(self, db: sqlite3.Connection, which: str = "") -> list[tuple[str, int]]:
@@ -200,8 +189,9 @@ class Peers:
                 if self._db is None:
                     return
                 with transaction(self._db) as db:
-                    has_peers = bool(self._living(db))
-                    if has_peers == self.has_peers:
+                    peers = self._living(db)
+                    self._warn_of_suspended({pid for _, pid in peers})
+                    if (has_peers := bool(peers)) == self.has_peers:
                         return
                     for part in self._parts:
                         (part.publish if has_peers else part.withdraw)(db)
@@ -212,9 +202,27 @@ class Peers:
         except Exception as error:  # a full disk, say: the peers wait, and wake this process again
             _log.warning("%s: %s: other processes wait for this one", self._folder, error)
 
+    def _warn_of_suspended(self, pids: set[int]) -> None:
+        suspended = {pid for pid in pids if _is_suspended(pid)}
+        for pid in suspended - self._suspended:
+            _log.warning(
+                "process %d, which uses the same reply cache, is suspended: others wait for its requests until you "
+                "continue it (kill -CONT %d) or end it",
+                pid, pid,
+            )  # fmt: skip
+        self._suspended = suspended
+
     def _pipe(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{name}.pipe"
+
+
+def _is_suspended(pid: int) -> bool:
+    """Whether a process is stopped by a signal such as Ctrl-Z; False where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
 
 
 def _opened(path: Path, is_alone: bool) -> sqlite3.Connection:

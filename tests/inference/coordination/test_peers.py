@@ -169,17 +169,16 @@ def test_a_process_that_was_killed_alone_leaves_nothing(opened: Opened, child: C
 
 @pytest.mark.faults
 def test_a_suspended_process_is_waited_for_and_named(
-    opened: Opened, child: Child, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    opened: Opened, child: Child, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "WARN_S", 0.1)
     suspended, peers = child(), opened()
     suspended.send_signal(signal.SIGSTOP)
     assert not peers.join()
-    time.sleep(0.3)
+    time.sleep(3 * module.LOOK_S)
     assert not peers.join()
     assert [record.getMessage() for record in caplog.records] == [
-        f"waiting for process {suspended.pid}, which uses the same reply cache and does not respond: continue it (kill "
-        "-CONT) or end it"
+        f"process {suspended.pid}, which uses the same reply cache, is suspended: others wait for its requests until "
+        f"you continue it (kill -CONT {suspended.pid}) or end it"
     ]
     suspended.send_signal(signal.SIGCONT)
     until(peers.join)
