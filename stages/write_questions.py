@@ -91,7 +91,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     for name in names:
         value = fields.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise BadReply(f"{name}: expected a text, or null for all three, got {value!r:.80}")
+            raise BadReply(f"{name}: expected a text, or null for question, answer and object, got {value!r:.80}")
         if found := find_control(value):
             raise BadReply(f"{name}: it holds a special token or a control character: {found!r}")
     question, answer, label = (" ".join(str(fields[name]).split()) for name in names)
@@ -105,7 +105,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
     if "<" in answer:
         raise BadReply(f"answer: expected an answer without tags, got {answer!r:.80}")
     if folded(answer) in NO_ANSWERS or not answer.strip("."):
-        raise BadReply(f"answer: expected an answer, or null for all three, got {answer!r:.80}")
+        raise BadReply(f"answer: expected an answer, or null for question, answer and object, got {answer!r:.80}")
     if len(answer.split()) > MAX_ANSWER_WORDS:
         raise BadReply(f"answer: expected at most {MAX_ANSWER_WORDS} words, got {answer!r:.80}")
     if _SEVERAL.search(answer):

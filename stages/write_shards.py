@@ -86,7 +86,7 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, EndData]:
-        """Return the row, with URIs in its image columns, and the row of its end in the table of ends."""
+        """Return the row, with URIs in its image columns, and its entry in the table of the ends of all records."""
         row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, end
 

@@ -117,9 +117,9 @@ def hard_weight(state: CurriculumState, settings: CurriculumSettings) -> float:
 def advance(state: CurriculumState, batch_easy: float | None, settings: CurriculumSettings) -> CurriculumState:
     """Return the state after one more step, whose responses have the mean ``batch_easy`` on the easy rubrics (Eq. 7).
 
-    The hard rubrics count from the first step at which the window is full and all its values are at least τ; they then
-    count in all later steps. A step with ``batch_easy`` None (all responses unscored) is counted, but the window is
-    unchanged.
+    The hard rubrics are part of the reward from the first step at which the window of the latest means is full and all
+    its values are at least τ. A step with ``batch_easy`` None (all responses unscored) increases the number of steps,
+    but does not change the window.
     """
     step = state.step + 1
     if batch_easy is None:

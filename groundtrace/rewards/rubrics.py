@@ -97,7 +97,7 @@ def _sorted_out(rubrics: tuple[Rubric, ...], pool: str) -> Candidates:
 
 
 def candidates_of_reply(text: str, max_rubrics: int) -> Candidates:
-    """Return the candidates in the teacher's reply; the rubrics that ask for the right answer are in ``apart``.
+    """Return the candidates in the teacher's reply; rubrics about the right answer are in ``apart``.
 
     Raises BadReply if the reply has a wrong form or no rubric to measure, or if two rubrics have the same id or
     wording: a repeated rubric would be rewarded twice.

@@ -168,7 +168,7 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
     if not head:
         raise UndecodableMedia("empty", "the file has no bytes")
     if size > limits.max_bytes:
-        raise UndecodableMedia("too_large", f"{size} bytes, the limit is {limits.max_bytes}")
+        raise UndecodableMedia("too_large", f"the clip has {size} bytes, the limit is {limits.max_bytes}")
     if sniff_kind(head) != "video":
         kind = "animated" if head.startswith(b"GIF8") else "unsupported"
         raise UndecodableMedia(kind, "not one of the video formats that are read here")

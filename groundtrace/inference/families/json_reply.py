@@ -49,8 +49,8 @@ def coordinates(count: int, *names: str, y_first: bool = False) -> Numbers:
     """Return a :data:`Numbers` function for items with the coordinates of a point (``count`` 2) or a box (4).
 
     The coordinates are a list under one of the ``names``, or each of them has its own key (``x``, ``x_min``, ``left``,
-    …); in that case y is returned before x if ``y_first`` is set. In a list under a wrapper, an item may also be a
-    plain list of numbers.
+    …); in that case y is returned before x if ``y_first`` is set. If the list of items is the value of a key, an item
+    may also be a plain list of numbers.
     """
 
     def numbers(item: Any) -> object | None:

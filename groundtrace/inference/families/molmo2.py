@@ -29,7 +29,9 @@ def read_points(text: str) -> tuple[RawPoint, ...] | NoPoints:
         raise UnparsablePointing("the reply ends before the label of its last tag does")
     anchors = {point.anchor for point in found}
     if len(anchors) > 1 or any(anchor is not None and anchor > 1 and anchor.is_integer() for anchor in anchors):
-        raise UnparsablePointing("points on several images or moments, or on another one, where one image was shown")
+        raise UnparsablePointing(
+            "the points name several images or times, or another image than the only one that was shown"
+        )
     if None in anchors and _DECIMAL.search(text):
         raise UnparsablePointing("points in the form of Molmo 1, which has another frame")
     return found

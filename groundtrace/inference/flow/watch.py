@@ -23,8 +23,8 @@ class Watch:
     async def guard(self, role: str) -> Guard | None:
         """Return the guard of the role's endpoint; None for a model in this process.
 
-        The first call (at the first cache miss) checks all endpoints, so that no request is paid for without use.
-        Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint does not serve.
+        The first call (at the first cache miss) checks all endpoints, so that no request is paid for if the run
+        cannot go on. Raises :class:`groundtrace.inference.errors.RunStopped` if an endpoint does not serve.
         """
         if self._has_ended:
             raise RunStopped("the run was stopped", resumable=True)

@@ -63,7 +63,8 @@ class ExportRow:
         side: sft or rl.
         number: the index of the row in its side, in the order of the shards; the streams of a question share it.
         fields: the row's columns, without the bytes of its images.
-        turns: ``messages`` or ``prompt``, with the assistant's tags in the frame of the target's family.
+        turns: ``messages`` or ``prompt``, with the coordinates of the assistant's tags as the target's family writes
+        them.
         images: one image for each image mark in the turns, in order.
         stream: the stream in which these turns ask the question (iVGR §3.2); "" if the question has no streams.
     """

@@ -106,7 +106,7 @@ class Refused(Exception):
 
 
 class RewardServer:
-    """The HTTP server, whose application :meth:`app` makes. ``token`` is the bearer token that clients must send; "" if
+    """The HTTP server; :meth:`app` makes its application. ``token`` is the bearer token that clients must send; "" if
     they need no token.
     """
 

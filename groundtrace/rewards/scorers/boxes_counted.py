@@ -1,8 +1,8 @@
-"""Counting by boxes: the scorer of :mod:`groundtrace.rewards.scorers.counting` with box centres instead of points.
+"""Scores a count by boxes: as :mod:`groundtrace.rewards.scorers.counting`, with the centres of the boxes as points.
 
-The papers do not have this scorer: iVGR Eq. 2 gives 2/3 to a response that marks one of three counted objects. The
-verdict of this scorer is also named ``counting``, since it has the same meaning for responses with boxes; a recipe uses
-one of the two scorers.
+The papers do not have this scorer. It is needed because iVGR Eq. 2 gives 2/3 to a response that marks only one of three
+counted objects. The verdict of this scorer is also named ``counting``, since it has the same meaning for responses with
+boxes; a recipe uses one of the two scorers.
 """
 
 from dataclasses import replace

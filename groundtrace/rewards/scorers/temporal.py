@@ -8,13 +8,13 @@ The value of the points is :func:`groundtrace.rewards.pointing_score.pointing_sc
 
 Decisions of our own:
 
-- a moment that the clip does not have, or that contradicts itself, scores 0, since it does not exist; so does a point
-  without a moment, since otherwise omitted moments would raise the score;
-- a response without any moment scores 0 if the pointer found something in the clip or the response points; so does a
-  response with too many statements to check;
+- a moment that is not in the clip, or whose frame and time differ, scores 0; so does a point without a moment, since
+  otherwise omitted moments would raise the score;
+- a response without any moment scores 0 if the pointer found an object in the clip, or if the response has points; so
+  does a response with too many statements to check;
 - if the judge or the detector fails for an item, the verdict has failed;
-- deviation: the value is at most the value of the points, so that a judge's verdict does not compensate points off
-  their objects, or missing points if there are targets.
+- deviation: the value is at most the value of the points. So a judge's verdict cannot make up for points that are not
+  on their objects. If there are targets, it cannot make up for missing points either.
 """
 
 import asyncio

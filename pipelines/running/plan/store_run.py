@@ -85,11 +85,11 @@ class StoreRun(LocalRun):
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lease, and upload the run's notes of its costs and the page of its failure.
+        """Hold the folder's lease, and upload the notes on the run's costs and, if the run fails, its failed.html.
 
         Raises :class:`groundtrace.storage.lease.Held` if another process holds it, and
-        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into it after
-        this one had read it.
+        :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError` if another process wrote into
+        the folder after this process had read it.
         """
         with _resumable(), leased(self.target) as self._lease:
             if _own(_versions(self.target)) != self._found:

@@ -75,7 +75,7 @@ def test_unusable_samples_leave_the_others(choices: list[Any], n: int, expected:
         ([choice([{"type": "text", "text": "fine"}])], Failure.GARBLED, "a choice of another form"),
         ([{"message": {"content": "fine"}, "finish_reason": 3}], Failure.GARBLED, "a choice of another form"),
         ([choice("", finish_reason="x" * 999)], Failure.EMPTY, "empty content, finish_reason " + "x" * 40),
-        ([], Failure.GARBLED, "the response has no choices"),
+        ([], Failure.GARBLED, "the server's response has no choices"),
     ],
 )
 def test_without_a_usable_sample_all_tokens_are_wasted(choices: list[Any], failure: Failure, said: str) -> None:
