@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from groundtrace.inference.flow.in_flight import stage_of_call
-from groundtrace.inference.flow.note_files import note_files
+from groundtrace.inference.flow.note_files import NoteFiles
 from groundtrace.schemas.usage import USAGE_FIELDS, Usage
 from groundtrace.storage.places import STANDARD, StorageSettings, place
 from groundtrace.storage.uploads import Uploads
@@ -73,7 +73,7 @@ class RunNotes:
     ) -> None:
         self._root = place(root, storage)
         self._process = process or f"{os.getpid()}-{os.urandom(6).hex()}"
-        self._files = note_files(root, self._process, storage, uploads)
+        self._files = NoteFiles(root, self._process, storage, uploads)
         self._lock = threading.Lock()
         self._count = 0
         self._closed = False

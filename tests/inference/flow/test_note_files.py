@@ -6,10 +6,11 @@ import time
 import pytest
 
 from groundtrace.inference.flow import note_files
-from groundtrace.inference.flow.note_files import AppendedNotes, SentNotes
+from groundtrace.inference.flow.note_files import NoteFiles
 from groundtrace.inference.flow.notes import RunNotes, paid_in
 from groundtrace.schemas.usage import Usage
 from groundtrace.storage.mirror import local_copy
+from groundtrace.storage.places import STANDARD
 from groundtrace.storage.remote_path import RemotePath
 from groundtrace.storage.uploads import Uploads
 
@@ -20,7 +21,7 @@ def lines(folder: RemotePath) -> list[str]:
 
 def test_lines_are_sent_when_flushed(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 12)
-    notes = SentNotes(bucket / "notes", "me")
+    notes = NoteFiles(f"{bucket}/notes", "me", bucket.storage)
     for number in range(5):
         notes.append("paid", f"line {number}\n".encode())
     notes.append("failed", b"no\n")
@@ -37,7 +38,7 @@ def test_lines_are_sent_when_flushed(bucket: RemotePath, monkeypatch: pytest.Mon
 
 def test_lines_are_sent_after_a_while(bucket: RemotePath) -> None:
     uploads = Uploads(0.05)
-    notes = note_files.note_files(f"{bucket}/notes", "me", bucket.storage, uploads)
+    notes = NoteFiles(f"{bucket}/notes", "me", bucket.storage, uploads)
     notes.append("paid", b"line\n")
     until = time.monotonic() + 20
     while not lines(bucket / "notes"):
@@ -48,7 +49,7 @@ def test_lines_are_sent_after_a_while(bucket: RemotePath) -> None:
 
 
 def test_what_could_not_be_sent_is_sent_later(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
-    notes = SentNotes(bucket / "notes", "me")
+    notes = NoteFiles(f"{bucket}/notes", "me", bucket.storage)
     notes.append("failed", b"1\n")
     notes.append("paid", b"2\n")
     with monkeypatch.context() as broken:
@@ -63,7 +64,7 @@ def test_what_could_not_be_sent_is_sent_later(bucket: RemotePath, monkeypatch: p
 
 def test_a_line_that_fills_an_object_while_it_is_sent(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 8)
-    notes = SentNotes(bucket / "notes", "me")
+    notes = NoteFiles(f"{bucket}/notes", "me", bucket.storage)
     notes.append("paid", b"1\n")
     write = RemotePath.write_bytes
 
@@ -80,7 +81,7 @@ def test_a_line_that_fills_an_object_while_it_is_sent(bucket: RemotePath, monkey
 
 def test_lines_of_many_threads(bucket: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(note_files, "OBJECT_BYTES", 100)
-    notes = SentNotes(bucket / "notes", "me")
+    notes = NoteFiles(f"{bucket}/notes", "me", bucket.storage)
 
     def work(name: int) -> None:
         for number in range(50):
@@ -117,7 +118,7 @@ def test_what_was_paid_is_read_from_a_copy(
 
 
 def test_on_a_disk_lines_are_there_at_once(tmp_path) -> None:
-    notes = AppendedNotes(tmp_path / "notes", "me")
+    notes = NoteFiles(str(tmp_path / "notes"), "me", STANDARD)
     notes.append("paid", b"1\n")
     notes.append("paid", b"2\n")
     assert (tmp_path / "notes/paid-me.jsonl").read_bytes() == b"1\n2\n"
