@@ -16,7 +16,7 @@ from groundtrace.inference.caller import CallResult
 from groundtrace.inference.coordination.budget import Budget
 from groundtrace.inference.coordination.claims import Claims
 from groundtrace.inference.coordination.peers import Peers
-from groundtrace.inference.coordination.quota import Quotas
+from groundtrace.inference.coordination.quota import shared_with
 from groundtrace.inference.endpoint import Endpoint, kind_of, open_endpoint
 from groundtrace.inference.errors import BudgetUsedUp, CallError, RunStopped
 from groundtrace.inference.families.base import Family
@@ -66,7 +66,6 @@ class Models:
         self._cache = open_cache(cache, settings.storage, self._uploads)
         self._claiming = Claims(self._peers, self._cache)
         self._neighbours = Neighbours(settings.neighbours if cached else ())
-        self._quotas = Quotas(self._peers)
         self._endpoints: dict[str, Endpoint] = {}
         self._breakers: dict[str, Breaker] = {}
         self._in_flight: dict[str, _Flight] = {}
@@ -80,7 +79,7 @@ class Models:
         if name not in self._endpoints:
             settings = self.settings.endpoint(role)
             try:
-                with self._quotas.of(name):
+                with shared_with(self._peers, name):
                     self._endpoints[name] = open_endpoint(settings, self.media, self.settings.classical_threads)
             except ValueError as error:
                 if self._watch is None:
@@ -270,7 +269,6 @@ class Models:
         for endpoint in self._endpoints.values():
             await endpoint.close()
         self._uploads.close()
-        self._quotas.close()
         self._peers.close()
         self._cache.close()
         self._neighbours.close()

@@ -123,10 +123,10 @@ class Peers:
             yield db
 
     def close(self) -> None:
-        """Leave the peers. What this process holds is free then. A later :meth:`join` registers it again."""
+        """Leave the peers. What this process holds is free then. It has no peers any more, even if it sends again."""
         with self.lock:
             db, self._db, presence, self._presence = self._db, None, self._presence, None
-            self._may_send = self._folder is None
+            self._may_send = True
             if db is not None:
                 try:
                     with transaction(db):

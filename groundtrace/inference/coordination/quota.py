@@ -217,52 +217,30 @@ class Quota:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._beat)
 
-    def close(self) -> None:
-        """Stop asking for slots."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _now_s(self) -> float:
         return time.monotonic() if self._loop is None else self._loop.time()
 
 
-class Quotas:
-    """Opens the quotas of endpoints, which this process shares with its peers."""
-
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
-        self._opened: list[Quota] = []
-
-    @contextlib.contextmanager
-    def of(self, endpoint: str) -> Iterator[None]:
-        """In the body, :func:`quota_of` opens quotas of the endpoint with that name."""
-        token = _opening.set((self, endpoint))
-        try:
-            yield
-        finally:
-            _opening.reset(token)
-
-    def open(self, endpoint: str, settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-        """Return the quota of an endpoint. Processes share it if the endpoint's name, kind, URL, model and limits are
-        the same in all of them."""
-        limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
-        identity = repr((endpoint, settings.kind, settings.base_url, settings.model, *limits))
-        self._opened.append(Quota(settings, concurrency, self._peers, identity))
-        return self._opened[-1]
-
-    def close(self) -> None:
-        """Stop asking for slots."""
-        for quota in self._opened:
-            quota.close()
+_opening: ContextVar[tuple[Peers, str] | None] = ContextVar("opening", default=None)
 
 
-_opening: ContextVar[tuple[Quotas, str] | None] = ContextVar("opening", default=None)
+@contextlib.contextmanager
+def shared_with(peers: Peers, endpoint: str) -> Iterator[None]:
+    """In the body, :func:`quota_of` opens the quota of the endpoint with that name, which ``peers`` share."""
+    token = _opening.set((peers, endpoint))
+    try:
+        yield
+    finally:
+        _opening.reset(token)
 
 
 def quota_of(settings: EndpointSettings, concurrency: ConcurrencyLimit) -> Quota:
-    """Return the quota of the endpoint that is being opened; inside of :meth:`Quotas.of` it is shared with other
-    processes.
+    """Return the quota of the endpoint that is being opened. Inside of :func:`shared_with`, processes share it if the
+    endpoint's name, kind, URL, model and limits are the same in all of them.
     """
     opening = _opening.get()
-    return Quota(settings, concurrency) if opening is None else opening[0].open(opening[1], settings, concurrency)
+    if opening is None:
+        return Quota(settings, concurrency)
+    limits = (settings.max_concurrency, settings.requests_per_minute, settings.tokens_per_minute)
+    identity = repr((opening[1], settings.kind, settings.base_url, settings.model, *limits))
+    return Quota(settings, concurrency, opening[0], identity)

@@ -135,7 +135,7 @@ def test_the_last_one_takes_its_state_back(opened: Opened, folder: Path) -> None
     first.close()
     assert part.done[-1] == "publish"  # for later processes
     assert names(folder) == [".lock", "shared.sqlite"]
-    assert first.join()
+    assert first.join() and not first.has_peers
 
 
 def test_two_that_begin_together(opened: Opened) -> None:

@@ -14,7 +14,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from groundtrace.inference.coordination.peers import Peers
-from groundtrace.inference.coordination.quota import Quota, Quotas, divided, leased
+from groundtrace.inference.coordination.quota import Quota, divided, leased, shared_with
 from groundtrace.inference.flow.limits import BURST_S, ConcurrencyLimit
 from groundtrace.inference.flow.requests import Flow
 from groundtrace.inference.settings import EndpointSettings
@@ -123,7 +123,6 @@ class Worker:
         self.under_way[:] = [each for each in self.under_way if each is not self]
 
     def leave(self) -> None:
-        self.quota.close()
         self.peers.close()
 
 
@@ -359,12 +358,10 @@ def test_endpoints_of_one_name_and_place_are_one(
 ) -> None:
     async def main() -> None:
         peers = Peers(path)
-        quotas = Quotas(peers)
         for name, changed in (("e", {}), (other, fields)):
-            with quotas.of(name):
+            with shared_with(peers, name):
                 flow = Flow(EndpointSettings("openai", "m", **{"base_url": "http://a/v1", **changed}))
             await flow.concurrency.enter()
-        quotas.close()
         peers.close()
 
     run(main())
@@ -374,7 +371,7 @@ def test_endpoints_of_one_name_and_place_are_one(
 
 def test_with_a_cache_in_memory_an_endpoint_has_its_quota_for_itself() -> None:
     async def main() -> int:
-        with Quotas(Peers(None)).of("e"):
+        with shared_with(Peers(None), "e"):
             flow = Flow(EndpointSettings("openai", "m", max_concurrency=3))
         return len([await flow.concurrency.enter() for _ in range(3)])
 
