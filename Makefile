@@ -65,7 +65,7 @@ $(VENV)/.trl: $(VENV)/.all
 	$(PIP) -e '.[train,trl]'
 	touch $@
 
-test-trl: $(VENV)/.trl  ## the trainer's loss and gradients against TRL's
+test-trl: $(VENV)/.trl  ## the trainer's loss and gradients against TRL's, exports and our tool in TRL's loops (needs bubblewrap)
 	$(BIN)/python -m pytest -m trl
 
 $(VENV)/.browser: $(VENV)/.all
@@ -76,13 +76,13 @@ test-browser: $(VENV)/.browser  ## the pages of real runs in a headless Chromium
 	@command -v chromium || command -v chromium-browser || command -v google-chrome || { echo 'there is no browser: apt-get install chromium' >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
 
-test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset
+test-loaders: $(VENV)/.all  ## exports in the data loaders of verl, ms-swift, LLaMA-Factory, OpenRLHF, polars and webdataset, and our tools (needs bubblewrap)
 	sh tests/publishing/exports/loaders/make_venv.sh $(BIN)/python
 	PYTHONPATH=. .venv-loaders/bin/python -m pytest -m loaders tests/publishing/exports
 
 test-sandbox: $(VENV)/.all  ## programs that try to get out of the sandbox, as this user and as one without rights
 	@command -v bwrap || { echo 'there is no bubblewrap: apt-get install bubblewrap libseccomp2' >&2; exit 1; }
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/rewards tests/stages tests/trainer tests/pipelines/test_executable_cot*.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m sandbox tests/sandbox tests/rewards tests/stages tests/trainer tests/publishing tests/pipelines/test_executable_cot*.py
 
 test-stores: $(VENV)/.all  ## whole runs with input, cache and output in S3 and GCS, as moto and a stand-in have them, and all else with GCS
 	$(BIN)/python -m pytest -n 3 --dist worksteal -m stores

@@ -156,11 +156,27 @@ def compute_score(
     settings = settings_of(given)
     if solution_strs is not None:
         found = scores(settings, list(ground_truths or ()), list(solution_strs), is_step=True)
-        return [_for_verl(settings, each) for each in found]
+        infos = given.get("extra_infos")
+        lost = [""] * len(found) if infos is None else map(_lost_in, infos)  # verl passes an array, which is not a bool
+        return [_for_verl(settings, _unless_lost(each, why)) for each, why in zip(found, lost, strict=True)]
     if solution_str is None:
         raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
+    if why := _lost_in(extra_info):
+        return _for_verl(settings, _unless_lost({"id": _id_of(0, ground_truth)}, why))
     [score] = scores(settings, [ground_truth], [solution_str], is_step=False)
     return _for_verl(settings, score)
+
+
+def _lost_in(info: object) -> str:
+    """Return why the sandbox of a response failed, as our tools of verl and ms-swift note it; "" if it did not."""
+    return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
+
+
+def _unless_lost(score: Mapping[str, Any], why: str) -> Mapping[str, Any]:
+    """Return the score; without a reward if the sandbox failed, which is no fault of the policy."""
+    if not why:
+        return score
+    return {**score, "reward": None, "outcome": None, "verdicts": {"sandbox": {"value": None, "reason": why}}}
 
 
 def _for_verl(settings: Settings, score: Mapping[str, Any]) -> dict[str, float]:
@@ -220,6 +236,9 @@ def _for_trl(settings: Settings, completions: Sequence[Any], columns: Mapping[st
             raise
         _log().warning("groundtrace: %d responses are left out: %s", len(responses), error)
         return [None] * len(responses)
+    environments = columns.get("environments") or [None] * len(found)
+    lost = [str(getattr(each, "lost", "")) for each in environments]
+    found = [_unless_lost(each, why) for each, why in zip(found, lost, strict=True)]
     if log := columns.get("log_metric"):
         for name, mean in _means(found).items():
             log(f"{COLUMN}/{name}", mean)
@@ -255,9 +274,14 @@ def _means(found: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _last_turn(completion: Any) -> Any:
-    """Return the text of a completion; if the completion is a list of turns, the text of its last turn."""
+    """Return the text of a completion; if the completion is a list of turns, the text of its last turn.
+
+    It is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an answer.
+    """
     if not isinstance(completion, (list, tuple)):
         return completion  # scores() refuses a completion that is not a text
+    if completion and completion[-1].get("role") == "tool":
+        return ""
     content = completion[-1].get("content") if completion else ""
     if content is None or isinstance(content, (list, tuple)):
         return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")
@@ -274,7 +298,8 @@ class Verified:
         """Return the reward of each completion. Raises Unscored, since swift would count a missing reward as 0."""
         settings = settings_of({})
         found = scores(settings, _references(columns), list(completions), is_step=True)
-        return [_reward(settings, each) for each in found]
+        lost = map(_lost_in, columns.get("rollout_infos") or [None] * len(found))
+        return [_reward(settings, _unless_lost(each, why)) for each, why in zip(found, lost, strict=True)]
 
 
 def reward_func(queries: list[str], prompts: list[str], labels: list[str]) -> Mapping[str, Any]:

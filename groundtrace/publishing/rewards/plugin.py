@@ -2,13 +2,14 @@
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from groundtrace.publishing.rewards.reference import read_reference
+from groundtrace.publishing.rewards.reference import COLUMN, read_reference
 from groundtrace.publishing.rewards.row_reward import Answer, BadAnswer, RowReward
 from groundtrace.publishing.rewards.settings import load_reward_settings
 from groundtrace.rewards.rows.reward import Scored
 from groundtrace.schemas.errors import UserError
+from groundtrace.schemas.records import Verdict
 
 
 class Unscored(RuntimeError):
@@ -73,6 +74,16 @@ def scored_texts(config: str, references: Sequence[object], texts: Sequence[obje
         except UserError as error:
             raise BadAnswer(number, str(error)) from error
     return reward_of(config).score(answers, is_step)
+
+
+def lost_in(info: object) -> str:
+    """Return why the sandbox of a response failed, as our tools of verl and ms-swift note it; "" if it did not."""
+    return str(info.get(f"{COLUMN}_lost") or "") if isinstance(info, Mapping) else ""
+
+
+def unless_lost(scored: Scored, why: str) -> Scored:
+    """Return the score; unscored if a sandbox failed (``why``), which is no fault of the policy."""
+    return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 
 
 def number_of(config: str, scored: Scored) -> float:

@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from groundtrace.publishing.rewards.plugin import number_of, reward_of, scored_texts
+from groundtrace.publishing.rewards.plugin import lost_in, number_of, reward_of, scored_texts, unless_lost
 from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.rewards.row_reward import BadAnswer
 
@@ -37,7 +37,8 @@ class Verified:
         if references is None:
             raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with its references")
         found = scored_texts("", references, list(completions), is_step=True)
-        return [number_of("", scored) for scored in found]
+        lost = map(lost_in, columns.get("rollout_infos") or [None] * len(found))
+        return [number_of("", unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]
 
 
 def register() -> bool:

@@ -1,13 +1,14 @@
 """The verifier as a reward function of TRL: ``GRPOTrainer(reward_funcs=reward_funcs("argos"), …)``.
 
 TRL passes the columns of the rows, repeated for each completion; the column ``groundtrace`` is the row's reference. A
-reward of None leaves the completion out of its group (``GRPOTrainer._calculate_rewards`` of 1.16).
+reward of None leaves the completion out of its group (``GRPOTrainer._calculate_rewards`` of 1.16). So does a completion
+whose environment (:mod:`groundtrace.publishing.tools.trl`) is ``lost``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from groundtrace.publishing.rewards.plugin import reward_of, scored_texts
+from groundtrace.publishing.rewards.plugin import reward_of, scored_texts, unless_lost
 from groundtrace.publishing.rewards.reference import COLUMN
 from groundtrace.publishing.rewards.row_reward import BadAnswer
 from groundtrace.rewards.rows.reward import Scored
@@ -44,6 +45,9 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
     if references is None:
         raise BadAnswer(0, f"the rows have no column {COLUMN!r}: export the run with its references")
     found = scored_texts(config, references, [_text(each) for each in completions], is_step=True)
+    environments = columns.get("environments") or [None] * len(found)
+    lost = [str(getattr(each, "lost", "")) for each in environments]
+    found = [unless_lost(each, why) for each, why in zip(found, lost, strict=True)]
     if log := columns.get("log_metric"):
         for name, mean in _means(reward_of(config).recipe.shown, found).items():
             log(f"{COLUMN}/{name}", mean)
@@ -51,9 +55,14 @@ def rewards(config: str, completions: Sequence[Completion], columns: Mapping[str
 
 
 def _text(completion: Completion) -> object:
-    """Return the text of a completion; if the completion is a list of turns, the text of its last turn."""
+    """Return the text of a completion; if the completion is a list of turns, the text of its last turn.
+
+    It is "" if the last turn is the result of a tool, which the policy did not write: TRL had no room for an answer.
+    """
     if not isinstance(completion, list | tuple):
         return completion  # scored_texts() refuses a completion that is not a text
+    if completion and completion[-1].get("role") == "tool":
+        return ""
     content = completion[-1].get("content") if completion else ""
     if isinstance(content, list | tuple | None):
         return "".join(part.get("text") or "" for part in content or () if part.get("type") == "text")

@@ -8,7 +8,14 @@ passes lists, with plural names.
 from collections.abc import Sequence
 from typing import Any
 
-from groundtrace.publishing.rewards.plugin import number_of, reward_of, scored_texts, verdict_figures
+from groundtrace.publishing.rewards.plugin import (
+    lost_in,
+    number_of,
+    reward_of,
+    scored_texts,
+    unless_lost,
+    verdict_figures,
+)
 from groundtrace.rewards.rows.reward import Scored
 
 
@@ -20,6 +27,7 @@ def compute_score(
     *,
     solution_strs: Sequence[str] | None = None,
     ground_truths: Sequence[str] | None = None,
+    extra_infos: Sequence[object] | None = None,
     config: str = "",
     **_: Any,
 ) -> dict[str, float] | list[dict[str, float]]:
@@ -29,18 +37,20 @@ def compute_score(
 
     verl expects the keys of the first response in all responses (``agent_loop.py`` raises KeyError for a missing one)
     and averages each key (``metric_utils.py``: a NaN makes the mean NaN, a None ends the validation). ``config`` comes
-    from ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` and ``extra_info`` are not needed.
+    from ``reward_kwargs``. The row's reference is ``ground_truth``; ``data_source`` is not needed, and ``extra_info``
+    only for responses whose sandbox failed, which are unscored.
     Raises :class:`groundtrace.publishing.rewards.plugin.Unscored`, and the errors of
     :func:`groundtrace.publishing.rewards.plugin.scored_texts`.
     """
     if solution_strs is not None:
         given = [] if ground_truths is None else list(ground_truths)
         found = scored_texts(config, given, list(solution_strs), is_step=True)
-        return [_fields(config, scored) for scored in found]
+        lost = [""] * len(found) if extra_infos is None else map(lost_in, extra_infos)
+        return [_fields(config, unless_lost(scored, why)) for scored, why in zip(found, lost, strict=True)]
     if solution_str is None:
         raise TypeError("compute_score needs solution_str with ground_truth, or solution_strs with ground_truths")
     [scored] = scored_texts(config, [ground_truth], [solution_str], is_step=False)
-    return _fields(config, scored)
+    return _fields(config, unless_lost(scored, lost_in(extra_info)))
 
 
 def _fields(config: str, scored: Scored) -> dict[str, float]:

@@ -4,9 +4,8 @@ A turn ends with its first call, as ``<code>`` or as ``<tool_call>``. The observ
 message ``<interpreter>…</interpreter>`` of the user or as a message of ``tool``, and the images that the code showed.
 A turn without a call ends the response; so does a turn whose form is wrong, which the reward then finds malformed.
 
-No sandbox waits for the policy: each call runs in a fresh trajectory of the sandbox, in which the earlier successful
-calls are executed again first. Equal code does the same on equal images, and a failed call leaves nothing, so the state
-is that after the last successful call. Thus any number of responses can be in progress with few sandboxes.
+No sandbox waits for the policy: each call runs after the earlier successful ones in a fresh trajectory
+(:mod:`groundtrace.sandbox.replay`). Thus any number of responses can be in progress with few sandboxes.
 
 After the last turn all code is executed again, also on changed images (:mod:`groundtrace.rewards.executing`), so that a
 call that only pretends to look at the image earns nothing, as in curation.
@@ -25,6 +24,7 @@ from groundtrace.rewards.pretence import groups_of
 from groundtrace.rewards.rows.row import TrainingRow, UnusableRow
 from groundtrace.rewards.trajectory import Execution, Trajectory
 from groundtrace.sandbox import Observation, SandboxLost, SandboxSettings
+from groundtrace.sandbox.replay import run_after
 from groundtrace.sandbox.shared import shared_sandbox
 from groundtrace.trainer.environments.base import Environment, EnvironmentLost, Pixels, StepResult
 from groundtrace.vision.decode import decode_image
@@ -100,14 +100,7 @@ class SandboxEnvironment(Environment):
             self._images = await asyncio.to_thread(_upright, self._row)
         earlier = [turn.code for turn in self._turns if turn.status in ("ok", "silent")]
         try:
-            session = await shared_sandbox(self.settings.sandbox).open_async(self._images)
-            try:
-                for number, before in enumerate(earlier, 1):
-                    if not (await session.run_async(before)).is_good:
-                        raise EnvironmentLost(f"call {number} succeeded, but not when it was executed again")
-                return await session.run_async(code)
-            finally:
-                await asyncio.to_thread(session.close)
+            return await run_after(earlier, code, self._images, shared_sandbox(self.settings.sandbox))
         except SandboxLost as error:
             raise EnvironmentLost(str(error)) from error
 

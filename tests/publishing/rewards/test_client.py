@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.publishing.rewards import client_server as servers
@@ -215,6 +217,37 @@ def test_an_unscored_response_is_none_for_trl_and_an_error_elsewhere(
         with pytest.raises(client.Unscored):
             by_trl(client, url=server.url)
         assert by_trl(client, url=server.url, unscored=-0.25) == [0.01, -0.25, 0.0, 0.12]
+
+
+LOST = "the state of this trajectory is gone"
+
+
+def test_a_response_whose_sandbox_failed_is_unscored(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As TRL's environments, verl's tool and swift's scheduler note it; the others of the group keep their rewards."""
+    environments = [SimpleNamespace(lost=LOST if number == 1 else "") for number in range(4)]
+    infos = [{"groundtrace_lost": each.lost} for each in environments]
+    with scripted() as server:
+        [reward] = client.reward_funcs(url=server.url)
+        turns = [[{"role": "assistant", "content": text}] for text in TEXTS]
+        assert reward(completions=turns, environments=environments, groundtrace=REFERENCES) == [0.01, None, 0.0, 0.12]
+        given = {"ground_truths": REFERENCES, "solution_strs": TEXTS, "extra_infos": np.array(infos), "url": server.url}
+        found = client.compute_score(**given, unscored=-0.25)
+        assert [each["score"] for each in found] == [0.01, -0.25, 0.0, 0.12]
+        monkeypatch.setenv(f"{PREFIX}URL", server.url)
+        monkeypatch.setenv(f"{PREFIX}UNSCORED", "-0.25")
+        assert client.Verified()(TEXTS, groundtrace=REFERENCES, rollout_infos=infos) == [0.01, -0.25, 0.0, 0.12]
+        monkeypatch.delenv(f"{PREFIX}UNSCORED")
+        with pytest.raises(client.Unscored, match=f"'q-1' is unscored .sandbox: {LOST}"):
+            client.compute_score(solution_str="a", ground_truth=REFERENCES[1], extra_info=infos[1], url=server.url)
+
+
+def test_a_result_in_place_of_an_answer_is_no_answer(client: Any) -> None:
+    """TRL drops a turn for which there is no room, so that the result of a call is the last turn."""
+    result = {"role": "tool", "name": "execute_python_code", "content": [{"type": "text", "text": "four"}]}
+    with scripted() as server:
+        [reward] = client.reward_funcs(url=server.url)
+        assert reward(completions=[[{"role": "assistant", "content": ""}, result]], groundtrace=REFERENCES[1:2]) == [0]
+    assert [item["response"] for _, body, _ in server.seen for item in body["items"]] == [""]
 
 
 def test_verl_gets_the_same_names_for_each_response_and_no_nan(client: Any) -> None:

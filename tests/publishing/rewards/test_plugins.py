@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -208,6 +209,33 @@ def test_an_unscored_response_is_none_for_trl_and_an_error_elsewhere(
     ):
         with pytest.raises(Unscored, match="free text, which no judge"):
             ask()
+
+
+LOST = "the state of this trajectory is gone"
+
+
+def test_a_response_whose_sandbox_failed_is_unscored(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = write("argos")
+    references, texts = zip(*found.items, strict=True)
+    lost = [LOST, *[""] * (len(texts) - 1)]
+    [reward] = trl.reward_funcs(str(found.config))
+    environments = [SimpleNamespace(lost=each) for each in lost]
+    rewards = reward(completions=texts, environments=environments, **{COLUMN: references})
+    assert rewards[0] is None
+    assert rewards[1:] == reward(completions=texts, **{COLUMN: references})[1:]
+    with pytest.raises(Unscored, match=f"sandbox: {LOST}"):
+        verl.compute_score(
+            solution_str=texts[0],
+            ground_truth=references[0],
+            extra_info={f"{COLUMN}_lost": LOST},
+            config=str(found.config),
+        )
+    monkeypatch.setenv(VARIABLE, str(found.config))
+    with pytest.raises(Unscored, match=f"sandbox: {LOST}"):
+        Verified()(list(texts), rollout_infos=[{f"{COLUMN}_lost": each} for each in lost], **{COLUMN: list(references)})
+    result = [{"role": "assistant", "content": ""}, {"role": "tool", "content": texts[0]}]
+    nothing = reward(completions=[""], **{COLUMN: references[:1]})
+    assert reward(completions=[result], **{COLUMN: references[:1]}) == nothing
 
 
 def test_the_config_may_say_what_an_unscored_response_counts(free: Written) -> None:

@@ -1,0 +1,1 @@
+"""The tool ``execute_python_code`` in the rollouts of other trainers, one file for each (docs/exports.md)."""

@@ -1,0 +1,57 @@
+"""The environment of TRL's ``GRPOTrainer``, with the tool ``execute_python_code`` in our sandbox.
+
+    GRPOTrainer(…, environment_factory=CodeEnvironment, reward_funcs=groundtrace_client.reward_funcs())
+
+It takes the rows of ``beam export --format trl --turns tools``: TRL calls ``reset`` with a row's columns, of which it
+uses ``images``, and ``sandbox``, the limits of the run. TRL passes its environments to the reward functions; ours
+leave a response whose environment is ``lost`` unscored.
+
+TRL 1.16 calls the tools of a batch one after the other; a call of one response may hold up the others.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from PIL import Image
+
+from groundtrace.grading.responses.turns import TOOL_SCHEMA
+from groundtrace.inference.runtime import runtime
+from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, limits_of, png_files
+from groundtrace.sandbox import SandboxSettings
+
+
+class CodeEnvironment:
+    """The environment of one response at a time; TRL makes as many as it has responses in progress, and resets them.
+
+    ``sessions`` are the trajectories that run at once in this process, ``max_images`` the images that a response may be
+    shown. TRL offers all public methods to the policy as tools.
+    """
+
+    def __init__(self, sessions: int | None = None, max_images: int = MAX_IMAGES) -> None:
+        self._sessions, self._max_images = sessions, max_images
+        self._calls = Calls((), SandboxSettings())
+
+    @property
+    def lost(self) -> str:
+        """The reason why a sandbox failed; "" if none did."""
+        return self._calls.lost
+
+    @property
+    def statuses(self) -> tuple[str, ...]:
+        """How each call of the response ended, in order."""
+        return tuple(self._calls.statuses)
+
+    def reset(self, images: Sequence[Image.Image] | None = None, sandbox: str = "", **_: Any) -> None:
+        """Begin a response to a row. Raises ConfigError for limits that cannot be used."""
+        self._calls = Calls(png_files(images or ()), limits_of(sandbox, self._sessions), self._max_images)
+
+    def execute_python_code(self, code: str):  # without the result's type, which TRL would write into the schema
+        """Execute the code of a call; the policy is shown the description of :data:`TOOL_SCHEMA`."""
+        result = runtime().submit(self._calls.run(code)).result()
+        parts: list[dict[str, Any]] = [{"type": "text", "text": result.text}] if result.text else []
+        return [*parts, *({"type": "image", "image": image} for image in result.images)]
+
+
+_FUNCTION: Any = TOOL_SCHEMA["function"]
+_OF_CODE = _FUNCTION["parameters"]["properties"]["code"]["description"]
+CodeEnvironment.execute_python_code.__doc__ = f"{_FUNCTION['description']}\n\nArgs:\n    code: {_OF_CODE}\n"

@@ -1,0 +1,76 @@
+"""The tool of verl's ``tool_agent`` loop: a ``BaseTool`` that executes code in our sandbox.
+
+verl's config names it in the file of ``actor_rollout_ref.rollout.multi_turn.tool_config_path``:
+
+    tools:
+      - class_name: groundtrace.publishing.tools.verl.ExecutePythonCode
+        config: {type: native, sessions: 8, max_images: 16}
+
+The rows of ``beam export --format verl --turns tools`` pass ``groundtrace``, the row's reference, and ``sandbox``, the
+limits of its run, to ``create``. Code gets the row's own images: verl has resized those of ``agent_data``.
+
+verl 0.9.1 calls ``create`` and ``release`` around each call, so the state of a response is kept beside its
+``agent_data``, which all of its calls share. How the calls ended is in ``agent_data.extra_fields``, which verl passes
+to the reward in ``extra_info``: ``groundtrace_calls``, the statuses, and ``groundtrace_lost``, why a sandbox failed.
+
+Deviation: verl puts the images of a result before its text, and the rows of SFT have them behind it.
+"""
+
+import importlib
+from typing import Any
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from groundtrace.grading.responses.turns import TOOL_SCHEMA
+from groundtrace.publishing.rewards.reference import COLUMN
+from groundtrace.publishing.tools.calls import MAX_IMAGES, Calls, images_of, limits_of
+
+TOOLS = "verl.tools"
+"""The package of the trainer, in whose process alone this module is imported; no extra of ours brings it."""
+_schemas: Any = importlib.import_module(f"{TOOLS}.schemas")
+_BaseTool: Any = importlib.import_module(f"{TOOLS}.base_tool").BaseTool
+CALLS, LOST = f"{COLUMN}_calls", f"{COLUMN}_lost"
+
+
+class ExecutePythonCode(_BaseTool):
+    """Executes the code of one worker process's responses.
+
+    ``config`` may hold ``sessions``, the trajectories that run at once in this process, and ``max_images``, the images
+    that a response may be shown.
+    """
+
+    def __init__(self, config: dict[str, Any], tool_schema: Any = None) -> None:
+        super().__init__(config, tool_schema or _schemas.OpenAIFunctionToolSchema.model_validate(TOOL_SCHEMA))
+        self._created: dict[str, dict[str, Any]] = {}
+        self._calls: WeakKeyDictionary[Any, Calls] = WeakKeyDictionary()
+
+    async def create(self, instance_id: str | None = None, **given: Any) -> tuple[str, Any]:
+        """Note the row's arguments for the call that follows."""
+        id = instance_id or str(uuid4())
+        self._created[id] = given.get("create_kwargs", given)
+        return id, _schemas.ToolResponse()
+
+    async def execute(
+        self, instance_id: str, parameters: dict[str, Any], **given: Any
+    ) -> tuple[Any, float, dict[str, Any]]:
+        """Execute ``code`` after the earlier successful calls of the response; its reward is 0.
+
+        Raises ValueError for a call without code, which verl shows to the policy.
+        """
+        code, agent = parameters.get("code"), given["agent_data"]
+        if not isinstance(code, str):
+            raise ValueError("the tool needs the text 'code'")
+        if agent not in self._calls:
+            self._calls[agent] = self._begun(**self._created[instance_id])
+        calls = self._calls[agent]
+        result = await calls.run(code)
+        agent.extra_fields |= {CALLS: list(calls.statuses), LOST: calls.lost}
+        return _schemas.ToolResponse(text=result.text, image=list(result.images)), 0.0, {"status": result.status}
+
+    async def release(self, instance_id: str, **given: Any) -> None:
+        """Forget the arguments of the call."""
+        self._created.pop(instance_id, None)
+
+    def _begun(self, groundtrace: str, sandbox: str = "", **_: Any) -> Calls:
+        limits = limits_of(sandbox, self.config.get("sessions"))
+        return Calls(images_of(groundtrace), limits, self.config.get("max_images", MAX_IMAGES))

@@ -1,0 +1,29 @@
+"""Calls that share their state, although no sandbox waits between them.
+
+A policy takes long to write its next call, and a rollout has more responses in progress than a machine has room for
+sandboxes. So each call runs in a fresh trajectory of the sandbox, in which the earlier successful calls are executed
+again first. Equal code does the same on equal images, and a failed call leaves nothing, so the state is that after the
+last successful call. Code that depends on the clock can behave differently when it is executed again.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from groundtrace.sandbox.errors import SandboxLost
+from groundtrace.sandbox.observation import Observation
+from groundtrace.sandbox.sandbox import Sandbox
+
+
+async def run_after(earlier: Sequence[str], code: str, images: Sequence[bytes], sandbox: Sandbox) -> Observation:
+    """Execute the code on the images, in the state that the ``earlier`` successful calls left.
+
+    Raises SandboxLost if an earlier call does not succeed again, or if the trajectory cannot go on.
+    """
+    session = await sandbox.open_async(images)
+    try:
+        for number, before in enumerate(earlier, 1):
+            if not (await session.run_async(before)).is_good:
+                raise SandboxLost(f"call {number} succeeded, but not when it was executed again")
+        return await session.run_async(code)
+    finally:
+        await asyncio.to_thread(session.close)
