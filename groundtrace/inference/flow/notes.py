@@ -152,9 +152,10 @@ def paid_in(root: Path) -> Iterator[Paid]:
     """Yield the notes of a run's processes about the usage of requests, without duplicates and truncated lines."""
     seen = set[str]()
     for path in sorted(root.glob("paid-*.jsonl")):
-        for line in path.read_text("utf-8", "replace").splitlines():
-            with contextlib.suppress(ValueError, TypeError):
-                paid = Paid(**json.loads(line))
-                if paid.id not in seen:
-                    seen.add(paid.id)
-                    yield paid
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with contextlib.suppress(ValueError, TypeError):
+                    paid = Paid(**json.loads(line))
+                    if paid.id not in seen:
+                        seen.add(paid.id)
+                        yield paid

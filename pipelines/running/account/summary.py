@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from groundtrace.config.settings import config_sha256
-from groundtrace.inference.flow.notes import Paid, paid_in
+from groundtrace.inference.flow.notes import paid_in
 from groundtrace.pipelines.running.account.counts import RunCounts, agreements, ledger
 from groundtrace.pipelines.running.account.spending import Spending
 from groundtrace.pipelines.running.plan.budget import RunBudget
@@ -20,12 +20,14 @@ from groundtrace.schemas.run_summary import (
     TRAINING_SETS,
     AnsweredFigures,
     BudgetFigures,
+    RoleLedger,
     RunSummary,
     StageFigures,
     TargetFigures,
     TruncatedReplies,
 )
 from groundtrace.schemas.text import utc_now
+from groundtrace.schemas.usage import NOTHING
 from groundtrace.stages.draw_questions import CUT, DRAW, OVER_QUOTA
 from groundtrace.stages.plumbing.stage import BUDGET
 from groundtrace.stages.plumbing.stage_list import StageList
@@ -65,7 +67,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
     """Return the summary of a run from its waves; only the outputs of the last wave count."""
     arguments = plan.arguments
     figures, files = waves[-1].figures, waves[-1].files
-    paid = list(paid_in(Path(plan.models.notes)))
+    usage = ledger(figures.asked, paid_in(Path(plan.models.notes)))
     target = arguments.target_sft
     sft = figures.counts.sft
     if target is not None and sft > target:
@@ -83,7 +85,7 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
         counts=figures.counts,
         sets=tuple(name for name in TRAINING_SETS if (plan.folder.staging / name).is_dir()),
         stages=stage_figures(plan.stages, figures),
-        ledger=ledger(figures.asked, paid),
+        ledger=usage,
         truncated=truncated_replies(figures.truncated, plan),
         judges=agreements(figures.labels),
         roles={role: plan.models.endpoint(role).model for role in plan.roles},
@@ -99,21 +101,21 @@ def summarise(plan: Plan, waves: Sequence[Wave], wall_s: float) -> RunSummary:
         finished=utc_now(),
         wall_s=round(wall_s, 2),
         target=reached,
-        budget=budget_figures(arguments.budget, paid, figures) if arguments.budget.bounded else None,
+        budget=budget_figures(arguments.budget, usage, figures) if arguments.budget.bounded else None,
         forecast=figures.forecast if arguments.measure else None,
         paid=Spending(plan.folder.root).total(),
         files=files,
     )
 
 
-def budget_figures(budget: RunBudget, paid: Sequence[Paid], figures: RunCounts) -> BudgetFigures:
-    """Return the money and the tokens that a run with a budget has spent, from the notes on its requests, and the
-    number of records that were rejected because the budget was exhausted.
+def budget_figures(budget: RunBudget, usage: Mapping[str, RoleLedger], figures: RunCounts) -> BudgetFigures:
+    """Return the money and the tokens that a run with a budget has spent, as in its ledger, and the number of records
+    that were rejected because the budget was exhausted.
     """
-    spent_tokens = sum(each.tokens_in + each.tokens_out for each in paid)
+    spent = sum((role.usage for role in usage.values()), NOTHING)
     left = sum(reasons.get(BUDGET, 0) for reasons in figures.counts.rejected.values())
-    spent_usd = sum((each.cost_usd for each in paid), 0.0)
-    return BudgetFigures(budget.usd, budget.tokens, spent_usd, spent_tokens, figures.refused, left)
+    spent_tokens = spent.tokens_in + spent.tokens_out
+    return BudgetFigures(budget.usd, budget.tokens, spent.cost_usd, spent_tokens, figures.refused, left)
 
 
 def _answered(plan: Plan, figures: RunCounts) -> dict[str, AnsweredFigures]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from groundtrace.inference.flow.notes import Paid
-from groundtrace.pipelines.running.account.counts import RunCounts
+from groundtrace.pipelines.running.account.counts import RunCounts, ledger
 from groundtrace.pipelines.running.account.summary import budget_figures, truncated_replies
 from groundtrace.pipelines.running.plan.budget import RunBudget
 from groundtrace.pipelines.running.plan.plan import Plan, RunArguments, make_plan
@@ -54,9 +54,9 @@ def test_what_was_spent() -> None:
     paid = [Paid("1", "policy", 1, 0, 0, 1.5), Paid("2", "teacher", 1, 70, 9, 0.25, tokens_reasoning=5)]
     figures = RunCounts(Counts(9, 0, 0, {"attempt": {"budget": 3, "low": 2}, "verify": {"budget": 1}}), refused=True)
     said = BudgetFigures(usd=2.0, tokens=None, spent_usd=1.75, spent_tokens=79, used_up=True, left=4)
-    assert budget_figures(RunBudget(usd=2.0), paid, figures) == said
+    assert budget_figures(RunBudget(usd=2.0), ledger({}, paid), figures) == said
 
 
 def test_a_bounded_run_that_paid_nothing_spent_a_number_of_dollars() -> None:
-    found = budget_figures(RunBudget(usd=2.0), [], RunCounts(Counts(1, 0, 0, {})))
+    found = budget_figures(RunBudget(usd=2.0), {}, RunCounts(Counts(1, 0, 0, {})))
     assert isinstance(found.spent_usd, float)
