@@ -31,6 +31,24 @@ def test_verl_composes_its_config() -> None:
     assert config.data.train_files.endswith("exports/verl/rl.parquet")
 
 
+def test_the_settings_of_rollouts_with_code() -> None:
+    """Those of docs/exports.md, "Tool turns"."""
+    import verl.trainer
+    from hydra import compose, initialize_config_dir
+    from swift.arguments import RLHFArguments
+
+    page = (ROOT / "docs/exports.md").read_text("utf-8")
+    given = re.findall(r"`(actor_rollout_ref[.]\S+=\S+?)`", page)
+    folder = Path(inspect.getfile(verl.trainer)).parent / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        turns = compose("ppo_trainer", given).actor_rollout_ref.rollout.multi_turn
+    assert (turns.enable, turns.format) == (True, "hermes")
+    assert (ROOT / turns.tool_config_path).is_file()
+    [row] = [line for line in page.splitlines() if line.startswith("| ms-swift | `--external_plugins ")]
+    assert set(re.findall(r"--(\w+)", row)) <= {field.name for field in fields(RLHFArguments)}
+    assert (ROOT / row.split()[4]).is_file()
+
+
 @pytest.mark.parametrize("script", ["sft", "grpo"])
 def test_swift_knows_its_options(script: str) -> None:
     from swift.arguments import RLHFArguments, SftArguments
