@@ -219,7 +219,12 @@ class Budget:
 
     def publish(self, db: sqlite3.Connection) -> None:
         """Write the amounts into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
-        if not self._is_read:
+        if self._is_read:
+            known, was_exhausted = self.spent, self.exhausted
+            self._read(db)  # peers may have spent more while this process counted as lost
+            self.spent = Cost(max(known.usd, self.spent.usd), max(known.tokens, self.spent.tokens))
+            self.exhausted |= was_exhausted
+        else:
             self._read_first(db)
         self._write(db)
 

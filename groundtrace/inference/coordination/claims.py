@@ -75,19 +75,20 @@ class Claims:
 
     def _release(self, keys: Iterable[str]) -> None:
         with self._peers.lock:
-            last: list[tuple[str]] = []
+            last: list[tuple[str, str]] = []
             for key in keys:
                 self._held[key] -= 1
                 if not self._held[key]:
                     del self._held[key]
-                    last.append((key,))
+                    last.append((key, self._peers.me))
             if self._peers.has_peers and last:
                 with self._peers.transaction() as db:
-                    db.executemany("DELETE FROM claims WHERE key = ?", last)
+                    db.executemany("DELETE FROM claims WHERE key = ? AND process = ?", last)
 
     def publish(self, db: sqlite3.Connection) -> None:
         """Write the claims into the file (:class:`groundtrace.inference.coordination.peers.Part`)."""
-        db.executemany("INSERT INTO claims VALUES (?, ?)", [(key, self._peers.me) for key in self._held])
+        held = [(key, self._peers.me) for key in self._held]
+        db.executemany("INSERT OR IGNORE INTO claims VALUES (?, ?)", held)  # a peer may have a lost process's claims
 
     def withdraw(self, db: sqlite3.Connection) -> None:
         """Remove the claims from the file; they stay in memory."""

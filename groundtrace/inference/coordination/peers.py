@@ -1,4 +1,4 @@
-"""The processes of one machine that coordinate through one SQLite file, ``coordination/shared.sqlite`` by the cache.
+"""The processes of one machine that coordinate through one SQLite file, ``coordination/peers.sqlite`` by the cache.
 
 A process that is alone has its state in memory, so that coordination costs it nothing. A second process registers in
 the file, wakes the first, and sends nothing until the first has written its state into the file. From then on all
@@ -14,6 +14,7 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,9 +27,15 @@ from groundtrace.inference.errors import RunStopped
 
 LOOK_S: Final = 1.0
 """The interval at which a process that has peers looks whether they live."""
+WARN_LOOKS: Final = 10
+"""A process that others have found unchanged so often is named in a warning: it is suspended, or hangs."""
+LOST_LOOKS: Final = 60
+"""A process that others have found unchanged so often counts as lost until it responds, so that a run does not wait for
+it forever. Looks are counted, and not seconds, so that a process that was suspended itself does not count."""
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS processes (id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS processes (
+    id TEXT PRIMARY KEY, pid INTEGER NOT NULL, is_open INTEGER NOT NULL, looks INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS claims (
     key TEXT PRIMARY KEY, process TEXT NOT NULL REFERENCES processes ON DELETE CASCADE) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS claims_of ON claims (process);
@@ -86,7 +93,8 @@ class Peers:
         self._db: sqlite3.Connection | None = None
         self._presence: Presence | None = None
         self._may_send = folder is None
-        self._suspended: set[int] = set()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._counted_s = float("-inf")
 
     def add(self, part: Part) -> None:
         """Add a state that peers share."""
@@ -120,6 +128,8 @@ class Peers:
         """Run the body in a transaction on the file. The caller holds ``lock``, and this process has joined."""
         assert self._db is not None, "a process that has joined has the file open"
         with transaction(self._db) as db:
+            if self.has_peers and self._enter(db, True):
+                self._publish_again(db)
             yield db
 
     def close(self) -> None:
@@ -149,12 +159,12 @@ class Peers:
             for pipe in left:
                 pipe.unlink()
             is_alone = not any(self._folder.glob("*.pipe"))
-            db = _opened(self._folder / "shared.sqlite", is_alone)
+            db = _opened(self._folder / "peers.sqlite", is_alone)
             try:
                 self._presence = Presence(self._pipe(self.me), self._look, lambda: LOOK_S if self.has_peers else None)
                 with transaction(db):
                     has_peers = bool(self._living(db))
-                    db.execute("INSERT INTO processes VALUES (?, ?, ?)", (self.me, os.getpid(), has_peers))
+                    self._enter(db, has_peers)
                     for part in self._parts:
                         (part.publish if has_peers else part.withdraw)(db)
             except BaseException:
@@ -182,6 +192,37 @@ class Peers:
             db.execute("DELETE FROM processes WHERE id = ?", (name,))
         return [each for each in found if each[0] not in gone]
 
+    def _enter(self, db: sqlite3.Connection, is_open: bool) -> bool:
+        """Insert the row of this process; returns False if it is there."""
+        row = self.me, os.getpid(), is_open
+        return db.execute("INSERT OR IGNORE INTO processes VALUES (?, ?, ?, 0)", row).rowcount > 0
+
+    def _publish_again(self, db: sqlite3.Connection) -> None:
+        """Write what this process holds after it counted as lost; it may send again when its peers have answered."""
+        self._may_send = False
+        for part in self._parts:
+            part.publish(db)
+
+    def _responding(self, db: sqlite3.Connection) -> bool:
+        """Whether there are peers that live and respond; deletes the rows of the others."""
+        living = dict(self._living(db))
+        if (now_s := time.monotonic()) < self._counted_s + LOOK_S / 2:  # woken between two looks
+            return bool(living)
+        self._counted_s, before, self._seen = now_s, self._seen, {}
+        for name, looks in db.execute("SELECT id, looks FROM processes WHERE id != ?", (self.me,)).fetchall():
+            seen, unchanged = before.get(name, (looks, 0))
+            self._seen[name] = looks, unchanged + 1 if seen == looks else 0
+            if self._seen[name][1] == WARN_LOOKS:
+                _log.warning(
+                    "process %d, which uses the same reply cache, does not respond: continue it (kill -CONT %d) or end "
+                    "it; others wait a minute for its requests, and then send them again",
+                    *(living[name], living[name]),
+                )
+            if self._seen[name][1] >= LOST_LOOKS:
+                db.execute("DELETE FROM processes WHERE id = ?", (name,))
+                del living[name]
+        return bool(living)
+
     def _look(self) -> None:
         """Write the state into the file if a first peer has come; read it back if the last one has gone."""
         try:
@@ -189,40 +230,26 @@ class Peers:
                 if self._db is None:
                     return
                 with transaction(self._db) as db:
-                    peers = self._living(db)
-                    self._warn_of_suspended({pid for _, pid in peers})
-                    if (has_peers := bool(peers)) == self.has_peers:
-                        return
-                    for part in self._parts:
-                        (part.publish if has_peers else part.withdraw)(db)
-                    db.execute("UPDATE processes SET is_open = ? WHERE id = ?", (has_peers, self.me))
+                    has_peers = self._responding(db)
+                    was_lost, is_changed = self._enter(db, has_peers), has_peers != self.has_peers
+                    if was_lost and has_peers:
+                        self._publish_again(db)
+                    elif is_changed:
+                        for part in self._parts:
+                            (part.publish if has_peers else part.withdraw)(db)
+                    alive = "UPDATE processes SET is_open = ?, looks = looks + 1 WHERE id = ?"
+                    db.execute(alive, (has_peers, self.me))
                 self.has_peers, self.had_peers = has_peers, self.had_peers or has_peers
-            for part in list(self._parts):
+                if was_lost and has_peers:
+                    self._wake_silent()
+            for part in list(self._parts) if was_lost or is_changed else ():
                 part.changed()
         except Exception as error:  # a full disk, say: the peers wait, and wake this process again
             _log.warning("%s: %s: other processes wait for this one", self._folder, error)
 
-    def _warn_of_suspended(self, pids: set[int]) -> None:
-        suspended = {pid for pid in pids if _is_suspended(pid)}
-        for pid in suspended - self._suspended:
-            _log.warning(
-                "process %d, which uses the same reply cache, is suspended: others wait for its requests until you "
-                "continue it (kill -CONT %d) or end it",
-                pid, pid,
-            )  # fmt: skip
-        self._suspended = suspended
-
     def _pipe(self, name: str) -> Path:
         assert self._folder is not None
         return self._folder / f"{name}.pipe"
-
-
-def _is_suspended(pid: int) -> bool:
-    """Whether a process is stopped by a signal such as Ctrl-Z; False where there is no /proc."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False
 
 
 def _opened(path: Path, is_alone: bool) -> sqlite3.Connection:

@@ -88,7 +88,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def rows(folder: Path) -> list[str]:
-    with closing(sqlite3.connect(folder / "coordination/shared.sqlite")) as db:
+    with closing(sqlite3.connect(folder / "coordination/peers.sqlite")) as db:
         return [key for (key,) in db.execute("SELECT key FROM claims ORDER BY key")]
 
 

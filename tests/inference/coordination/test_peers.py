@@ -14,12 +14,14 @@ import pytest
 
 from groundtrace.inference.coordination import peers as module
 from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.coordination.presence import lives
 from groundtrace.inference.errors import RunStopped
 
 CHILD = """
 import os, sys, time
 from pathlib import Path
 from groundtrace.inference.coordination.peers import Peers
+from groundtrace.inference.coordination.presence import lives
 peers = Peers(Path(sys.argv[1]))
 while not peers.join():
     time.sleep(0.01)
@@ -96,6 +98,11 @@ def until(happened: Callable[[], object], within_s: float = 20.0) -> None:
         time.sleep(0.005)
 
 
+def pipes(peers: Peers) -> list[Path]:
+    assert peers._folder is not None
+    return list(peers._folder.glob("*.pipe"))
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -134,7 +141,7 @@ def test_the_last_one_takes_its_state_back(opened: Opened, folder: Path) -> None
     assert not first.has_peers and first.had_peers
     first.close()
     assert part.done[-1] == "publish"  # for later processes
-    assert names(folder) == [".lock", "shared.sqlite"]
+    assert names(folder) == [".lock", "peers.sqlite"]
     assert first.join() and not first.has_peers
 
 
@@ -168,25 +175,50 @@ def test_a_process_that_was_killed_alone_leaves_nothing(opened: Opened, child: C
 
 
 @pytest.mark.faults
-def test_a_suspended_process_is_waited_for_and_named(
-    opened: Opened, child: Child, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("has_met", [True, False], ids=["met before", "suspended alone"])
+def test_a_suspended_process_is_waited_for_then_lost_and_comes_back(
+    opened: Opened, child: Child, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_met: bool
 ) -> None:
-    suspended, peers = child(), opened()
+    monkeypatch.setattr(module, "LOOK_S", 0.1)
+    monkeypatch.setattr(module, "LOST_LOOKS", 20)
+    suspended, peers, part = child(), opened(), Recorded()
+    peers.add(part)
+    if has_met:
+        until(peers.join)
     suspended.send_signal(signal.SIGSTOP)
-    assert not peers.join()
-    time.sleep(3 * module.LOOK_S)
-    assert not peers.join()
+    assert peers.join() is has_met and peers.has_peers
+    time.sleep(0.5)
+    assert peers.join() is has_met and peers.has_peers
+    until(lambda: not peers.has_peers)
+    assert peers.join()
     assert [record.getMessage() for record in caplog.records] == [
-        f"process {suspended.pid}, which uses the same reply cache, is suspended: others wait for its requests until "
-        f"you continue it (kill -CONT {suspended.pid}) or end it"
+        f"process {suspended.pid}, which uses the same reply cache, does not respond: continue it (kill -CONT "
+        f"{suspended.pid}) or end it; others wait a minute for its requests, and then send them again"
     ]
     suspended.send_signal(signal.SIGCONT)
-    until(peers.join)
+    if not has_met:
+        assert lives(next(pipe for pipe in pipes(peers) if pipe.name.startswith(f"{suspended.pid}-")), wake=True)
+    until(lambda: peers.has_peers)
+    assert peers.join() and part.done[-2:] == ["publish", "changed"]
+
+
+def test_one_that_counted_as_lost_publishes_what_it_holds(opened: Opened) -> None:
+    one, two, part = opened(), opened(), Recorded()
+    one.add(part)
+    one.join()
+    until(two.join)
+    until(lambda: "changed" in part.done)
+    part.done.clear()
+    with two.lock, two.transaction() as db:
+        db.execute("DELETE FROM processes WHERE id = ?", (one.me,))
+    with one.lock, one.transaction():
+        assert part.done in (["publish"], ["publish", "changed"])
+    until(one.join)
 
 
 def test_a_damaged_file_is_begun_anew_by_one_that_is_alone(opened: Opened, folder: Path) -> None:
     folder.mkdir()
-    (folder / "shared.sqlite").write_bytes(b"[" * 5000)
+    (folder / "peers.sqlite").write_bytes(b"[" * 5000)
     assert opened().join()
     until(opened().join)
 

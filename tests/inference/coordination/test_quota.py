@@ -235,7 +235,7 @@ def test_what_is_given_back_can_be_had_at_once(path: Path) -> None:
 
 
 def slots(path: Path) -> list[tuple[int, int]]:
-    with closing(sqlite3.connect(path / "shared.sqlite")) as db:
+    with closing(sqlite3.connect(path / "peers.sqlite")) as db:
         return db.execute("SELECT held, wanted FROM slots").fetchall()
 
 
@@ -365,7 +365,7 @@ def test_endpoints_of_one_name_and_place_are_one(
         peers.close()
 
     run(main())
-    with closing(sqlite3.connect(path / "shared.sqlite")) as db:
+    with closing(sqlite3.connect(path / "peers.sqlite")) as db:
         assert db.execute("SELECT count(*) FROM rates").fetchone() == (endpoints,)
 
 
