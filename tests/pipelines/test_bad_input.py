@@ -200,8 +200,8 @@ def test_pipeline_files_that_are_none(
 
 
 INPUTS = [
-    ("/no/such/folder", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
-    ("./nosuch", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
+    ("/no/such/folder", "/no/such/folder: there is no file or folder of this name: --input takes a .csv, "),
+    ("./nosuch", "./nosuch: there is no file or folder of this name: --input takes a .csv, "),
     ("empty", "no .csv or .tsv file and no records.jsonl and no .parquet file there"),
     ("cut.parquet", "cut.parquet is not a Parquet file"),
 ]
