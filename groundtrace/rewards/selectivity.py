@@ -15,7 +15,8 @@ and e the larger of the shares of the two visible changes elsewhere that it show
   visible in it, but the other things are missing. It is also 0 if the number or the size of its images depends on what
   is elsewhere, as that of a montage of all things.
 
-What is between the objects cannot be told apart from a crop's context, so it counts neither for nor against a call.
+What is between the objects cannot be distinguished from a crop's context, so it counts neither for nor against a
+call.
 
 Of a text, o and e are the numbers of lines that change: a count of the objects is selective, a list of all shapes less.
 A line that also changes with a few pixels anywhere in the image, such as an entropy, does not count.

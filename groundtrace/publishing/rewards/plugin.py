@@ -82,7 +82,7 @@ def lost_in(info: object) -> str:
 
 
 def unless_lost(scored: Scored, why: str) -> Scored:
-    """Return the score; unscored if a sandbox failed (``why``), which is no fault of the policy."""
+    """Return the score; unscored if a sandbox failed (``why``), which is not the fault of the policy."""
     return Scored(None, None, scored.text, (Verdict("sandbox", None, why, failed=True),)) if why else scored
 
 

@@ -2,7 +2,7 @@
 
 A call runs after the earlier successful calls of its response (:mod:`groundtrace.sandbox.replay`), with the limits of
 the run that the row comes from, as in our own trainer's environment. If a sandbox fails, the response is *lost*: that
-is no fault of the policy, so the reward leaves the response unscored.
+is not the fault of the policy, so the reward leaves the response unscored.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from groundtrace.vision.decode import decode_image
 from groundtrace.vision.overlay import encode_png
 
 MAX_IMAGES = 16
-"""The images that a response is shown, unless the trainer's config says otherwise."""
+"""The most images that a response is shown, by default."""
 LOST = "[the sandbox is gone; no further code can be executed]"
 """The result of a call, and of all later ones, where the sandbox failed."""
 LEFT_OUT = "[image left out]"

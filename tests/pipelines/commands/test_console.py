@@ -50,6 +50,12 @@ def test_with_a_child_process_python_ends_as_usual() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (3, "main;pool;thread;atexit;", "freed;")
 
 
+def test_where_children_cannot_be_seen_python_ends_as_usual() -> None:
+    """As on macOS before Python 3.13."""
+    done = ended(body="del console.os.waitid", code=3)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "main;pool;thread;atexit;", "freed;")
+
+
 def test_an_error_of_the_command_is_raised_as_usual() -> None:
     done = ended(body="raise SystemExit(141)")
     assert (done.returncode, done.stderr) == (141, "freed;")

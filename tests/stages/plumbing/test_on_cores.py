@@ -1,5 +1,6 @@
 """Work on threads: all results, in order, with the elements' timestamps; errors are raised in the DoFn."""
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -45,6 +46,13 @@ def test_results_keep_the_order_and_the_timestamps_of_their_elements(monkeypatch
     done.teardown()
     assert [each.value[0] for each in found] == sorted(each.value[0] for each in found)
     assert all((each.timestamp, each.windows) == (100 + each.value[0] // 2, ("window",)) for each in found)
+
+
+def test_a_system_without_affinities_has_all_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As macOS."""
+    assert 1 <= on_cores.usable_cores() <= (os.cpu_count() or 1)
+    monkeypatch.delattr(os, "sched_getaffinity")
+    assert on_cores.usable_cores() == os.cpu_count()
 
 
 @pytest.mark.parametrize("cores", [1, 2])
