@@ -54,9 +54,10 @@ def figures_of(recipe: str, folder: Path, posed: Sequence[HackQuestion]) -> Iter
         scorer = HackScorer(recipe, folder / "reward", hardness)
         found = defaultdict[str, list[Tried]](list)
         try:
-            for each in posed:
+            for number, each in enumerate(posed, 1):
                 for stream, tried in scorer.tried(each, hacks):
                     found[stream].append(tried)
+                print(f"{recipe}: scored {number} of {len(posed)} questions", file=sys.stderr, flush=True)
         finally:
             scorer.close()
         for stream, tried in found.items():
