@@ -24,6 +24,7 @@ from groundtrace.inference.flow.breaker import Breaker
 from groundtrace.inference.flow.notes import RunNotes
 from groundtrace.inference.flow.watch import Watch
 from groundtrace.inference.flow.watcher import CallWatcher
+from groundtrace.inference.open_files import allow_connections
 from groundtrace.inference.request import Continuation, Sampling, cache_key, fresh_key
 from groundtrace.inference.sample_requests import SampleRequests
 from groundtrace.inference.settings import ModelsSettings
@@ -48,6 +49,8 @@ class Models:
 
     def __init__(self, settings: ModelsSettings, cached: bool = True) -> None:
         self.settings = settings
+        used = {name for _, name in settings.roles}
+        allow_connections({name: each for name, each in settings.endpoints if name in used})
         self.media = MediaStore(
             settings.input_root, settings.run_root, cache_bytes=128 * 2**20, storage=settings.storage
         )

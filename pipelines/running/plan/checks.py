@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from groundtrace.inference.endpoint import check_extras
+from groundtrace.inference.open_files import allow_connections
 from groundtrace.inference.serving import kinds_to_serve
 from groundtrace.pipelines.running.plan.inputs import check_fields, count_records
 from groundtrace.pipelines.running.plan.local_run import RunFolderError
@@ -20,8 +21,8 @@ def check_plan(plan: Plan) -> None:
 
     Raises :class:`groundtrace.pipelines.running.plan.options.OptionError`,
     :class:`groundtrace.pipelines.running.plan.local_run.RunFolderError`,
-    :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder, and
-    :class:`groundtrace.config.extras.MissingExtra`.
+    :class:`groundtrace.publishing.reading.InspectError` for a damaged config in the folder,
+    :class:`groundtrace.config.extras.MissingExtra` and :class:`groundtrace.inference.open_files.TooFewFiles`.
     """
     arguments = plan.arguments
     arguments.budget.check_prices(plan.models_asked)
@@ -32,6 +33,7 @@ def check_plan(plan: Plan) -> None:
         raise OptionError(f"the endpoint kind {served[0]} starts a server on this machine only: drop --runner")
     if plan.is_local:  # else the packages are needed on the workers, which cannot be seen from here
         check_extras(plan.models.endpoint(role) for role in plan.roles)
+        allow_connections({name: plan.models.endpoint(role) for role, name in plan.roles.items()})
     check_fields(plan.input, plan.settings.input, plan.recipe.writes_questions)
     _check_apart(plan)
     if see_no_disk(plan.options):

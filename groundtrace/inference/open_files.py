@@ -1,0 +1,39 @@
+"""Raises this process's limit of open files if the endpoints need more connections than it allows.
+
+A request in flight has a connection, and a connection is an open file. Many systems allow a process 1,024 of them.
+"""
+
+import resource
+from collections.abc import Mapping
+
+from groundtrace.inference.endpoint import kind_of
+from groundtrace.inference.settings import EndpointSettings
+from groundtrace.schemas.errors import UserError
+
+OTHER_FILES = 256
+"""The files that a run opens besides: media, shards, the reply cache, and Beam's connections."""
+
+
+class TooFewFiles(UserError):
+    """Raised if the system allows this process too few open files."""
+
+
+def allow_connections(endpoints: Mapping[str, EndpointSettings]) -> None:
+    """Raise the limit so that each endpoint can have its maximum of requests in flight; does nothing if it suffices.
+
+    Processes that this one starts inherit the limit. Raises :class:`TooFewFiles` if the system does not allow it.
+    """
+    most = {name: each.max_concurrency for name, each in endpoints.items() if not kind_of(each.kind).in_process}
+    needed = sum(most.values()) + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    except (ValueError, OSError) as error:
+        largest = max(most, key=most.__getitem__)
+        raise TooFewFiles(
+            f"{sum(most.values())} requests in flight need {needed} open files, and this process may open {soft}: "
+            f"raise the limit (`ulimit -n {needed}`, as root if necessary), or reduce "
+            f"endpoints.{largest}.max_concurrency, which is {most[largest]}"
+        ) from error
