@@ -1,4 +1,5 @@
-"""Groundtrace as a library: ``import groundtrace as gt``; ``gt.run``, ``gt.preview``, ``gt.open_run``, ``gt.verify``.
+"""Offers Groundtrace as a library: ``import groundtrace as gt``, then ``gt.run``, ``gt.preview``, ``gt.open_run`` or
+``gt.verify``.
 
 This module only re-exports names. Each name is imported at its first use, so that code which only reads a run does not
 wait for the import of Beam.
@@ -42,7 +43,9 @@ _NAMES = {
 }
 __all__ = list(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 _LINKED = ("schemas", "prompts", "stages", "pipelines", "data_cards")
-"""Packages at the top of the repository: in a checkout this folder has a link to each, in a wheel it contains them."""
+"""Lists the packages at the top of the repository. In a checkout, this folder has a link to each of them; in a wheel,
+this folder contains them.
+"""
 
 
 def _require_linked(home: Path) -> None:
@@ -52,7 +55,7 @@ def _require_linked(home: Path) -> None:
             continue
         found = "leads nowhere" if folder.is_symlink() else "is a plain file" if folder.is_file() else "is missing"
         raise ImportError(
-            f"{folder} must be a link to ../{folder.name} and {found}: this copy of the repository has lost its "
+            f"{folder} must be a link to ../{folder.name}, but it {found}: this copy of the repository has lost its "
             "symbolic links. Clone it with `git clone -c core.symlinks=true`, or install Groundtrace's wheel"
         )
 

@@ -1,4 +1,4 @@
-"""Runs the ``beam`` command as ``python -m groundtrace``, for environments in which its script is not installed."""
+"""Runs the ``beam`` command as ``python -m groundtrace``, for environments without an installed script ``beam``."""
 
 from groundtrace.pipelines.commands.console import main
 

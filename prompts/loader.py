@@ -2,8 +2,8 @@
 
 A prompt is a file ``NAME.vN.yaml`` with id, version, purpose, paper, variables, media, system, user and reply_schema.
 ``user`` is a list of ``text`` and ``media`` parts in the order in which the model gets them. A released version is not
-edited: a change is a new version. A version that no code sends any more is retired: its file is deleted, and its name,
-digest and purpose are kept in ``retired.json``, for the lineage of older rows.
+edited: a change needs a new version. A version that no code sends any more is retired: its file is deleted, and its
+name, digest and purpose are kept in ``retired.json``, for the lineage of older rows.
 """
 
 import functools
@@ -33,12 +33,12 @@ _TEMPLATES = jinja2.Environment(
 
 
 class PromptError(UserError):
-    """A prompt file is malformed, or it was filled with the wrong variables."""
+    """Raised if a prompt file is malformed or missing, or if a prompt is filled with the wrong variables or media."""
 
 
 @dataclass(frozen=True)
 class RenderedPrompt:
-    """A filled prompt. ``variables`` holds the values that filled it, as sorted (name, value) pairs."""
+    """Holds a filled prompt. ``variables`` holds the values that filled it, as sorted (name, value) pairs."""
 
     name: str
     sha256: str
@@ -53,13 +53,13 @@ class RenderedPrompt:
 
     @property
     def media(self) -> tuple[MediaPart, ...]:
-        """The media parts in order."""
+        """Return the media parts in order."""
         return tuple(part for part in self.user if isinstance(part, MediaPart))
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt file. ``name`` is ``id.vN``; ``sha256`` is the digest of the file's bytes."""
+    """Holds the content of one prompt file. ``name`` is ``id.vN``; ``sha256`` is the digest of the file's bytes."""
 
     name: str
     sha256: str
@@ -74,7 +74,7 @@ class Prompt:
     def render(self, media: Mapping[str, Sequence[Part]] | None = None, **variables: str) -> RenderedPrompt:
         """Fill the prompt. The parts for a media slot may include text between the media, which is used unchanged.
 
-        Raises :class:`PromptError`, naming the missing or undeclared variables or media slots.
+        Raises :class:`PromptError` if a variable or media slot is missing or undeclared. The message names it.
         """
         media = media or {}
         _require_exactly(self.name, "variable", set(self.variables), set(variables))
@@ -97,7 +97,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class RetiredPrompt:
-    """A version that is no longer sent. ``revision`` is a commit of this repository that has its file."""
+    """Describes a prompt version that is no longer sent. ``revision`` is a commit of this repository with its file."""
 
     sha256: str
     purpose: str
@@ -114,7 +114,10 @@ def _fill(template: str, variables: dict[str, str]) -> str:
 def _require_exactly(prompt: str, what: str, declared: set[str], given: set[str]) -> None:
     if declared != given:
         missing, unknown = sorted(declared - given), sorted(given - declared)
-        raise PromptError(f"prompt {prompt}: missing {what}s {missing}, unknown {what}s {unknown}")
+        raise PromptError(
+            f"prompt {prompt}: the names do not match its declaration: missing {what}s {missing}, "
+            f"unknown {what}s {unknown}"
+        )
 
 
 _FOLDERS: list[Path] = []
@@ -122,13 +125,13 @@ _FOLDERS: list[Path] = []
 
 
 def add_prompt_folder(folder: Path) -> None:
-    """Also load prompts from this folder. Raises :class:`PromptError` if one of its names is already a prompt's."""
+    """Also load prompts from this folder. Raises :class:`PromptError` if one of them has the name of another prompt."""
     if folder in _FOLDERS:
         return
     taken = sorted(set(_names(folder)) & {*prompt_names(), *retired_prompts()})
     if taken:
         raise PromptError(
-            f"{folder / taken[0]}.yaml: there is another prompt of this name: give it another id or version"
+            f"{folder / taken[0]}.yaml: there is another prompt of this name: give this file another id or version"
         )
     _FOLDERS.append(folder)
 
@@ -137,29 +140,31 @@ def add_prompt_folder(folder: Path) -> None:
 def load_prompt(name: str) -> Prompt:
     """Return the prompt ``id.vN``.
 
-    Raises :class:`PromptError` if the file does not exist, the prompt is retired, a field is missing or unknown, a
-    declared variable or media slot is not used, or an undeclared one is used.
+    Raises :class:`PromptError` if the file does not exist, if the prompt is retired, if a field is missing or unknown,
+    if a declared variable or media slot is not used, or if an undeclared variable or media slot is used.
     """
     for folder in (resources.files("groundtrace.prompts"), *_FOLDERS):
         file = folder.joinpath(f"{name}.yaml")
         if file.is_file():
             return parse_prompt(name, file.read_bytes())
     if retired := retired_prompts().get(name):
-        raise PromptError(f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}")
+        raise PromptError(
+            f"the prompt {name} is retired; its file is in revision {retired.revision[:12]}: use a newer version"
+        )
     raise PromptError(f"there is no prompt {name!r}; known: {', '.join(prompt_names())}")
 
 
 @functools.cache
 def retired_prompts() -> dict[str, RetiredPrompt]:
-    """Return the versions that were released and are no longer sent, by name."""
+    """Return the prompt versions that were released and are no longer sent, by name."""
     retired = json.loads(resources.files("groundtrace.prompts").joinpath("retired.json").read_text("utf-8"))
     return {name: RetiredPrompt(**fields) for name, fields in retired.items()}
 
 
 def purpose_of(name: str, sha256: str) -> str:
-    """Return the purpose of a prompt that a lineage names; "" for an unknown prompt, such as one of another user.
+    """Return the purpose of a prompt that a lineage names; "" for an unknown prompt, such as another user's prompt.
 
-    A retired prompt is known by its name and digest.
+    A retired prompt is found by its name and digest.
     """
     if retired := retired_prompts().get(name):
         return retired.purpose if retired.sha256 == sha256 else ""
@@ -179,7 +184,9 @@ def _names(folder: Traversable) -> list[str]:
 
 
 def parse_prompt(name: str, data: bytes) -> Prompt:
-    """Return the prompt in the bytes of its file; raises :class:`PromptError` as :func:`load_prompt` does."""
+    """Return the prompt in the bytes of its file. Raises :class:`PromptError` if the content is invalid, as
+    :func:`load_prompt` does.
+    """
     try:
         return _parse(name, data)
     except (yaml.YAMLError, jinja2.TemplateError) as error:
@@ -189,14 +196,17 @@ def parse_prompt(name: str, data: bytes) -> Prompt:
 def _parse(name: str, data: bytes) -> Prompt:
     fields = yaml.safe_load(data)
     if not isinstance(fields, dict) or set(fields) != _FIELDS:
-        raise PromptError(f"prompt {name}: expected the fields {sorted(_FIELDS)}")
+        raise PromptError(f"prompt {name}: the file must have exactly the fields {sorted(_FIELDS)}")
     if f"{fields['id']}.v{fields['version']}" != name:
-        raise PromptError(f"prompt {name}: the file says {fields['id']}.v{fields['version']}")
+        raise PromptError(
+            f"prompt {name}: id and version in the file are {fields['id']}.v{fields['version']}: rename the file, or "
+            "correct them"
+        )
     if not isinstance(fields["user"], list):
-        raise PromptError(f"prompt {name}: user is not a list of parts")
+        raise PromptError(f"prompt {name}: the field `user` must be a list of parts")
     user = tuple(_user_part(name, part) for part in fields["user"])
     if not isinstance(fields["system"], str):
-        raise PromptError(f"prompt {name}: system is not a text")
+        raise PromptError(f"prompt {name}: the field `system` must be a text")
     used = _used_variables(fields["system"], *(value for kind, value in user if kind == "text"))
     _require_exactly(name, "variable", set(fields["variables"]), used)
     _require_exactly(name, "media slot", set(fields["media"]), {value for kind, value in user if kind == "media"})

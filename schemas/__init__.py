@@ -1,9 +1,9 @@
-"""The records, geometry and Arrow schemas that stages exchange, and functions on text that all packages share.
+"""Defines the records, geometry and Arrow schemas that stages exchange, and text functions that all packages share.
 
-Nothing here calls a model or reads pixels.
+This package calls no model and reads no pixels.
 """
 
-if __name__ != "groundtrace.schemas":  # such as by a script with the repository's top on its path
+if __name__ != "groundtrace.schemas":  # for example if the repository's top folder is on a script's path
     raise ImportError(
         "import this package as groundtrace.schemas: under another name, Python would load its classes twice"
     )

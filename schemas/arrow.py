@@ -1,13 +1,13 @@
-"""The Arrow schemas of the shards: the core columns of each set, with their meanings, and the columns that stages add.
+"""Defines the Arrow schemas of the shards: the core columns of each set, their meanings, and the columns of stages.
 
-Added columns are declared by a recipe's stages (:mod:`groundtrace.schemas.columns`).
+A recipe's stages declare the columns that they add (:mod:`groundtrace.schemas.columns`).
 
-``images`` holds the original files and has the ``huggingface`` metadata that declares it a list of images; ``overlays``
-holds the drawn images. For a clip ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
+``images`` holds the original files, and the ``huggingface`` metadata declares it as a list of images. ``overlays``
+holds the drawn images. For a clip, ``images`` holds the sampled frames, and ``frames`` holds each image's medium, frame
 and time (null without a clip). RL rows have verl's columns (prompt, data_source, ability, reward_model, extra_info) and
-EasyR1's (problem, answer). SFT rows have ``messages``; they have ``other_traces`` only if a config asks for it. A
-rejection holds what was known of the record when it was rejected: the columns of later stages are null, and its media
-are references unless a config asks for their bytes.
+EasyR1's (problem, answer). SFT rows have ``messages``; they have ``other_traces`` only if the config sets it. A
+rejected row holds the data that the record had when it was rejected: the columns of later stages are null, and its
+media are references unless the config keeps their bytes.
 """
 
 import json
@@ -178,7 +178,7 @@ _REJECTED = (
     Column("traces", pa.list_(_TRACE), "the teacher's traces, with answer, score and verdicts"),
 )
 CORE: Mapping[str, Column[Any]] = {each.name: each for each in (*_REJECTED, *_COMMON, *_SFT, OTHER_TRACES, *_RL)}
-"""The columns that rows of every recipe can have, whatever their set, by name."""
+"""All columns that rows of every recipe can have, of all sets together, by name."""
 EARLIER: Mapping[str, Mapping[str, Any]] = {
     "extra_scores": {"meaning": "the verdicts of further scorers, 0 to 1; null is unscored"},
     "complexity": {"meaning": "whether the question is to be thought about", "is_class": True},
@@ -211,7 +211,7 @@ def _feature(kind: pa.DataType) -> object:
 
 
 def hub_schema(columns: Sequence[tuple[str, pa.DataType]]) -> pa.Schema:
-    """Return a schema of these columns, with the metadata that declares their features to ``datasets``."""
+    """Return a schema of these columns, with the metadata that declares their features to the library ``datasets``."""
     features = {name: _feature(kind) for name, kind in columns}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     return pa.schema([pa.field(name, kind) for name, kind in columns], metadata=metadata)
@@ -251,7 +251,7 @@ def added_columns(schema: pa.Schema) -> list[Column[Any]]:
     """Return the added columns of a shard in order: first the columns that its stages declare, then the columns kept
     from the input.
 
-    The meaning is "" if the shard does not hold it, as in other people's shards.
+    The meaning of a column is "" if the shard does not hold it, for example if another program wrote the shard.
     """
     written = (schema.metadata or {}).get(_ADDED)
     described = EARLIER if written is None else {each.pop("name"): each for each in json.loads(written)}

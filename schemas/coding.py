@@ -2,8 +2,8 @@
 
 Beam takes seconds to import, so only code that builds pipelines imports it: :mod:`groundtrace.stages.plumbing.packing`
 registers the record types with Beam. Beam's row coder reads the field types of the class, so record modules must not
-postpone annotations (no ``from __future__ import annotations``). It decodes every sequence as a list; records turn
-lists into tuples again, so that a decoded record equals the encoded one and stays hashable.
+postpone annotations (no ``from __future__ import annotations``). The coder decodes every sequence as a list; records
+turn lists into tuples again, so that a decoded record equals the encoded record and stays hashable.
 
 A row names its type by an id. Beam would draw the id at random in every process; here it is derived from the type's own
 name, so that workers in other processes find the type. The id is a UUID, since Beam's runners in Java accept nothing
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=type)
 
 @dataclass_transform(frozen_default=True)
 def record(cls: T) -> T:
-    """Make ``cls`` a frozen dataclass whose instances cross a Beam shuffle as schema rows."""
+    """Make ``cls`` a frozen dataclass whose instances Beam can shuffle as schema rows."""
     sequences = tuple(name for name, hint in cls.__annotations__.items() if "tuple[" in str(hint))
 
     def restore_tuples(self: object) -> None:

@@ -1,11 +1,11 @@
-"""Columns that rows can have in addition to the core columns: their declarations, and the values of a record in them.
+"""Declares columns that rows can have in addition to the core columns, and holds a record's values in these columns.
 
 A stage declares the columns that it adds (:class:`Column`, in ``adds`` of its description) and sets them with
 ``draft.with_added(COLUMN, value)``. The shards of a recipe hold the columns that its stages declare, and code that
 reads the rows gets their values by ``context.added(COLUMN)``. No other code depends on a column.
 
-A record holds the values as JSON texts, so that records of any recipe have one type, cross every shuffle as rows and
-are equal if their values are equal.
+A record holds the values as JSON texts. Therefore records of all recipes have the same type, Beam can shuffle them as
+rows, and records with equal values are equal.
 """
 
 import dataclasses
@@ -24,22 +24,22 @@ T = TypeVar("T")
 
 
 class ColumnError(ValueError):
-    """A column that cannot be declared, or a value of the wrong type for its column; the message names the column."""
+    """Raised if a column cannot be declared, or if a value is not of a column's type. The message names the column."""
 
 
 @dataclass(frozen=True)
 class Column(Generic[T]):
-    """A column of the shards; ``T`` is the type of the values that stages and scorers work with.
+    """Describes a column of the shards; ``T`` is the type of the values that stages and scorers use.
 
     Attributes:
         name: its name in the shards; this must be a Python identifier if a stage adds the column.
         type: its Arrow type; a stage may use only texts, numbers, booleans, and lists and structs of these.
-        meaning: what it holds, in one sentence for the data card.
-        read: converts the plain value (texts, numbers, lists, dicts) to the value to work with; raises ValueError or
-            TypeError for an invalid value. If it is None, the plain value is used.
+        meaning: one sentence on its content, for the data card.
+        read: a function that converts the plain value (texts, numbers, lists, dicts) to a ``T``; it raises ValueError
+            or TypeError for an invalid value. If it is None, the plain value is used.
         for_training: whether trainers and exports get the column.
-        is_class: whether its values are classes by which card, report and ``beam inspect`` count the rows: texts, or
-            lists of texts.
+        is_class: whether its values (texts, or lists of texts) are classes by which card, report and ``beam inspect``
+            count the rows.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Column(Generic[T]):
             )
 
     def value_of(self, value: object) -> "Value":
-        """Convert a value to the form in which a record holds it. Raises ColumnError for a value that is not of the
-        column's type.
+        """Return a value in the form in which a record holds it. Raises ColumnError if the value is not of the column's
+        type.
         """
         try:
             return Value(self.name, as_json(_plain(value, self.type, "")))
@@ -80,25 +80,25 @@ class Column(Generic[T]):
 
 @record
 class Value:
-    """A record's value in a column: its plain value as JSON text."""
+    """Holds a record's value in a column, as JSON text."""
 
     column: str
     json: str
 
     @property
     def plain(self) -> Any:
-        """The value as a text, number, boolean, list or dict."""
+        """Return the value as a text, number, boolean, list or dict."""
         return json.loads(self.json)
 
 
 class HasValues:
-    """A frozen dataclass with a field ``values: tuple[Value, ...]``, with one value for each column that was set."""
+    """Is the base of frozen dataclasses with a field ``values``, which holds one value for each column that was set."""
 
     values: tuple[Value, ...]
 
     def with_added(self, column: Column[T], value: T | None) -> Self:
-        """Return a copy with the value in the column, or without a value there if it is None. Raises ColumnError for a
-        wrong type.
+        """Return a copy with the value in the column; if ``value`` is None, the column has no value in the copy. Raises
+        ColumnError if the value is not of the column's type.
         """
         found = {each.column: each for each in self.values}
         if value is None:
@@ -118,7 +118,7 @@ class HasValues:
 
 
 def is_plain(kind: pa.DataType) -> bool:
-    """Whether values of the type are texts, numbers, booleans, and lists and structs (with fields) of these."""
+    """Whether all values of the type are texts, numbers, booleans, or lists and structs (with fields) of these."""
     if pa.types.is_list(kind):
         return is_plain(kind.value_type)
     if pa.types.is_struct(kind):
@@ -134,7 +134,7 @@ def as_json(plain: object) -> str:
 
 
 class _Unfit(ValueError):
-    """A value that is not of its type; the message says where and why."""
+    """Raised if a value is not of its type. The message says where and why."""
 
 
 def _plain(value: object, kind: pa.DataType, where: str) -> Any:

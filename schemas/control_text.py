@@ -1,16 +1,16 @@
-"""Control text: special tokens of models, and characters that change how a text is displayed or read.
+"""Finds control text: special tokens of models, and characters that change how a text is displayed or read.
 
 A tokenizer turns ``<|im_end|>`` in a text into the token that ends a turn, and a loader treats ``<image>`` as the place
-of an image. A terminal executes ESC sequences, a bidirectional mark reorders what a reader sees, and U+FFFD replaces a
-character that was decoded wrongly. None of them may be in text that a model learns from. This module has the only list
-of them; the check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports, labels and quotations use
-it.
+of an image. A terminal executes ESC sequences, a bidirectional mark changes the order of the displayed text, and U+FFFD
+replaces a character that was decoded wrongly. Text that a model learns from must not contain control text. This module
+has the only list of control text. The check of a response's form (:mod:`groundtrace.rewards.form`), cleaning, exports,
+labels and quotations use this list.
 
-A token is listed with the family whose tokenizer has it: the special tokens of its ``tokenizer_config.json`` and those
-of its chat template. ``{n}`` is a number. A pattern also matches tokens with bars (``<|…|>``) of families that are not
-listed. The tags of our own traces are not control text, although some are tokens of some models (Qwen3, InternVL,
-MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool calls (``<tool_call>``) are not
-control text either, because these marks are part of a trajectory's text.
+A token is listed under the model family whose tokenizer has it. The lists hold the special tokens of
+``tokenizer_config.json`` and those of the chat template. ``{n}`` is a number. A pattern also matches tokens with bars
+(``<|…|>``) of families that are not listed. The tags of our own traces are not control text, although some are tokens
+of some models (Qwen3, InternVL, MiniCPM-V): ``<think>``, ``<answer>``, ``<judge>``, ``<points>`` and ``<box>``. Tool
+calls (``<tool_call>``) are not control text either, because these marks are part of a trajectory's text.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Coordinate frames of models, and their conversion to and from pixels of the upright original.
+"""Converts coordinates between models' frames (units and order of the numbers) and pixels of the upright original.
 
-Every endpoint declares its frame; nothing here guesses one from magnitudes. A pair is passed *in the order in which the
-model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in [0, width] x
-[0, height], origin top-left. Written values are in the ranges below.
+Every endpoint declares its frame; a frame is never guessed from the size of numbers. A pair is passed *in the order in
+which the model wrote it*: ``gemini`` writes y before x, every other frame x before y. Pixels are float positions in
+[0, width] x [0, height] with the origin at the top left. Models write values in these ranges:
 
     molmo100            x, y   0..100 of each side (Molmo 1, one decimal)
     molmo1000           x, y   0..1000 of each side (Molmo 2)
@@ -31,7 +31,7 @@ _ROUNDING = 1e-9
 
 
 class CoordinateFrame(StrEnum):
-    """A model's coordinate frame; the enum's value is the frame's name in configs."""
+    """Lists the coordinate frames of models. A member's value is the frame's name in configs."""
 
     MOLMO100 = "molmo100"
     MOLMO1000 = "molmo1000"
@@ -53,19 +53,19 @@ _FULL_SCALE: dict[CoordinateFrame, float] = {
 
 
 class OutOfFrame(ValueError):
-    """A position is not a number, or it is outside the image by more than 1 % of the side. The reply then counts as
-    unparsable.
+    """Raised if a position is not a number, or is outside the image by more than 1 % of the side. The reply is then
+    treated as unparsable.
     """
 
 
 class UnresizableImage(ValueError):
-    """The sides are not positive, or their ratio exceeds 200, so Qwen's resizing has no result."""
+    """Raised if an image's sides are not positive and finite or, for Qwen's resizing, if their ratio exceeds 200."""
 
 
 @dataclass(frozen=True)
 class ResizeRule:
-    """How a Qwen processor sizes its input: the sides are multiples of ``factor`` px, and the area is within bounds
-    (px²).
+    """Describes how a Qwen processor resizes an image: the sides are multiples of ``factor`` px, and the area is within
+    bounds (px²).
     """
 
     factor: int
@@ -78,17 +78,17 @@ class ResizeRule:
             raise ValueError(f"no image can meet the bounds of the rule {self}")
 
     def size(self, width_px: float, height_px: float) -> tuple[int, int]:
-        """Return the (width, height) in px to which an image is resized: :func:`smart_resize`."""
+        """Return the (width, height) in px to which an image is resized (:func:`smart_resize`)."""
         return smart_resize(width_px, height_px, self)
 
 
 @dataclass(frozen=True)
 class FitRule:
-    """How Claude sizes its input: an image is never enlarged, and keeps its shape.
+    """Describes how Claude resizes an image: the image is never enlarged, and keeps its shape.
 
     The result is the largest size with at most ``max_patches`` patches of ``patch_px`` and no side above
-    ``max_side_px``, counted in whole patches. The padding to whole patches has no content, so that positions refer to
-    the size without padding (the page vision-coordinates of the Claude documentation).
+    ``max_side_px``, measured in whole patches. The padding to whole patches has no content. Therefore positions refer
+    to the size without padding (the page vision-coordinates of the Claude documentation).
     """
 
     patch_px: int
@@ -133,7 +133,7 @@ class FitRule:
 
 
 Resize = ResizeRule | FitRule
-"""How a model's processor sizes an image."""
+"""The rule by which a model's processor resizes an image."""
 
 QWEN25_IMAGE = ResizeRule(28, 4 * 28**2, 16384 * 28**2)
 CLAUDE_IMAGE = FitRule(28, 2576, 4784)
@@ -153,7 +153,7 @@ def smart_resize(width_px: float, height_px: float, rule: ResizeRule = QWEN25_IM
     """
     _check_sides(width_px, height_px)
     if max(width_px, height_px) > MAX_ASPECT * min(width_px, height_px):
-        raise UnresizableImage(f"aspect ratio of {width_px:g}x{height_px:g} px exceeds {MAX_ASPECT:g}")
+        raise UnresizableImage(f"the aspect ratio of an image of {width_px:g}x{height_px:g} px exceeds {MAX_ASPECT:g}")
     factor = rule.factor
     width = max(factor, round(width_px / factor) * factor)
     height = max(factor, round(height_px / factor) * factor)
@@ -184,11 +184,11 @@ def to_px(
         second: the number written second.
         width_px: width of the upright original.
         height_px: its height.
-        rule: the resize rule of the endpoint; used by frames in pixels of a resized image only.
+        rule: the resize rule of the endpoint; only frames in pixels of a resized image use it.
 
     Raises:
         OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
-        UnresizableImage: the image has no size in the frame.
+        UnresizableImage: the image cannot be resized for the frame.
     """
     frame = CoordinateFrame(frame)
     x, y = (second, first) if frame is CoordinateFrame.GEMINI else (first, second)
@@ -209,7 +209,7 @@ def from_px(
 
     Raises:
         OutOfFrame: a number is NaN or infinite, or beyond the image by more than 1 % of the side.
-        UnresizableImage: the image has no size in the frame.
+        UnresizableImage: the image cannot be resized for the frame.
     """
     frame = CoordinateFrame(frame)
     full_x, full_y = _full_scale(frame, width_px, height_px, rule)
@@ -229,7 +229,7 @@ def box_to_px(
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
-        UnresizableImage: the image has no size in the frame.
+        UnresizableImage: the image cannot be resized for the frame.
     """
     ax, ay = to_px(frame, corners[0], corners[1], width_px, height_px, rule)
     bx, by = to_px(frame, corners[2], corners[3], width_px, height_px, rule)
@@ -247,7 +247,7 @@ def box_from_px(
 
     Raises:
         OutOfFrame: a corner is NaN, infinite, or beyond the image by more than 1 % of the side.
-        UnresizableImage: the image has no size in the frame.
+        UnresizableImage: the image cannot be resized for the frame.
     """
     first = from_px(frame, box_px[0], box_px[1], width_px, height_px, rule)
     second = from_px(frame, box_px[2], box_px[3], width_px, height_px, rule)

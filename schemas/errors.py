@@ -1,13 +1,13 @@
-"""The base class of every error that a user can correct, and the causes of an error."""
+"""Defines the base class of every error that a user can correct, and yields the causes of an error."""
 
 from collections.abc import Iterator
 
 
 class UserError(Exception):
-    """A mistake in a command, a config, an input, a file or a folder that the user named.
+    """Raised for a mistake in a command, a config, an input, a file or a folder that the user named.
 
     The message is one line that says what is wrong, where, and what to do. The commands print it without a traceback
-    and exit with 2. A fault of a server, a broken machine, a bad reply and a bad record are not UserErrors.
+    and exit with code 2. A fault of a server or a machine, a bad reply and a bad record are not UserErrors.
     """
 
 

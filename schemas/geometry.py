@@ -1,8 +1,8 @@
-"""Points and boxes in original pixels: the only geometry that travels between stages.
+"""Defines points and boxes in original pixels, the only geometry that stages exchange.
 
-Coordinates are float pixels of the upright original image (or video frame), origin top-left, boxes as
-``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. Every model's own frame is converted at the edge of
-its endpoint (:mod:`groundtrace.schemas.coordinates`), never here.
+Coordinates are float pixels of the upright original image (or video frame) with the origin at the top left. Boxes are
+``x1, y1, x2, y2`` with ``x1 <= x2`` and ``y1 <= y2``. A model's own coordinates are converted when its endpoint writes
+a request or reads a reply (:mod:`groundtrace.schemas.coordinates`), never here.
 """
 
 from groundtrace.schemas.coding import record
@@ -10,10 +10,10 @@ from groundtrace.schemas.coding import record
 
 @record
 class Point:
-    """A labelled 2D point, in pixels of the upright original.
+    """Holds a labelled 2D point in pixels of the upright original.
 
-    ``media_index`` counts from 0 over the question's media. ``frame`` (1-based) and ``t_s`` (seconds) are set
-    for video only.
+    ``media_index`` is the index of the medium among the question's media, from 0. ``frame`` (from 1) and ``t_s``
+    (seconds) are set for video only.
     """
 
     label: str
@@ -26,7 +26,7 @@ class Point:
 
 @record
 class Box:
-    """A labelled axis-aligned box in pixels of the upright original, with ``x1 <= x2`` and ``y1 <= y2``."""
+    """Holds a labelled axis-aligned box in pixels of the upright original, with ``x1 <= x2`` and ``y1 <= y2``."""
 
     label: str
     x1: float
@@ -37,17 +37,17 @@ class Box:
 
     @property
     def width(self) -> float:
-        """Width in pixels."""
+        """Return the width in pixels."""
         return self.x2 - self.x1
 
     @property
     def height(self) -> float:
-        """Height in pixels."""
+        """Return the height in pixels."""
         return self.y2 - self.y1
 
     @property
     def centre(self) -> tuple[float, float]:
-        """The middle of the box as ``(x, y)`` in pixels."""
+        """Return the middle of the box as ``(x, y)`` in pixels."""
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2
 
     def iou(self, other: "Box") -> float:

@@ -1,4 +1,4 @@
-"""Confidence intervals of shares."""
+"""Computes confidence intervals of shares."""
 
 import math
 import statistics
@@ -9,10 +9,10 @@ CONFIDENCE = 0.95
 def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Return Wilson's score interval of the share ``hits`` / ``n``; both bounds are in [0, 1].
 
-    Raises ValueError for n < 1, since there is no interval without observations, and for hits outside 0..n.
+    Raises ValueError for n < 1, since an interval needs observations, and for hits outside 0..n.
     """
     if n < 1 or not 0 <= hits <= n:
-        raise ValueError(f"an interval needs 0 <= hits <= n and n >= 1, got hits={hits}, n={n}")
+        raise ValueError(f"a confidence interval needs 0 <= hits <= n and n >= 1, got hits={hits}, n={n}")
     z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
     share, weight = hits / n, z * z / n
     middle = (share + weight / 2) / (1 + weight)

@@ -16,7 +16,7 @@ BLANKS = " \t\r\n"
 
 
 class NotAnObject(ValueError):
-    """A line is not a JSON object; the message begins with "not" and says what is wrong."""
+    """Raised if a line is not a JSON object. The message begins with "not" and says what is wrong."""
 
 
 def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple[int, str]]:
@@ -29,9 +29,7 @@ def read_lines(stream: Iterable[bytes], first_number: int = 1) -> Iterator[tuple
 
 
 def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects among the lines. Other lines are skipped, since other code reports such lines by their
-    numbers.
-    """
+    """Yield the JSON objects among the lines. Other lines are skipped; other code reports them by their numbers."""
     for _, text in read_lines(stream):
         try:
             found = parse_object(text)
@@ -41,7 +39,7 @@ def read_objects(stream: Iterable[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object of a line. Raises :class:`NotAnObject`, also if it is nested too deeply to be read."""
+    """Return the JSON object of a line. Raises :class:`NotAnObject` for other lines and too deeply nested objects."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

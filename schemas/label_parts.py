@@ -1,10 +1,9 @@
-"""The parts of a label: the thing that it names, how many such things are meant, and which of them.
+"""Separates the parts of a label: the name of the thing, the number of things, and the words that select one of them.
 
-Both "the second black square from the left" and "two black squares in the box" name black squares. Words that say how
-many things are meant (:func:`without_counts`) are not part of the name. Words that say which thing is meant
-(:func:`thing_of`) give its place, its order, a selection or its relation to other things: code that has the boxes of
-the things can check such words, and all other code ignores them. Attributes of the thing itself, such as its colour,
-describe it: they are part of the name.
+Both "the second black square from the left" and "two black squares in the box" name black squares. Words for the number
+of things (:func:`without_counts`) are not part of the name. Words that select one of several things (:func:`thing_of`)
+are about its place, its order, or its relation to other things. Code that has the boxes of the things can check such
+words; all other code ignores them. Attributes of the thing itself, such as its colour, are part of the name.
 """
 
 import re
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 
 
 def split_words(text: str) -> frozenset[str]:
-    """Return the words of a list that is separated by blanks."""
+    """Return the words of a text, which are separated by blanks, as a set."""
     return frozenset(text.split())
 
 
@@ -79,9 +78,10 @@ _ONE_OF = re.compile(
 
 
 def without_counts(label: str) -> str:
-    """Return a label without articles, quantities and numbers of instances around it. Idempotent.
+    """Return a label without the articles, quantities and numbers of instances at its beginning and end.
 
-    The label is in lower case with single blanks. "second square from the left" keeps its rank.
+    The label must be in lower case with single blanks. "second square from the left" keeps its rank. A second call
+    changes nothing.
     """
     before = None
     while label != before:

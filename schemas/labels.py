@@ -1,4 +1,4 @@
-"""Labels of objects and the words in them: what a label names, and whether a text mentions it."""
+"""Compares labels of objects by their words: which object a label names, and whether a text mentions this object."""
 
 import re
 import unicodedata
@@ -55,7 +55,7 @@ _LISTS = re.compile(r"[,;/|、，]|\b(?:and|or)\b")
 
 
 def singular(word: str) -> str:
-    """Return an English noun in the singular, by its ending: "boxes" is "box"."""
+    """Return an English noun in the singular, by its ending: "boxes" gives "box"."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) > 4 and word.endswith("ies"):
@@ -89,7 +89,7 @@ def plain_label(label: str) -> str:
 
 
 def label_fault(label: str) -> str | None:
-    """Return the reason why a label does not name an object that can be searched for; None if it names one.
+    """Return the reason why a label does not name an object that can be searched for; None if it names such an object.
 
     A label is faulty if it is blank, has neither letters nor digits, has more than :data:`MAX_LABEL_CHARS` characters,
     has a special token or a control character, or names the whole image ("picture").
@@ -107,9 +107,10 @@ def label_fault(label: str) -> str | None:
 
 
 def counted_phrase(question: str) -> tuple[str, ...] | None:
-    """Return the words, in the singular, for what a question counts; None if it does not ask how many.
+    """Return the words, in the singular, for the things that a question counts; None if the question counts nothing.
 
-    Also returns None if it asks how many more or fewer. "How many of the red cars are parked?" gives red, car.
+    The result is also None for questions with "how many more" or "how many fewer". For "How many of the red cars are
+    parked?", the result is ("red", "car").
     """
     asked = _ASKS.search(question)
     if asked is None:
@@ -124,16 +125,18 @@ def counted_phrase(question: str) -> tuple[str, ...] | None:
 
 
 def counted_words(question: str) -> frozenset[str] | None:
-    """Return the words of :func:`counted_phrase` that distinguish things: no words for "How many objects?"."""
+    """Return the words of :func:`counted_phrase` without general nouns ("How many objects?" has no such words); None if
+    the question counts nothing.
+    """
     phrase = counted_phrase(question)
     return None if phrase is None else frozenset(phrase) - GENERAL
 
 
 def is_counted(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label can name what is counted.
+    """Return whether a label can name the things that a question counts; ``words`` describe these things.
 
-    The label must have all of ``words``, which describe what is counted, or ``words`` must have all words of the label.
-    Words that select things ("leftmost square") are ignored. The attributes must not contradict each other.
+    The label must have all of ``words``, or ``words`` must have all words of the label. Words that select things
+    ("leftmost square") are ignored. The attributes must not contradict each other.
     """
     own = own_words(label)
     if _excludes(words & _ATTRIBUTES, own):
@@ -143,9 +146,9 @@ def is_counted(label: str, words: frozenset[str]) -> bool:
 
 
 def names_only(label: str, words: frozenset[str]) -> bool:
-    """Return whether a label has all the words of what is counted, and does not name other things too.
+    """Return whether a label has all of ``words``, which describe the counted things, and names no other things.
 
-    For example, "black or blue square" does not only name black squares.
+    For example, "black or blue square" also names squares that are not black.
     """
     own = own_words(label)
     others = any(words & kind and own & kind - words for kind in EXCLUSIVE)
@@ -153,10 +156,9 @@ def names_only(label: str, words: frozenset[str]) -> bool:
 
 
 def own_words(label: str) -> frozenset[str]:
-    """Return the words of a label that describe the thing, which are the words of its noun phrase without general
-    nouns.
+    """Return the words of a label that describe the thing: the words of its noun phrase without general nouns.
 
-    There are no such words in "object", a label that fits all things.
+    The result is empty for "object", a label that fits all things.
     """
     return frozenset(words_of(noun_phrase_of(plain_label(label)))) - GENERAL - {"one"}
 
@@ -183,13 +185,13 @@ def is_named(label: str, texts: Iterable[str], phrases: Iterable[str] = ()) -> b
 def names_alike(label: str, other: str) -> bool | None:
     """Return whether a label can name the object that the other label names; None if words cannot decide.
 
-    - True: both labels have the same noun, or the label has no word that the other lacks, or the label has all words of
-      the other and only attributes in addition. No attribute of one label may contradict an attribute of the other.
-      Also True if one label is blank or names an object in general ("item").
+    - True: both labels have the same noun, or the other label has all words of the label, or the label has all words of
+      the other and only attributes in addition. No attribute of one label may contradict an attribute of the other. The
+      result is also True if one label is blank or names an object in general ("item").
     - False: attributes of the labels contradict each other, or one label names no object (:func:`label_fault`) and the
       labels are not equal.
-    - None: all other cases, since different nouns may be synonyms. Also None if the label has several nouns or several
-      attributes of one kind, since it may name too much.
+    - None: all other cases, since different nouns may be synonyms. The result is also None if the label has several
+      nouns or several attributes of one kind, since it may name several objects.
     """
     label, other = plain_label(label), plain_label(other)
     if label == other or not label or not other:

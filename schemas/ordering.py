@@ -1,4 +1,4 @@
-"""Order and draws that depend only on ids or positions: no runner, worker count or input order changes a result."""
+"""Orders and draws items by their ids or positions only: no runner, worker count or input order changes a result."""
 
 import hashlib
 from collections.abc import Sequence

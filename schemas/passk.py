@@ -1,8 +1,8 @@
-"""Pass rate and the unbiased pass@k estimator.
+"""Computes the pass rate and the unbiased pass@k estimator.
 
 The pass rate is the fraction of attempts that are right; SAIL-RL calls it "pass@4" for four samples. pass@k is the
-chance that at least one of k attempts drawn without replacement from n is right. Attempts that could not be scored
-count in neither ``n`` nor ``k``; the caller leaves them out.
+chance that at least one of k attempts drawn without replacement from n is right. The caller leaves out attempts that
+could not be scored, both from ``n`` and from ``k``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ def pass_rate(c: int, k: int) -> float:
         k: scored attempts, at least 1.
 
     Raises:
-        ValueError: the counts do not fit together. Without attempts there is no rate, not even 0.
+        ValueError: ``c`` is outside 0..k, or ``k`` is 0. Without attempts, the rate is undefined, and not 0.
     """
     if k < 1 or not 0 <= c <= k:
-        raise ValueError(f"pass rate needs 0 <= c <= k and k >= 1, got c={c}, k={k}")
+        raise ValueError(f"a pass rate needs 0 <= c <= k and k >= 1, got c={c}, k={k}")
     return c / k
 
 
@@ -35,7 +35,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         k: attempts drawn, 1 <= k <= n.
 
     Raises:
-        ValueError: the counts do not fit together.
+        ValueError: a count is outside the range above.
     """
     if not 0 <= c <= n or not 1 <= k <= n:
         raise ValueError(f"pass@k needs 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")

@@ -1,15 +1,15 @@
-"""Quotes text in a prompt, since the text may try to influence the model that reads it.
+"""Quotes text in a prompt, since the text may try to influence the model that reads the prompt.
 
-A response under judgement was written by the model that gains from a high score, and any text of a model or a data set
-may hold what looks like an instruction. It is therefore
+A judged response was written by a model that gains from a high score, and any text of a model or a data set may look
+like an instruction. Therefore such a text is changed in three ways:
 
-- quoted: it is put between a line ``BEGIN mark`` and a line ``END mark``, where ``mark`` is drawn from a hash of the
-text and does not occur in it, so that nothing inside can end the quotation. The same texts give the same mark, which
-keeps the reply's cache key stable. The prompts say that what is quoted is material and never an instruction; - made
-visible: characters that a reader does not see are removed, look-alikes are folded, and special tokens
-(:mod:`groundtrace.schemas.control_text`) are broken, since a server may read them as such inside a message; - cut:
-beyond a limit its middle is replaced by a line ``CUT mark``. A longer text then gains nothing, and it can hide neither
-its beginning nor its conclusion.
+- It is quoted: it is put between a line ``BEGIN mark`` and a line ``END mark``. ``mark`` is derived from a hash of the
+  text and does not occur in it, so that no part of the text can end the quotation. The same texts give the same mark,
+  so that the reply's cache key is stable. The prompts state that quoted text is material and never an instruction.
+- It is made visible: invisible characters are removed, look-alike characters are replaced (NFKC), and special tokens
+  (:mod:`groundtrace.schemas.control_text`) are broken up, since a server may read them as tokens inside a message.
+- It is cut: if it is longer than a limit, a line ``CUT mark`` replaces its middle. Then a longer text has no advantage,
+  and it can hide neither its beginning nor its conclusion.
 """
 
 import hashlib
@@ -43,10 +43,10 @@ _STRETCH = 512
 
 @dataclass(frozen=True)
 class Quoted:
-    """Texts to put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
+    """Holds texts to put into a prompt between the lines ``BEGIN mark`` and ``END mark``.
 
-    ``mark`` is 16 hexadecimal digits that occur in none of the texts given; ``texts`` contain it only in the ``CUT``
-    line of a text that was cut.
+    ``mark`` is 16 hexadecimal digits that occur in none of the original texts. ``texts`` contain the mark only in the
+    ``CUT`` line of a text that was cut.
     """
 
     mark: str
@@ -56,10 +56,10 @@ class Quoted:
 def quote(*texts: str, limit: int = MAX_CHARS) -> Quoted:
     """Return the texts in a form that is safe for a prompt, each of at most ``limit`` characters plus the CUT line.
 
-    Raises ValueError for a limit below 2. A longer text is cut to its first and its last ``limit // 2`` characters.
+    A longer text is cut to its first and its last ``limit // 2`` characters. Raises ValueError for a limit below 2.
     """
     if limit < 2:
-        raise ValueError(f"limit must be at least 2, got {limit}")
+        raise ValueError(f"the limit of a quoted text must be at least 2 characters, got {limit}")
     kept = [_ends(text, limit) for text in texts]
     mark = mark_for([part for parts in kept for part in parts])
     return Quoted(mark, tuple(f"\nCUT {mark}\n".join(parts) for parts in kept))
@@ -77,10 +77,10 @@ def mark_for(texts: Iterable[str], digits: int = MARK_DIGITS) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text as a reader sees it: NFKC, without invisible characters, with chat-template tokens broken up.
+    """Return the text as a reader sees it: in NFKC, without invisible characters, with chat-template tokens broken up.
 
-    Superscripts, subscripts and vulgar fractions stay: NFKC would turn 5² into 52, so that a right step would look
-    wrong. Never raises.
+    Superscripts, subscripts and fraction characters stay: NFKC would turn 5² into 52, so that a right step would look
+    wrong. The function never raises.
     """
     shown = _BARS.sub(lambda bar: bar.group() + " ", _folded(_without_invisible(text)))
     while _NAMED.search(shown):

@@ -1,10 +1,10 @@
-"""The reasons why a line or row of an input is rejected when it is read."""
+"""Lists the reasons for which a line or row of an input is rejected when it is read."""
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """A kind of fault of an input record; the enum's value is the reason in ``rejected/``."""
+    """Lists the kinds of faults of an input record. A member's value is the reason in ``rejected/``."""
 
     INVALID_RECORD = "invalid_record"
     CONTROL_CHARACTERS = "control_characters"

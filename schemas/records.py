@@ -1,7 +1,7 @@
-"""The records that flow between stages.
+"""Defines the records that flow between stages.
 
-All are frozen Beam rows (:mod:`groundtrace.schemas.coding`). Pixels are never in a record: media are referred to by URI
-(``input:<path>`` under the input folder, ``run:media/<sha256>.<ext>`` for what a stage drew).
+All records are frozen Beam rows (:mod:`groundtrace.schemas.coding`). A record never holds pixels, but the URIs of its
+media: ``input:<path>`` for a file in the input folder, ``run:media/<sha256>.<ext>`` for an image that a stage drew.
 """
 
 from dataclasses import field
@@ -15,7 +15,7 @@ from groundtrace.schemas.usage import ONE_CALL, Usage
 
 @record
 class Origin:
-    """Data of the input that a record keeps for people; no stage reads it.
+    """Holds data of the input that a record keeps for people; no stage reads it.
 
     ``media_names`` are the names of the record's media in the input, in order; "" for a medium without a name. ``kept``
     holds the record's values, as texts, in the input columns that the config keeps.
@@ -30,7 +30,7 @@ NO_ORIGIN = Origin()
 
 @record
 class RawRecord:
-    """One record as read from the input: its line or row number (from 1) and its fields as JSON text.
+    """Holds one record as read from the input: its line or row number (from 1) and its fields as JSON text.
 
     ``materialised`` marks rows whose embedded media the reader wrote to the run folder, so that their media entries are
     ``run:`` URIs; only a reader sets it. ``problem`` is a fault of the record that the reader found. ``origin`` holds
@@ -46,9 +46,10 @@ class RawRecord:
 
 @record
 class FrameRef:
-    """A sampled frame of a clip, drawn once to the run folder.
+    """Refers to a sampled frame of a clip, which was written once to the run folder.
 
-    ``number`` counts from 1 over the sampled frames; ``t_s`` is the time in seconds from the clip's first frame.
+    ``number`` is its number among the sampled frames, from 1. ``t_s`` is its time in seconds after the clip's first
+    frame.
     """
 
     number: int
@@ -60,7 +61,7 @@ class FrameRef:
 
 @record
 class MediaRef:
-    """A reference to a medium that was decoded and checked.
+    """Refers to a medium that was decoded and checked.
 
     ``width`` and ``height`` are those of the upright image in pixels; ``orientation`` is the EXIF orientation that was
     applied (1: none). ``sha256`` is the digest of the file's bytes, ``pixel_sha256`` that of the decoded pixels, and
@@ -81,7 +82,7 @@ class MediaRef:
 
     @property
     def image_uris(self) -> tuple[str, ...]:
-        """The URIs of the medium's images: the image itself, or the frames of a video."""
+        """Return the URIs of the medium's images: the image itself, or the frames of a video."""
         return tuple(frame.uri for frame in self.frames) or (self.uri,)
 
     def frame(self, number: int) -> FrameRef | None:
@@ -91,12 +92,12 @@ class MediaRef:
 
 @record
 class Question:
-    """A validated input record. ``choices`` holds the choices if the question is asked with them (multiple choice),
-    else it is None.
+    """Holds a validated input record. ``choices`` holds the choices if the question is asked with them (multiple
+    choice), else it is None.
 
-    ``opened_choices`` keeps the choices of a question that is asked without them. ``gold_boxes`` come from the input
-    (None if the input has no field for boxes); no model sees these boxes. ``question``, ``answer``
-    and ``answer_type`` are "" until a stage has written a question for a record that has only images.
+    ``opened_choices`` holds the choices of a question that is asked without its choices. ``gold_boxes`` come from the
+    input (None if the input has no field for boxes); no model sees these boxes. ``question``, ``answer`` and
+    ``answer_type`` are "" until a stage has written a question for a record that has only images.
     """
 
     id: str
@@ -113,20 +114,20 @@ class Question:
 
     @property
     def is_asked(self) -> bool:
-        """Whether there is a question; False for a record of images for which a stage has to write one."""
+        """Whether the record has a question; False if a stage has to write a question about its images."""
         return bool(self.question)
 
 
 @record
 class Call:
-    """One call of a model by a stage, with the data for the lineage and the ledger.
+    """Holds the data of one call of a model by a stage, for the lineage and the ledger.
 
     ``keys`` are the cache keys of its samples. ``worth_usd`` holds, for each sample, its cost if nothing is in the
-    cache; () if all costs are 0. A repeated call has the same ``worth_usd``. ``answered_by`` holds, for each sample,
-    the model that the server named, "" if the server named ``model``; () if all names are "". ``taken_from`` holds, in
-    the same form, the run folder from whose cache the sample was taken over. ``truncated`` holds the keys of truncated
-    samples, and ``max_tokens`` is the largest token limit of their requests, 0 if there are none. ``usage`` is what the
-    call used this time; a repeated call uses less.
+    cache; it is () if all costs are 0. A repeated call has the same ``worth_usd``. ``answered_by`` holds, for each
+    sample, the model that the server named, or "" if the server named ``model``; it is () if all names are "".
+    ``taken_from`` holds, in the same form, the run folder from whose cache the sample was taken over. ``truncated``
+    holds the keys of truncated samples. ``max_tokens`` is the largest token limit of their requests; it is 0 if no
+    sample is truncated. ``usage`` is the usage of the call this time; a repeated call uses less.
     """
 
     role: str
@@ -145,8 +146,8 @@ class Call:
 
 @record
 class Attempt:
-    """One sampled answer of the policy. ``correct`` is None if the answer was not scored, for example if it is
-    truncated.
+    """Holds one sampled answer of the policy. ``correct`` is None if the answer was not scored, for example because its
+    text is truncated.
     """
 
     text: str
@@ -164,15 +165,15 @@ def rate_of(attempts: tuple[Attempt, ...]) -> float | None:
 
 @record
 class Verdict:
-    """The typed result of one scorer, in one of three states, and the reason.
+    """Holds the typed result of one scorer, in one of three states, and the reason.
 
     - Scored: ``value`` is in [0, 1].
-    - Not applicable: ``value`` is None, since there is nothing that the scorer could check.
-    - Failed: ``value`` is None and ``failed`` is set, since something had to be checked but could not be checked, for
-      example because a server did not answer. A failed verdict never passes.
+    - Not applicable: ``value`` is None, since the response has nothing that the scorer could check.
+    - Failed: ``value`` is None and ``failed`` is set, since the scorer could not check the response, for example
+      because a server did not answer. A failed verdict never passes.
 
-    ``evidence`` holds, for programs, what the value is based on: one JSON object in each string; its fields are
-    documented by the scorer.
+    ``evidence`` holds the data on which the value is based, for programs. Each string is one JSON object, whose fields
+    the scorer documents.
     """
 
     name: str
@@ -184,7 +185,7 @@ class Verdict:
 
 @record
 class Overlay:
-    """A drawn copy of medium ``media_index``, or of its frame number ``frame``, written once to the run folder."""
+    """Refers to a drawn copy of medium ``media_index``, or of its frame number ``frame``, in the run folder."""
 
     media_index: int
     uri: str
@@ -195,7 +196,7 @@ class Overlay:
 
 @record
 class Event:
-    """An event in a clip that the teacher proposed; it lies between two times in seconds."""
+    """Holds an event in a clip that the teacher proposed; ``start_s`` and ``end_s`` are in seconds."""
 
     description: str
     start_s: float
@@ -204,7 +205,9 @@ class Event:
 
 @record
 class Trace:
-    """A teacher's reasoning and answer, in canonical tags and original pixels, with the verdicts on them."""
+    """Holds a teacher's reasoning and answer, and the verdicts on them. Tags are in the canonical form of this project,
+    with coordinates in original pixels.
+    """
 
     index: int
     text: str
@@ -217,7 +220,7 @@ class Trace:
 
 @record
 class Rubric:
-    """One criterion and its measurements (RuCL §3.2), which are applicability η, pass rate p and stratum."""
+    """Holds one criterion and its measurements (RuCL §3.2), which are applicability η, pass rate p and stratum."""
 
     id: str
     description: str
@@ -229,11 +232,11 @@ class Rubric:
 
 @record
 class Draft(HasValues):
-    """A question on its way to a shard, with what the stages have added to it so far.
+    """Holds a question on its way to a shard, with the data that the stages have added to it so far.
 
     ``entities`` are the noun phrases to point at (None if no model was asked for entities). ``events`` are the events
     in its clips, ``points`` are the points that the pointer found for the entities (numbered from 1 in order), and
-    ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept one.
+    ``overlays`` are the drawn media. ``traces`` are the teacher's traces, and ``best`` is the index of the kept trace.
     ``form`` is the form of the responses, a key of :data:`groundtrace.grading.question_text.INSTRUCTIONS`.
     ``pseudo_boxes`` are a detector's boxes in pixels if the record has no gold boxes (iVGR): they become the row's
     ``gold_boxes``.
@@ -241,7 +244,7 @@ class Draft(HasValues):
     ``values`` holds the values that only some recipes add, in the columns that their stages declare
     (:mod:`groundtrace.schemas.columns`): ``draft.with_added(COLUMN, value)`` and ``draft.added(COLUMN)``.
 
-    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` the calls made for it: a run's
+    ``passed`` holds the stages that the draft has passed, in order, and ``calls`` holds the calls made for it. A run's
     figures on its stages and costs are sums over these two fields.
     """
 
@@ -261,20 +264,21 @@ class Draft(HasValues):
 
     @property
     def id(self) -> str:
-        """The question's id."""
+        """Return the question's id."""
         return self.question.id
 
     @property
     def pointable(self) -> tuple[str, ...]:
-        """The entities that the pointer found."""
+        """Return the entities that the pointer found."""
         found = {point.label for point in self.points}
         return tuple(entity for entity in self.entities or () if entity in found)
 
     @property
     def reference_boxes(self) -> tuple[Box, ...]:
-        """The boxes with which responses are compared: the boxes of the record or, if it has none, those of a detector.
+        """Return the boxes with which responses are compared: the record's gold boxes or, if it has no gold boxes, the
+        boxes of a detector.
 
-        A question about clips has no such boxes, (), since a box would have to name its frame.
+        The result is () for a question about clips, since a box would have to name its frame.
         """
         if any(medium.frames for medium in self.question.media):
             return ()
@@ -283,22 +287,22 @@ class Draft(HasValues):
 
     @property
     def scored_attempts(self) -> int:
-        """The number of scored attempts: the ``k`` of the pass rate."""
+        """Return the number of scored attempts, which is the ``k`` of the pass rate."""
         return sum(attempt.correct is not None for attempt in self.attempts)
 
     @property
     def pass_rate(self) -> float | None:
-        """The share of the scored attempts that are right; None if no attempt was scored."""
+        """Return the share of the scored attempts that are right; None if no attempt was scored."""
         return rate_of(self.attempts)
 
 
 @record
 class Rejected:
-    """An input record that ended in ``rejected``. ``reason`` is a :class:`groundtrace.schemas.reasons.Reason` value.
+    """Holds an input record that a stage rejected. ``reason`` is one of the reasons that the stage declares.
 
     ``cost_usd`` is the cost of its ``calls`` if nothing is in the cache. ``draft`` is the last state of the record,
-    without its calls; it is None if the record did not become a question, and then ``origin`` holds the data of the
-    input. Comparisons ignore ``draft`` and ``origin``.
+    without its calls. It is None if the record did not become a question; ``origin`` then holds the data of the input.
+    Comparisons ignore ``draft`` and ``origin``.
     """
 
     id: str

@@ -1,10 +1,10 @@
-"""Parts by name: scorers, answer types, input formats and the like, each kind in a registry of its own.
+"""Finds parts by name: scorers, answer types, input formats and the like. Each kind of part has its own registry.
 
 A registry maps a name to the value at ``module:NAME``, which is imported when it is looked up. Parts from outside this
-repository are found in the same way. They get a name
+repository are found in the same way. They get a name in one of two places:
 
 - in a config: ``[plugins] scorers.brevity = "my_module:BREVITY"``;
-- by an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
+- in an installed package: an entry point ``scorers.brevity = "my_module:BREVITY"`` in the group :data:`GROUP`.
 
 A config may also contain ``module:NAME`` instead of the name of a part. A path in a record, a row or a reply is never
 imported.
@@ -42,15 +42,15 @@ KINDS = (
 
 
 class RegistryError(UserError, ValueError):
-    """A part that cannot be found, imported or used. The message continues a sentence that begins with the key in the
-    config.
+    """Raised if a part cannot be found, imported or used. The message continues a sentence that begins with the key in
+    the config.
     """
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A part from outside this repository: its path ``module:NAME`` and, for messages, the config or package that names
-    it.
+    """Holds a part from outside this repository: its path ``module:NAME`` and, for messages, the config or package that
+    names it.
     """
 
     path: str
@@ -67,8 +67,8 @@ _registries: "list[Registry[Any]]" = []
 
 
 class Registry(Generic[T]):
-    """The parts of one kind, in this order: parts of this repository, parts of installed packages, and parts that a
-    config names.
+    """Maps names to the parts of one kind, in this order: parts of this repository, parts of installed packages, and
+    parts that a config names.
 
     Iteration yields the names of the parts and imports nothing.
     """
@@ -98,7 +98,7 @@ class Registry(Generic[T]):
 
     @property
     def plugins(self) -> tuple[str, ...]:
-        """The names of the parts that are from outside this repository."""
+        """Return the names of the parts that are from outside this repository."""
         return tuple(name for name in self if name not in self.ours)
 
     def __getitem__(self, name: str) -> T:
@@ -121,8 +121,8 @@ class Registry(Generic[T]):
         return made
 
     def named(self, name: str) -> T:
-        """Return the part of that name, or the part at ``module:NAME``. Raises RegistryError if there is no such part,
-        or if it cannot be used.
+        """Return the part of that name, or the part at ``module:NAME``. Raises RegistryError if the part does not exist
+        or cannot be used.
         """
         self.check(name)
         return self[name] if name in self else self._loaded(name)
@@ -134,7 +134,7 @@ class Registry(Generic[T]):
             raise RegistryError(self._unknown(name, form))
 
     def values(self) -> list[T]:
-        """Return all parts, in the order of their names. Raises RegistryError if a part cannot be used."""
+        """Return all parts, in the order of iteration. Raises RegistryError if a part cannot be used."""
         return [self[name] for name in self]
 
     def _source(self, name: str) -> str | T:
@@ -164,7 +164,7 @@ class Registry(Generic[T]):
         return self.made(path, found)
 
     def made(self, path: str, found: Any) -> T:
-        """Return the imported value, which must be a part of this kind. Raises RegistryError if it is not."""
+        """Return the imported value after a check. Raises RegistryError if the value is not a part of this kind."""
         wanted = load(self._of)
         is_right = isinstance(found, type) and wanted in found.__mro__ if self._classes else isinstance(found, wanted)
         if not is_right:
@@ -200,9 +200,9 @@ def is_path(name: str) -> bool:
 
 
 def load(path: str) -> Any:
-    """Return the value at ``module:NAME``. Raises RegistryError if it cannot be imported.
+    """Return the value at ``module:NAME``. Raises RegistryError if the value cannot be imported.
 
-    The module is searched on Python's import path, and then in the folder in which the command was started.
+    The module is searched on Python's import path, and then in the current folder.
     """
     module, _, name = path.partition(":")
     try:
@@ -228,11 +228,12 @@ def _line_of(error: BaseException, module: str) -> str:
 
 
 def use_plugins(given: Any, where: str = "plugins") -> None:
-    """Make parts known to this process, and import them at once: ``{kind: {name: "module:NAME"}}``.
+    """Register parts in this process, and import them at once.
 
-    This is called with a config's ``[plugins]``; a recipe's module may call it too. Worker processes call it with the
-    result of :func:`configured_plugins`. If an earlier call gave the same name to another part, the new part replaces
-    it. ``where`` is the key of the section, for messages. Raises RegistryError.
+    ``given`` has the form ``{kind: {name: "module:NAME"}}``. It is a config's ``[plugins]`` or, in worker processes,
+    the result of :func:`configured_plugins`; a recipe's module may call this function too. If an earlier call gave the
+    same name to another part, the new part replaces it. ``where`` is the key of the section, for messages. Raises
+    RegistryError if a kind is unknown, or if a part cannot be imported or used.
     """
     if not isinstance(given, Mapping):
         raise RegistryError(f"{where} must be a section, got {given!r:.80}")

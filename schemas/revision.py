@@ -1,4 +1,4 @@
-"""The commit of this code, for lineage and run records."""
+"""Finds the commit of this code, for lineage and run records."""
 
 import contextlib
 import functools
@@ -16,8 +16,8 @@ def code_revision() -> str:
     """Return the commit of the code; if files are changed, ``+`` and a digest of the difference follow.
 
     The result is cached in a process, since later changes to the files are not in the code that the process has loaded.
-    If the code is not a git checkout of its own, such as a copy installed inside another project, the result is the
-    version.
+    If the code is not in its own git checkout, for example if it was installed as a package, the result is
+    ``groundtrace`` and the version.
     """
     home = Path(__file__).resolve().parent.parent
     with contextlib.suppress(OSError, subprocess.CalledProcessError):

@@ -14,7 +14,9 @@ SHARDS = "*.parquet"
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of the run: its size and SHA-256; for a shard also its rows and the digest of their ids in order."""
+    """Describes a file of the run: its size and SHA-256 and, for a shard, the number of rows and the digest of the ids
+    in order.
+    """
 
     size_bytes: int
     sha256: str
@@ -28,7 +30,7 @@ class FileEntry:
 
 
 def problem_of(run: Path, files: Mapping[str, FileEntry], sets: Collection[str], *, digests: bool = False) -> str:
-    """Return, in a few words, what is wrong with the shards of these sets; "" if they match ``files``.
+    """Return the first fault of the shards of these sets, in a few words; "" if the shards match ``files``.
 
     Names and sizes are compared. With ``digests``, each file is read and its SHA-256 is compared, too.
     """

@@ -1,4 +1,4 @@
-"""The content of ``run.json``: the one type for writing and for reading it."""
+"""Defines the content of ``run.json``, with one type for writing and reading it."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ TRAINING_SETS = ("sft", "rl")
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of records. Each record that is counted in ``input`` is also counted in exactly one of the other fields.
+    """Holds numbers of records. Each record in ``input`` is also in exactly one of the other fields.
 
     ``rejected`` holds the numbers by stage and reason.
     """
@@ -28,17 +28,17 @@ class Counts:
 
     @property
     def rejected_records(self) -> int:
-        """How many records were rejected."""
+        """Return the number of rejected records."""
         return sum(sum(reasons.values()) for reasons in self.rejected.values())
 
     @property
     def by_reason(self) -> Counter[str]:
-        """The number of records that were rejected for each reason, in all stages."""
+        """Return the number of records that were rejected for each reason, in all stages."""
         return sum((Counter(reasons) for reasons in self.rejected.values()), Counter[str]())
 
     @property
     def kept(self) -> int:
-        """The number of rows in all training sets together."""
+        """Return the number of rows in all training sets together."""
         return self.sft + self.rl
 
     def rows(self, name: str) -> int:
@@ -48,7 +48,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class StageFigures:
-    """A stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
+    """Holds a stage's counts and its description (:class:`groundtrace.stages.plumbing.stage.Stage`).
 
     ``does`` is empty for a run of earlier code.
     """
@@ -64,19 +64,20 @@ class StageFigures:
 
 @dataclass(frozen=True)
 class RoleLedger:
-    """The usage of one role's calls, separately for each stage."""
+    """Holds the usage of one role's calls, separately for each stage."""
 
     stages: Mapping[str, Usage]
 
     @property
     def usage(self) -> Usage:
-        """The sum of the usage in all stages."""
+        """Return the sum of the usage in all stages."""
         return reduce(add, self.stages.values(), NOTHING)
 
 
 @dataclass(frozen=True)
 class TruncatedReplies:
-    """The number of ``replies`` of a role to a stage, and how many are ``truncated`` and were not requested again.
+    """Holds the number of ``replies`` of a role to a stage. ``truncated`` is the number of replies that are truncated
+    and were not requested again.
 
     ``max_tokens`` is the largest token limit of their requests; a server may have cut a reply off earlier. ``settings``
     are config keys: a higher value of any of these keys allows longer replies.
@@ -90,9 +91,10 @@ class TruncatedReplies:
 
 @dataclass(frozen=True)
 class TargetFigures:
-    """The result of a run with a target of ``sft`` SFT rows.
+    """Holds the result of a run with a target of ``sft`` SFT rows.
 
-    Each wave has the numbers of its questions, of the questions that were drawn, and of the rows that were accepted.
+    Such a run draws questions in waves until the target is reached. Each wave has the numbers of its ``questions``, of
+    the ``drawn`` questions, and of the ``accepted`` rows.
     """
 
     sft: int
@@ -102,7 +104,9 @@ class TargetFigures:
 
 @dataclass(frozen=True)
 class BudgetFigures:
-    """A run's spending limit (None: no limit), what it spent, and how many records were left out for lack of budget."""
+    """Holds a run's spending limit (None: no limit), the amount that it spent, and the number of records that were left
+    out because the budget was used up.
+    """
 
     usd: float | None
     tokens: int | None
@@ -114,12 +118,12 @@ class BudgetFigures:
 
 @dataclass(frozen=True)
 class ReplacedFigures:
-    """The earlier finished run whose outputs this run replaced: when it ended, its rows, and what has ``changed`` since
-    then.
+    """Describes the earlier finished run whose outputs this run replaced: its time, its numbers of rows, and the
+    differences.
 
-    ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, with the old and the
-    new value. ``kept`` is True if the earlier outputs are kept in RUN/previous, because they have rows and differ from
-    the new outputs.
+    ``changed`` holds keys of the config, or ``input``, ``records``, ``recipe`` and ``revision``, each with the old and
+    the new value. ``kept`` is True if the earlier outputs are kept in RUN/previous, because they have rows and differ
+    from the new outputs.
     """
 
     finished: str
@@ -131,7 +135,7 @@ class ReplacedFigures:
 
 @dataclass(frozen=True)
 class PaidFigures:
-    """The sum of what all ``runs`` of one run folder have paid, including failed and stopped runs."""
+    """Holds the total cost, requests and tokens of all ``runs`` of a run folder, including failed and stopped runs."""
 
     usd: float
     requests: int
@@ -141,8 +145,8 @@ class PaidFigures:
 
 @dataclass(frozen=True)
 class AnsweredFigures:
-    """The model that was requested from an endpoint, and the other models that its server named, with the number of
-    replies of each model.
+    """Holds the model that was requested from an endpoint (``asked``), and the number of replies from each other model
+    that the server named.
 
     A server may name a dated version or a path of the requested model, or another model.
     """
@@ -153,7 +157,7 @@ class AnsweredFigures:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A finished run.
+    """Holds the summary of a finished run.
 
     Attributes:
         recipe, makes: the recipe's name, and the recipe's description of its rows.
@@ -163,19 +167,20 @@ class RunSummary:
         ledger: the usage of the calls, by role.
         truncated: the figures on truncated replies, by role and stage; only for stages that have such replies.
         judges: how far two judges agreed, by scorer.
-        roles: the model that played each role.
+        roles: the model of each role.
         taken_over: the number of replies that were taken over from the caches of neighbouring run folders, by folder.
-        fresh_since: the time since which replies count for this run folder (``--fresh``); None if all count.
+        fresh_since: the time of ``--fresh``, before which replies are ignored; None if no reply is ignored.
         answered: the figures on endpoints whose server named another model than the requested one, by endpoint.
         prompts: the prompts that the run may send, with their SHA-256.
         artifacts: the names of further files in the run folder.
         forecast: a preview's sums over its records; None for other runs.
         details: the most frequent detail of the rejections, by stage and reason; one line each.
-        replaced: the finished run that was in the folder before; None if there was none.
-        paid: the sum of what all runs have paid for the run folder; None for a run of earlier code.
+        replaced: the finished run that was in the folder before; None if the folder had no finished run.
+        paid: the total costs of all runs of the run folder; None for a run of earlier code.
         files: the shards and artifacts by their names in the run folder. A file without an entry here, or one that
             differs from its entry, is not from this run. None for a run of earlier code.
-        blind: what a policy that never looks earns on the RL rows; None without RL rows or without a reward for them.
+        blind: the reward of a policy that never looks, on the RL rows; None without RL rows or without a reward for
+            them.
         warnings: one sentence for each thing that the rows lack for their purpose.
     """
 
@@ -220,12 +225,12 @@ class RunSummary:
 
     @property
     def saved_usd(self) -> float:
-        """The cost that the replies from the cache would have had without the cache."""
+        """Return the cost that the replies from the cache would have had without the cache, in US dollars."""
         return max(0.0, self.usage.worth_usd - self.usage.cost_usd)
 
     @property
     def usage(self) -> Usage:
-        """The usage of all calls."""
+        """Return the usage of all calls."""
         return reduce(add, (role.usage for role in self.ledger.values()), NOTHING)
 
     def to_fields(self) -> dict[str, Any]:
@@ -245,9 +250,9 @@ class RunSummary:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> "RunSummary":
-        """Return the summary in a ``run.json``, also of earlier code.
+        """Return the summary from the fields of a ``run.json``, which earlier code may have written.
 
-        Raises ValueError, TypeError, KeyError or AttributeError for anything else.
+        Raises ValueError, TypeError, KeyError or AttributeError for any other content.
         """
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         known["counts"] = Counts(**fields["counts"])

@@ -1,4 +1,4 @@
-"""Helpers for text: valid UTF-8, safe output on a terminal, loose comparison, names, times, and values in messages."""
+"""Contains helpers for text: valid UTF-8, safe terminal output, loose comparison, names, times, values in messages."""
 
 import datetime
 import math
@@ -11,7 +11,7 @@ _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+")
 
 
 def counted(number: int, thing: str, things: str = "") -> str:
-    """Return ``1 record`` or ``2 records``; ``things`` is the plural; by default it is ``thing`` with an s."""
+    """Return ``1 record`` or ``2 records``; ``things`` is the plural, by default ``thing`` with an s."""
     return f"{number} {thing if number == 1 else things or thing + 's'}"
 
 
@@ -21,29 +21,29 @@ def alternatives(names: Sequence[str]) -> str:
 
 
 def dollars(usd: float) -> str:
-    """Return the amount in US dollars and cents (``$1,234.50``); less than a cent with two digits (``$0.0031``)."""
+    """Return the amount in US dollars and cents (``$1,234.50``). Below one cent, it has two digits (``$0.0031``)."""
     if usd == 0 or abs(usd) >= 0.01:
         return f"${usd:,.2f}"
     return f"${usd:.{1 - math.floor(math.log10(abs(usd)))}f}"
 
 
 def storable(text: str) -> str:
-    """Return the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, rows and files cannot."""
+    """Return the text with lone surrogates spelt out (``\\ud83d``): JSON can hold them, but rows and files cannot."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def say(*lines: str, file: TextIO | None = None) -> None:
-    """Print each text on one line, made :func:`printable`; ``file`` is standard output if it is not given.
+    """Print each text on one line, with escapes as in :func:`printable`; ``file`` is by default standard output.
 
-    All text that may come from a server, a model or a file is printed by this function.
+    All text that may come from a server, a model or a file must be printed by this function.
     """
     for line in lines:
         print(printable(line), file=file or sys.stdout)
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes in place of the characters that a terminal would execute. It is used for text of
-    models and files.
+    """Return the text with escapes in place of the characters that a terminal would execute. Text of models and files
+    must be printed in this form.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
@@ -60,17 +60,17 @@ def excerpt(value: object) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words and numbers of a text in order. Each Chinese, Japanese or Korean character counts as a word."""
+    """Return the words and numbers of a text in order. Each Chinese, Japanese or Korean character is one word."""
     return _WORD.findall(text)
 
 
 def without_password(text: str) -> str:
-    """Return the text with three dots in place of each user and password, which precede the @ of a URL."""
+    """Return the text with three dots in place of the user and password in each URL (the part before its @)."""
     return re.sub(r"//[^/\s]*@", "//...@", text)
 
 
 def last_part(path: str) -> str:
-    """Return the last part of a path or an address, without the query of an address, which may be a key to the file."""
+    """Return the last part of a path or URL. The query of a URL is left out, since it may be a key to the file."""
     whole = re.split(r"[?#]", path, maxsplit=1)[0] if "://" in path else path
     return whole.replace("\\", "/").rstrip("/").rpartition("/")[2]
 

@@ -1,4 +1,4 @@
-"""The usage of model calls: one record that can be added up, from one reply of a server to the ledger of a run."""
+"""Defines the usage of model calls: one record that can be summed, from one reply of a server to a run's ledger."""
 
 import operator
 from collections.abc import Mapping
@@ -10,15 +10,14 @@ from groundtrace.schemas.coding import record
 
 @record
 class Usage:
-    """Counts of calls, requests and tokens, and their cost in US dollars. As a field of a record it is encoded as a
-    Beam row.
+    """Holds counts of calls, requests and tokens, and their cost in US dollars.
 
-    ``calls`` counts the calls of stages. ``requests`` counts what was sent to an endpoint; a call that the cache
-    answers sends no request. ``cached`` counts the samples from the cache or from a call already in flight. ``retries``
-    are the requests that were sent again, ``repairs`` the calls that requested another reply because the first had the
-    wrong form. ``tokens_cached`` are the input tokens that the server had cached. ``tokens_wasted`` are the input and
-    output tokens of samples that could not be used. ``cost_usd`` is the amount that was paid, and ``worth_usd`` the
-    amount that would have been paid without the cache.
+    ``calls`` is the number of calls of stages. ``requests`` is the number of requests to an endpoint; a call that the
+    cache answers sends no request. ``cached`` is the number of samples from the cache or from a call already in flight.
+    ``retries`` are the requests that were sent again. ``repairs`` are the calls that requested another reply because
+    the first reply had the wrong form. ``tokens_cached`` are the input tokens that the server had cached.
+    ``tokens_wasted`` are the input and output tokens of samples that could not be used. ``cost_usd`` is the amount that
+    was paid, and ``worth_usd`` is the amount that would have been paid without the cache.
 
     The names and their order are those of the ledger in run.json.
     """

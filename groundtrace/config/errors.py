@@ -1,4 +1,4 @@
-"""The errors of configs: each message is one line that names the key, the expected value and the actual one."""
+"""Writes the errors of configs. Each message is one line with the key, the expected value and the actual value."""
 
 import dataclasses
 import difflib
@@ -27,13 +27,14 @@ EXPECTED = {
 
 
 class ConfigError(UserError, ValueError):
-    """A config cannot be used; the message names the key and the remedy."""
+    """Raised if a config cannot be used. The message names the key and the remedy."""
 
 
 def first_error(cls: type, error: ValidationError, where: str = "") -> str:
-    """Return the message of one error, in one line.
+    """Return a message of one line for one of the errors that validating ``cls`` found.
 
-    An error for an unknown key is preferred, since the key may be a misspelling of a missing one.
+    An error for an unknown key is preferred, since this key may be a misspelling of a missing key. ``where`` is the
+    dotted key of the section that ``cls`` describes.
     """
     found = min(error.errors(include_url=False), key=lambda each: each["type"] != "unexpected_keyword_argument")
     place = found["loc"]

@@ -1,4 +1,4 @@
-"""Optional packages: the error for a missing one names the command that installs it."""
+"""Checks that optional packages are installed. The error for a missing package names the command that installs it."""
 
 import importlib.util
 
@@ -6,13 +6,15 @@ from groundtrace.schemas.errors import UserError
 
 
 class MissingExtra(UserError, ModuleNotFoundError):
-    """A requested feature needs packages of an extra that is not installed."""
+    """Raised if a requested feature needs packages of an extra that is not installed."""
 
 
 def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Check that the modules that ``what`` needs are installed. They are not imported, since some imports take seconds.
+    """Check that the modules that a feature needs are installed. The modules are not imported, since some imports take
+    seconds.
 
-    Raises :class:`MissingExtra` if a module is not installed; ``extra`` is the extra that contains them.
+    ``what`` names the feature in the error, such as "reading clips". ``extra`` is the extra that installs the modules.
+    Raises :class:`MissingExtra` if a module is not installed.
     """
     for module in modules:
         if not _is_installed(module):

@@ -1,4 +1,4 @@
-"""The fields of settings classes: their defaults, and the settings classes in their types."""
+"""Reads the fields of settings classes: their defaults, and the settings classes in their types."""
 
 import dataclasses
 import types
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
-    """Return the default of a field; ``MISSING`` if it has none.
+    """Return the default of a field; ``MISSING`` if the field has no default.
 
-    If ``holder``, a default instance of the class, is given, the default is the field's value in it.
+    ``holder`` is a default instance of the class. If it is given, the default is the field's value in this instance.
     """
     if holder is not None:
         return getattr(holder, field.name)
@@ -18,8 +18,8 @@ def default_of(field: "dataclasses.Field[Any]", holder: Any = None) -> Any:
 
 
 def section_class(hint: Any) -> tuple[type | None, bool]:
-    """Return the settings class in a field's type (None if the type has none), and whether the field holds several of
-    them.
+    """Return the settings class in a field's type, and whether the field holds several instances of it (in a mapping or
+    tuple). The class is None if the type contains no settings class.
     """
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return hint, False

@@ -1,6 +1,7 @@
-"""Documents what a config can hold: a reference in Markdown and the defaults as TOML with comments.
+"""Documents the keys of a config: as a reference in Markdown, and as TOML with the defaults and comments.
 
-Both come from the settings classes alone: types, bounds and meanings from the annotations, prose from the docstrings.
+Both are made from the settings classes alone. The annotations give the types, bounds and meanings, and the docstrings
+give the prose.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ PLAIN = ("integer", "number", "text", "true or false", "list (text)")
 
 @dataclass(frozen=True)
 class ConfigKey:
-    """One key of a config: its type in words, its default as TOML ("" if it has none), and its meaning."""
+    """Holds one key of a config: its type in words, its default as TOML ("" if it has no default), and its meaning."""
 
     name: str
     takes: str
@@ -34,9 +35,10 @@ class ConfigKey:
 
 @dataclass(frozen=True)
 class ConfigSection:
-    """One section of a config: its dotted path ("" for the top), its purpose, its keys, and its default entries.
+    """Holds one section of a config: its dotted path ("" for the top level), its purpose, its keys, and its default
+    entries.
 
-    Only a section whose entries the user names has default entries.
+    A section has default entries only if the user chooses the names of its entries.
     """
 
     path: str
@@ -46,7 +48,7 @@ class ConfigSection:
 
 
 def config_reference(cls: type, level: int = 2, without: str = "") -> str:
-    """Return Markdown with a heading of this level and a table of the keys for each section of a config class.
+    """Return Markdown that has, for each section of a config class, a heading of this level and a table of the keys.
 
     ``without`` names a section that is left out, because it is documented elsewhere.
     """

@@ -1,6 +1,6 @@
 """Reads TOML files and ``--set`` overrides into the settings of a config.
 
-Errors name the key, the expected value and the actual one.
+Errors name the key, the expected value and the actual value.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class OneOf:
     known: Collection[str]
 
     def check(self, word: str) -> str:
-        """Return the word. Raises ValueError if it is not known."""
+        """Return the word. Raises ValueError if the word is not known."""
         if word not in self.known:
             raise ValueError(f"must be one of {', '.join(self.known)}, got {word!r}{near(word, self.known)}")
         return word
@@ -51,8 +51,8 @@ class OneOf:
 
 @dataclasses.dataclass(frozen=True)
 class PartName:
-    """Annotates a text that identifies a part: the part's name in a registry (:mod:`groundtrace.schemas.registry`), or
-    its path.
+    """Annotates a text that identifies a part, such as a scorer: the part's name in a registry
+    (:mod:`groundtrace.schemas.registry`), or its path.
 
     A path has the form ``module:NAME``. ``or_empty`` also allows "", which means no part.
     """
@@ -61,7 +61,7 @@ class PartName:
     or_empty: bool = False
 
     def check(self, name: str) -> str:
-        """Return the name. Raises ValueError if it is not known. Imports nothing."""
+        """Return the name. Raises ValueError if the name is not known. The part is not imported."""
         if name or not self.or_empty:
             self.registry.check(name)
         return name
@@ -123,7 +123,10 @@ def load_config(cls: type[T], path: str | None, overrides: Sequence[str] = ()) -
 
 
 def given_values(path: str | None, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the values in a config file and its overrides, without the defaults. Raises :class:`ConfigError`."""
+    """Return the values in a config file and its overrides, without the defaults.
+
+    Raises :class:`ConfigError` for a file that cannot be read, and for an override that is not of the form ``a.b=c``.
+    """
     values = _read(path) if path else {}
     for override in overrides:
         _apply(values, override)

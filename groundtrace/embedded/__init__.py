@@ -1,1 +1,3 @@
-"""The embedded engine: an endpoint kind that plays every role on the bundled sample without a model."""
+"""Contains the embedded engine: an endpoint kind that uses OpenCV instead of a model. It can take every role on the
+bundled sample.
+"""

@@ -1,7 +1,7 @@
-"""The embedded engine as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
+"""Implements the embedded engine (OpenCV, no model) as the policy of :mod:`groundtrace.pipelines.crop_and_answer`.
 
-In the first pass it writes boxes, in pixels, around the objects that its answer is based on. In the pass with crops it
-reads the whole image again, since this engine sees nothing more in a crop than in the whole image.
+In the first pass, the engine writes boxes, in pixels, around the objects that its answer is based on. In the pass with
+crops, it reads the whole image again, since it sees nothing more in a crop than in the whole image.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""The embedded engine as the teacher of :mod:`groundtrace.pipelines.dual_stream`: it boxes the objects that it finds.
+"""Implements the embedded engine (OpenCV, no model) as the teacher of :mod:`groundtrace.pipelines.dual_stream`.
 
-The engine finds boxes by colour clustering, in pixels of the original. The detector that checks them uses another
-method: it fits outlines to gradients. If the engine cannot read the question or the image, its reply states that and
-has no boxes.
+The engine finds boxes by colour clustering, in pixels of the original image. The detector that checks these boxes uses
+another method: it fits outlines to gradients. If the engine cannot read the question or the image, its answer is
+"cannot read", without boxes.
 """
 
 import json
@@ -19,7 +19,11 @@ from groundtrace.schemas.geometry import Box
 
 
 def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects in the image that the question is about; no classes if there are too many."""
+    """Return the classes of objects that the question is about, as JSON.
+
+    The list is empty if the engine cannot read the question or the image, or if it finds more classes than
+    ``max_targets`` (a variable of the prompt) or ``MAX_LABELS - 1``.
+    """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     most = min(int(prompt.variable("max_targets")), MAX_LABELS - 1)  # a list of MAX_LABELS may be cut
@@ -29,7 +33,8 @@ def name_targets(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 def trace_boxes(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
     """Return reasoning with boxes around the objects that the answer is based on.
 
-    If the answer is based on no object ("no, there is none that…"), each object that the engine searched gets a box.
+    If the answer is based on no object (such as "no, there is no red circle"), each object of the classes in the
+    question gets a box.
     """
     shapes = scene.seen_as(rng, strength)
     reading, query = read_scene(prompt, scene, shapes), question_of(prompt)

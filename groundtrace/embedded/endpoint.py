@@ -1,7 +1,8 @@
-"""The embedded engine as an endpoint. It needs no download, no key and no GPU.
+"""Implements the embedded engine (OpenCV, no model) as an endpoint. It needs no download, no key and no GPU.
 
-It uses only the image and the question of a request (not the gold answer in a proposal's prompt). If it cannot read
-them, its reply states it. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
+The engine uses only the image and the question of a request (not the gold answer in a proposal's prompt). It does not
+guess: if it cannot read the image or the question, the reply is "cannot read" or, for prompts that require another
+form, an empty result. The setting ``model`` names the algorithm: ``colour`` clusters colours and follows contours,
 ``edges`` fits outlines to gradients. ``edges`` can be used only for the detector and the segmenter, ``colour`` for all
 other roles. A reply depends only on the request and the sample's number.
 """
@@ -73,8 +74,8 @@ def prompts_of(settings: EndpointSettings) -> frozenset[str]:
 
 
 class ClassicalEndpoint:
-    """The embedded engine as an endpoint (:class:`groundtrace.inference.endpoint.Endpoint`). It works on a few threads,
-    since OpenCV releases the GIL.
+    """Implements :class:`groundtrace.inference.endpoint.Endpoint` with the embedded engine. The engine works on a few
+    threads, since OpenCV releases the GIL.
     """
 
     def __init__(self, settings: EndpointSettings, media: MediaStore, threads: int) -> None:
@@ -89,12 +90,14 @@ class ClassicalEndpoint:
 
     @property
     def revision(self) -> str:
-        """The engine's revision and strength. If one of them changes, cached replies are not used any more."""
+        """Return the engine's revision and the strength of its random jitter, such as "6/0.75". If one of them changes,
+        cached replies are no longer used.
+        """
         return f"{ENGINE_REVISION}/{self.settings.strength:g}"
 
     async def generate(self, request: Request) -> Reply:
-        """Return a reply with one sample for each of the request's indices. Raises CallError for a prompt that the
-        engine does not answer.
+        """Return a reply with one sample for each of the request's sample indices. Raises CallError for a prompt that
+        the engine does not answer.
         """
         name = request.prompt.name.split(".")[0]
         handler = HANDLERS[self.settings.model].get(name)
@@ -120,7 +123,7 @@ class ClassicalEndpoint:
         if len(images) > (2 if prompt.name.startswith("trace.") else 1) and not (
             is_one_image(prompt) or executable.one_image(prompt)
         ):
-            return Scene(None)  # an original with what was drawn or cut from it is one image; it cannot read several
+            return Scene(None)  # the engine reads one image, with its own crops and drawings, but not several images
         part = prompt.media[0]
         return self._scenes.of(part.sha256, lambda: Scene(functools.partial(self._media.pixels, part.uri)))
 

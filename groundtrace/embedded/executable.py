@@ -1,8 +1,9 @@
-"""The embedded engine as the teacher and the judge of :mod:`groundtrace.pipelines.executable_cot`.
+"""Implements the embedded engine (no model) as teacher and judge of :mod:`groundtrace.pipelines.executable_cot`.
 
-As the teacher it writes real OpenCV and PIL code. A computation finds the objects in the pixels, and its answer is what
-the code printed: on another image the same program prints that image's answer. For a drawing or a crop, the engine
-looks at the image first, marks or crops the objects that its answer is based on, and answers after it has shown them.
+As the teacher, the engine writes real OpenCV and PIL code. For a computation, the code finds the objects in the pixels,
+and the answer is the last line that the code prints. For another image, the same program prints the answer for that
+image. For a drawing or a crop, the engine first finds the objects that its answer is based on. Its code then marks or
+crops these objects and displays the result, and the answer follows in the next turn.
 """
 
 import json
@@ -84,7 +85,7 @@ _OPERATORS = {"exactly": "==", "at least": ">=", "at most": "<=", "bare": "=="}
 
 
 def one_image(prompt: RenderedPrompt) -> bool:
-    """Whether a prompt of this module is about one image only; further images in the prompt must be results of code."""
+    """Whether a prompt of this module has exactly one image before its first text. Later images are results of code."""
     if prompt.name.split(".")[0] not in _OF_CODE:
         return False
     first_text = next((index for index, part in enumerate(prompt.user) if isinstance(part, TextPart)), 0)
@@ -92,7 +93,7 @@ def one_image(prompt: RenderedPrompt) -> bool:
 
 
 def act(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return the next turn of the reply: code with the kind of operation that the prompt asks for, or the answer."""
+    """Return the next turn of the reply: code with the kind of operation that the prompt requires, or the answer."""
     written = "".join(part.text for part in prompt.user[1:] if isinstance(part, TextPart))
     results, operation = _RESULT.findall(written), prompt.variable("operation")
     query, reading = question_of(prompt), read_scene(prompt, scene, scene.seen_as(rng, strength))
@@ -143,7 +144,7 @@ def _shown(reading: SightAnswer | None, operation: str, is_shown: bool) -> str:
 
 
 def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a solution in text that lists where the objects of the answer are."""
+    """Return a solution in text that lists the x coordinates of the objects that the answer is based on."""
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     if reading is None:
         return _answer("I cannot read this question or this picture.", CANNOT_READ)
@@ -154,9 +155,11 @@ def reason(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stren
 
 
 def rewrite(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the solution in the prompt, with a script that counts the places instead of the sentences after them.
+    """Return the solution in the prompt, with code in place of the sentences after its list of x coordinates. The code
+    counts the list's entries.
 
-    A solution of another kind, or one to another kind of question, is returned unchanged.
+    The solution is returned unchanged if it has no such list, or if the question is neither a count nor a statement
+    about objects.
     """
     solution, query = prompt.variable("reasoning"), question_of(prompt)
     response, found = parse_response(solution), _PLACES.search(solution)
@@ -182,8 +185,8 @@ def _answer(thought: str, answer: str) -> str:
 
 
 def judge_trajectory(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer equals the last line that the code printed. If the code returned only images, judges
-    whether the answer equals the engine's own answer.
+    """Judge whether the answer equals the last line that the code printed. If the code printed nothing, judge whether
+    the answer equals the engine's own answer.
     """
     trajectory = prompt.variable("trajectory")
     answer = parse_response(trajectory).answer or ""

@@ -1,9 +1,9 @@
-"""The embedded engine about images without a question: it judges them, writes a question, boxes its object, and judges
-the pair.
+"""Implements the embedded engine (OpenCV, no model) for images that have no question yet.
 
-It reads the pixels only. A question asks how many shapes of one class there are, or whether a statement on their number
-is true, and its answer is what the engine sees. As the judge, it calls a pair GOOD only if its own answer is the same.
-An image that it cannot read is fit for nothing.
+The engine judges an image, writes a question about it, writes boxes around the question's object, and judges the pair
+of question and answer. It reads only the pixels. A question is about the number of shapes of one class, or about
+whether a statement on this number is true. The answer is the engine's own reading. As the judge, the engine calls a
+pair GOOD only if its own answer is the same. An image that the engine cannot read meets no condition.
 """
 
 import json
@@ -29,7 +29,7 @@ _STATEMENT = 'Is the following statement about the image true? "{statement}" Ans
 
 
 def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge the four conditions by the shapes in the image."""
+    """Judge the prompt's conditions A to D by the shapes in the image; all are false if the image is unreadable."""
     shapes, (width, height) = scene.shapes, scene.size
     if shapes is None:
         return json.dumps({"reason": "this picture cannot be read", **dict.fromkeys("ABCD", False)})
@@ -46,7 +46,9 @@ def judge_image(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator,
 
 
 def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, _strength: float) -> str:
-    """Write a question about the number of one class of shapes; nulls if the image shows no shapes."""
+    """Return a question about the number of shapes of one class, its answer, and the class, as JSON. Each of these
+    values is null if the image shows no shape that a question can count.
+    """
     nouns = _nouns(scene.shapes or ())
     for index in rng.permutation(len(nouns)):
         noun = nouns[index]
@@ -58,7 +60,9 @@ def write_question(_prompt: RenderedPrompt, scene: Scene, rng: np.random.Generat
 
 
 def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes of the shapes of a class. Raises CallError for a label that the engine does not know."""
+    """Return the boxes of all shapes of a class, in pixels, as JSON. Raises CallError for a label that the engine does
+    not know.
+    """
     name, shapes = read_name(prompt.variable("label")), scene.shapes or []
     if name is None:
         raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {prompt.variable('label')!r}")
@@ -67,7 +71,7 @@ def ground_object(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generato
 
 
 def judge_pair(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer equals the engine's own answer, and is not that of an empty image."""
+    """Return "GOOD" if the image has shapes and the answer equals the engine's own answer, else "BAD"."""
     own = _answer(prompt.variable("question"), scene)
     return "GOOD" if own is not None and scene.shapes and own == prompt.variable("answer") else "BAD"
 

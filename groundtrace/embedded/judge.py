@@ -1,4 +1,4 @@
-"""The embedded engine as judge: it judges only what arithmetic on text and pixels can decide."""
+"""Implements the embedded engine (OpenCV, no model) as judge of facts that arithmetic on text and pixels can decide."""
 
 import json
 
@@ -16,17 +16,22 @@ from groundtrace.schemas.records import Question
 
 
 def judge_answer(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge a candidate that abstains as wrong. Raises CallError for any other candidate, since the engine cannot
-    compare meanings.
+    """Judge a candidate answer that abstains ("cannot read") as wrong. Raises CallError for any other candidate, since
+    the engine cannot compare meanings.
     """
     if prompt.variable("predicted") != CANNOT_READ:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot compare meanings")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            "the embedded engine cannot compare the meanings of two answers: use a language model as the judge",
+        )
     return json.dumps({"reason": "the candidate abstains", "same": False})
 
 
 def with_answer(question: str, predicted: str) -> Question:
-    """Return the question with the response's answer in place of the gold answer. The words of this answer determine
-    the answer type."""
+    """Return a question whose gold answer is ``predicted``, the answer of a response.
+
+    The words of this answer determine the answer type: bool, numeric or text.
+    """
     number, side = read_numerals(predicted).single, polarity(predicted)
     kind, plain = ("bool", "yes" if side else "no") if side is not None else ("text", predicted)
     kind = "numeric" if side is None and number is not None else kind
@@ -36,8 +41,8 @@ def with_answer(question: str, predicted: str) -> Question:
 def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
     """Judge whether the reasoning's text agrees with its points and its answer (:mod:`groundtrace.embedded.prose`).
 
-    It does not compare the number of points with the answer, for two reasons: another check already compares them, and
-    a policy would learn not to point if a correct point could lower the reasoning's reward.
+    The judge does not compare the number of points with the answer, for two reasons. Another check already compares
+    them. And a policy would learn not to point if a correct point could lower the reasoning's reward.
     """
     read = judge_support(
         prompt.variable("reasoning"), with_answer(prompt.variable("question"), prompt.variable("predicted"))
@@ -47,14 +52,14 @@ def judge_reasoning(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Gener
 
 
 def judge_label(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether one object can have both names that the prompt gives. It cannot if the label names several
-    colours. Raises CallError for words that the engine does not know.
+    """Judge whether one object can have both names in the prompt. The verdict is no if the label names several colours,
+    since such a label is for several objects. Raises CallError for words that the engine does not know.
     """
     label, gold = prompt.variable("label"), prompt.variable("gold")
     one, other = read_label(plain_label(label)), read_label(plain_label(gold))
     if one is None or other is None:
         unknown = label if one is None else gold
-        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know {unknown!r:.60}")
+        raise CallError(Failure.UNKNOWN_LABEL, f"the embedded engine does not know the label {unknown!r:.60}")
     both = any(one.allows(colour, kind) and other.allows(colour, kind) for colour in COLOURS for kind in KINDS)
     same = both and len(one.colours) < 2  # a label with several colours is for several objects
     return json.dumps({"reason": "by its own words for colours and shapes", "same": same})

@@ -1,8 +1,8 @@
-"""The embedded engine in judge-think-answer (SAIL-RL).
+"""Implements the embedded engine for :mod:`groundtrace.pipelines.judge_think_answer` (SAIL-RL).
 
-It judges the complexity of a question by the number of steps that it would need itself, writes traces from what it sees
-in the image, and judges texts as far as arithmetic can decide. If it cannot read a question or an image, it replies
-that it cannot judge. If a text contains nothing that it can check, it raises CallError.
+The engine judges the complexity of a question by the number of steps in which it would answer the question itself. It
+writes traces from the shapes that it finds, and judges texts as far as arithmetic can decide. If it cannot read a
+question or an image, its reply is "cannot judge". If a text contains nothing that it can check, it raises CallError.
 """
 
 import json
@@ -82,8 +82,9 @@ def _named(phrase: str) -> str:
 
 
 def judge_complexity(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge the question as simple or complex by the number of steps. Replies cannot_judge if it cannot read the
-    question or the image."""
+    """Judge the question as simple or complex by the number of steps that its answer needs. The reply is "cannot_judge"
+    if the engine cannot read the question or the image.
+    """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     if query is None or scene.shapes is None:
@@ -148,13 +149,16 @@ def _place(shape: FoundShape, width: int) -> str:
 
 
 def judge_decision(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge from the words of a response's judge section whether it decides to reason or to answer directly. Raises
-    CallError if the words state neither decision, or both.
+    """Judge from the words of a response's ``<judge>`` section whether the response decides to reason or to answer
+    directly. Raises CallError if the words state neither decision, or both.
     """
     text = prompt.variable("decision")
     directly = _NOT_NEEDED.search(text) is not None
     if directly == (_NEEDED.search(_NOT_NEEDED.sub(" ", text)) is not None):
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge whether this text decides to reason")
+        raise CallError(
+            Failure.UNSUPPORTED,
+            "the embedded engine finds no clear decision in the judge section (to reason, or to answer directly)",
+        )
     return json.dumps({"reason": "by its words", "decision": "direct" if directly else "think"})
 
 
@@ -162,7 +166,9 @@ def judge_logic(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator
     """Judge whether every sum in the reasoning is right. Raises CallError if the reasoning has no sum."""
     sums = [(match.group(), *_sides(match)) for match in _SUM.finditer(prompt.variable("reasoning"))]
     if not sums:
-        raise CallError(Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning without a sum")
+        raise CallError(
+            Failure.UNSUPPORTED, "the embedded engine judges logic only by sums, and this reasoning contains no sum"
+        )
     wrong = next((equation for equation, left, right in sums if left != right), None)
     reason = f"{len(sums)} sums are right" if wrong is None else f"{wrong} is wrong"
     return json.dumps({"reason": reason, "sound": wrong is None})
@@ -173,19 +179,21 @@ def _sides(match: re.Match[str]) -> tuple[int, int]:
 
 
 def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the image contains the numbers of objects that the text states. Raises CallError if no number is
-    stated.
+    """Judge whether the image contains the numbers of objects that the text lists. Raises CallError if the text lists
+    no numbers, if the engine does not know a listed object, or if it cannot read the image.
     """
     claims = [claim for line in _CLAIMS.finditer(prompt.variable("reasoning")) for claim in line.group(1).split(", ")]
     counted = [(claim, _CLAIM.fullmatch(claim)) for claim in claims]
     if scene.shapes is None or not counted:
         raise CallError(
-            Failure.UNSUPPORTED, "the embedded engine cannot judge reasoning that does not list what is seen"
+            Failure.UNSUPPORTED,
+            "the embedded engine cannot judge grounding: the reasoning lists no numbers of objects, or the image "
+            "does not consist of flat shapes",
         )
     for claim, read in counted:
         noun = None if read is None else read_label(read.group(2))
         if read is None or noun is None:
-            raise CallError(Failure.UNSUPPORTED, f"the embedded engine cannot judge the claim {claim!r}")
+            raise CallError(Failure.UNSUPPORTED, f"the embedded engine does not know the object in the claim {claim!r}")
         label = read.group(2).removesuffix("s")
         number = sum(shape.label == label or (not noun.colours and noun.matches(shape)) for shape in scene.shapes)
         if number != int(read.group(1)):
@@ -194,7 +202,9 @@ def judge_grounding(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Genera
 
 
 def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the answer is the conclusion that the reasoning states. Raises CallError if it states none."""
+    """Judge whether the answer equals every conclusion that the reasoning states. Raises CallError if the reasoning
+    states no conclusion.
+    """
     predicted = prompt.variable("predicted")
     stated = conclusions(prompt.variable("reasoning"), with_answer(prompt.variable("question"), predicted))
     if not stated:
@@ -203,8 +213,9 @@ def judge_think_consistency(prompt: RenderedPrompt, _scene: Scene, _rng: np.rand
 
 
 def judge_quality(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Judge whether the gold answer equals the engine's own answer. Replies cannot_judge if the engine cannot read the
-    question or the image."""
+    """Judge whether the gold answer equals the engine's own answer. The reply is "cannot_judge" if the engine cannot
+    read the question or the image.
+    """
     question, choices = _parted(prompt.variable("question"))
     query = read_question(question, choices or None)
     reading = None if query is None or scene.shapes is None else answer(query, scene.shapes, scene.size, scene.panels)

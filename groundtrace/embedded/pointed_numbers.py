@@ -24,7 +24,7 @@ def contradicted_number(sentence: str, pointed: Mapping[str, int], answer: Fract
     """Return a message if the points contradict a comparison or a count in the sentence; else None.
 
     ``pointed`` holds the number of objects that the reasoning points at, by label. ``answer`` is the answer as a
-    number, to which counts of parts must add up; None if the answer is not a number.
+    number, or None if the answer is not a number. The counts of objects in parts of the image must add up to it.
     """
     if STATEMENTS & {*re.findall(r"[^\W\d_]+", sentence)} or not pointed:
         return None
@@ -62,8 +62,9 @@ def _miscounted(sentence: str, pointed: Mapping[str, int]) -> str | None:
 
 
 def _number_of(text: str, pointed: Mapping[str, int]) -> int | None:
-    """Return at how many objects the reasoning points that have the label at the beginning or end of a phrase; None
-    if there are none.
+    """Return the number of objects that the reasoning points at, for the label at the beginning or end of a phrase.
+
+    None if the phrase begins and ends with no such label.
     """
     words = words_of(text)
     for label, number in pointed.items():

@@ -1,10 +1,10 @@
-"""The embedded judge of reasoning: whether its text agrees with its evidence (points and boxes) and its answer.
+"""Judges whether the text of a reasoning agrees with the reasoning's evidence (points and boxes) and its answer.
 
-If a reasoning points at objects, the answer counts as its conclusion, whatever its words are. The judge searches every
-sentence for contradictions: a verdict on the statement that differs from the answer, the denial of an object that is
-pointed at, a count or a comparison that the points contradict, and an answer that is retracted. If a sentence is
-unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the judge replies that it cannot judge,
-and never that the reasoning is good.
+If a reasoning points at objects, the answer is taken as its conclusion, even without concluding words. The judge
+searches every sentence for contradictions: a verdict on the question's statement that differs from the answer, the
+denial of an object that the reasoning points at, a count or a comparison that the points contradict, and a retracted
+answer. If a sentence is unreadable (:mod:`groundtrace.embedded.sentences`), or a negation is unclear, the verdict is
+"cannot judge", and never "good".
 """
 
 import re
@@ -85,8 +85,8 @@ _ABSENT = re.compile(
 
 @dataclass(frozen=True)
 class SupportVerdict:
-    """The verdict of the judge. ``supports``: whether the reasoning supports its answer, None if the judge cannot
-    decide; ``reason``: why.
+    """Holds the judge's verdict on a reasoning. ``supports`` is whether the reasoning supports its answer, or None if
+    the judge cannot decide. ``reason`` explains the verdict.
     """
 
     supports: bool | None
@@ -94,8 +94,8 @@ class SupportVerdict:
 
 
 def judge_support(reasoning: str, question: Question) -> SupportVerdict:
-    """Judge whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. Never
-    raises.
+    """Judge whether a reasoning's text agrees with the reasoning's evidence and with the answer of ``question``. The
+    function never raises.
     """
     for line in question.question.splitlines():
         reasoning = reasoning.replace(line, " ") if len(line) > MIN_REPEATED_CHARS else reasoning
@@ -122,8 +122,9 @@ def judge_support(reasoning: str, question: Question) -> SupportVerdict:
 
 
 def _is_shown(text: str, question: Question, places: int) -> bool:
-    """Whether the reasoning shows the answer: it is yes or no; or it is a count and the reasoning points at something
-    (the check of the points compares the number); or the reasoning's own words contain it."""
+    """Whether the reasoning shows the answer. It does in three cases: the answer is yes or no; the answer is a count
+    and the reasoning points at objects (another check compares their number); the reasoning's words contain the answer.
+    """
     answer, number = question.answer, read_numerals(question.answer).single
     if polarity(answer) is not None:
         return True
@@ -156,7 +157,9 @@ class _ReasoningReader:
         self.unread: str | None = None
 
     def against(self) -> str | None:
-        """Return the first contradiction between the text and the evidence or the answer; None without one."""
+        """Return the first contradiction between the text and the evidence or the answer; None if the text has no
+        contradiction.
+        """
         taken_back: str | None = None
         for sentence in SENTENCE.findall(spelled(self._text)):
             if sentence.rstrip().endswith("?"):
@@ -241,7 +244,7 @@ class _ReasoningReader:
         return None
 
     def _is_of_a_part(self, label: str, clause: str) -> bool:
-        """Whether the clause denies the object only for a part of the image. It is not checked for that part."""
+        """Whether the clause denies the object only for a part of the image. Such a denial is not checked."""
         part = _PART_OF_IMAGE.search(clause)
         return part is not None and not {*words_of(part.group())} & {*label.split()}
 

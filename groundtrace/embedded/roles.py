@@ -1,4 +1,4 @@
-"""The default configuration: the embedded engine in every role, without a download, an API key or a GPU."""
+"""Defines the default configuration: the embedded engine in every role, without a download, an API key or a GPU."""
 
 from groundtrace.embedded.sight.view import DEFAULT_POLICY_STRENGTH
 from groundtrace.inference.settings import EndpointSettings

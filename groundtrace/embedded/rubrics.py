@@ -1,10 +1,10 @@
-"""The embedded engine and rubrics: it proposes its own rubrics, and scores attempts by them.
+"""Implements the embedded engine (OpenCV, no model) for rubrics: it proposes rubrics and scores attempts by them.
 
 Its rubrics are the foundational rubrics of RuCL's Table 1 (presence, target, answer type, conclusion), one rubric for
-grounding, and one for the form of the response. It also proposes a rubric for the coherence of the steps, but this one
-never applies, since the engine cannot judge it. All rubrics consider text as well as points and boxes, since some
-prompts do not ask for points. Whether a rubric applies depends only on the question and the image. Rubrics about the
-image's content apply only if the image consists of flat shapes: the engine can read no other images.
+grounding, and one for the form of the response. The engine also proposes a rubric for the coherence of the steps, but
+this rubric never applies, since the engine cannot judge it. All rubrics consider text as well as points and boxes,
+since some prompts do not request points. Whether a rubric applies depends only on the question and the image. Rubrics
+about the image's content apply only if the image consists of flat shapes: the engine can read no other images.
 """
 
 import json
@@ -85,40 +85,41 @@ class _AttemptEvidence:
 
     @cached_property
     def places(self) -> list[tuple[Noun | None, float, float]]:
-        """The label and the position in pixels of each point and box. A label that the engine does not know is None."""
+        """Return the label and the position in pixels of each point and box. An unknown label is None."""
         points = [(read_label(point.label), point.x, point.y) for point in self.response.points]
         return points + [(read_label(box.label), *box.centre) for box in self.response.boxes]
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims in the attempt's text."""
+        """Return the claims in the attempt's text about visible objects."""
         return read_claims(self.prose)
 
     @cached_property
     def groups(self) -> list[bool]:
-        """Whether each statement such as "2 of the 3 towers" equals that of the engine's own reading. Empty if the
-        attempt or the engine's reading makes no such statement."""
+        """Return, for each statement such as "2 of the 3 towers", whether it equals the engine's own statement. The
+        list is empty if the attempt or the engine makes no such statement.
+        """
         seen = None if self.reading is None else _OF_GROUPS.search(self.reading.reason)
         return [] if seen is None else [stated.group() == seen.group() for stated in _OF_GROUPS.finditer(self.prose)]
 
     @cached_property
     def walls(self) -> tuple[Box, ...]:
-        """The boxes whose walls a shape can touch."""
+        """Return the boxes whose walls a shape can touch."""
         return walls_of(self.scene.size, self.scene.panels)
 
     @cached_property
     def query(self) -> Query | None:
-        """The parsed question; None if the engine cannot read it."""
+        """Return the parsed question; None if the engine cannot read it."""
         return question_of(self.prompt)
 
     @cached_property
     def reading(self) -> SightAnswer | None:
-        """The engine's own answer; None if it cannot read the question or the image."""
+        """Return the engine's own answer; None if the engine cannot read the question or the image."""
         return read_scene(self.prompt, self.scene, list(self.shapes))
 
     @cached_property
     def wanted(self) -> tuple[Noun, ...]:
-        """The nouns of the question that the engine knows."""
+        """Return the nouns of the question that the engine knows."""
         return read_nouns(self.prompt.variable("question")) if self.query is None else nouns_of(self.query)
 
     def asks_for(self, noun: Noun) -> bool:
@@ -128,15 +129,15 @@ class _AttemptEvidence:
 
 
 def candidate_rubrics(prompt: RenderedPrompt, _scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the engine's own rubrics."""
+    """Return the engine's own rubrics as JSON, at most ``max_rubrics`` (a variable of the prompt)."""
     limit = int(prompt.variable("max_rubrics"))
     rows = [{"id": name, "description": text, "criteria": criteria} for name, text, criteria in RUBRICS[:limit]]
     return json.dumps({"rubrics": rows})
 
 
 def judge_rubrics(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return for each rubric in the prompt whether it applies, and its score. Rubrics that the engine does not know do
-    not apply.
+    """Return, for each rubric in the prompt, whether it applies and its score (1, 0 or null), as JSON. Rubrics that the
+    engine does not know do not apply.
     """
     attempt = prompt.variable("attempt")
     seen = _AttemptEvidence(prompt, scene, scene.shapes or (), parse_response(attempt), _prose(attempt))
@@ -189,8 +190,8 @@ def _has_kind(answer: str | None, gold: str) -> bool | None:
 
 
 def _concludes(seen: _AttemptEvidence) -> bool:
-    """Whether the answer is the conclusion that the reasoning states. If it states none, the conclusion for a counting
-    question is its last count or, without a count, the number of its places."""
+    """Whether the answer is the conclusion that the reasoning states. If the reasoning states no conclusion, the
+    conclusion for a counting question is the last count or, without a count, the number of points and boxes."""
     predicted = seen.response.answer
     if predicted is None or predicted == CANNOT_READ:
         return False
@@ -252,8 +253,8 @@ def _on_object(noun: Noun | None, x: float, y: float, shapes: Sequence[FoundShap
 
 
 def _is_on_target(seen: _AttemptEvidence) -> bool | None:
-    """Whether all places are on objects that the question asks for; if there are no places, whether one claim is about
-    such an object. None if the engine knows no noun of the question."""
+    """Whether all points and boxes are on objects that the question is about; without points and boxes, whether one
+    claim is about such an object. None if the engine knows no noun of the question."""
     if not seen.wanted:
         return None
     if seen.places:

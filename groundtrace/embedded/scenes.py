@@ -1,7 +1,7 @@
-"""The embedded engine's replies about an image: answers, entities, points, traces, boxes and masks.
+"""Writes the replies of the embedded engine (OpenCV, no model): answers, entities, points, traces, boxes and masks.
 
-Each function takes the rendered prompt, the scene, a random generator for perceptual jitter and the jitter's strength,
-and returns the reply that the prompt asks for, in pixels of the original.
+Each function takes the rendered prompt, the scene (the image and its shapes), a random generator for perceptual jitter,
+and the jitter's strength. It returns the reply to the prompt, with positions in pixels of the original image.
 """
 
 import functools
@@ -34,10 +34,10 @@ _MARK = re.compile(r"^\d+\. (?P<label>.+) \((?P<x>[\d.]+), (?P<y>[\d.]+)\)$")
 
 
 class Scene:
-    """An image with the results of both algorithms; each result is computed only once.
+    """Holds an image and the results of both algorithms (``by_colour``, ``by_edges``); each is computed only once.
 
-    ``load`` returns the pixels. It is called only when they are needed, so that a scene keeps the results but not the
-    image. Without an image it is None.
+    ``load`` returns the pixels; it is None if the request has no image. It is called each time that pixels are needed,
+    so that a scene keeps the results but not the pixels.
     """
 
     def __init__(self, load: Callable[[], np.ndarray] | None) -> None:
@@ -46,7 +46,7 @@ class Scene:
 
     @property
     def pixels(self) -> np.ndarray | None:
-        """The image as RGB uint8 (H, W, 3); None without an image."""
+        """Return the image as RGB uint8 (H, W, 3); None if the request has no image."""
         return None if self._load is None else self._load()
 
     @functools.cached_property
@@ -61,25 +61,25 @@ class Scene:
 
     @functools.cached_property
     def panels(self) -> tuple[Box, ...]:
-        """The boxes of the image's light panels; empty if it has none."""
+        """Return the boxes of the image's panels (areas that flat bars separate); empty if it has no panels."""
         pixels = self.pixels
         return () if pixels is None else find_panels(pixels)
 
     @functools.cached_property
     def size(self) -> tuple[int, int]:
-        """Width and height in pixels; (0, 0) without an image."""
+        """Return the width and height in pixels; (0, 0) if the request has no image."""
         pixels = self.pixels
         return (0, 0) if pixels is None else (pixels.shape[1], pixels.shape[0])
 
     @property
     def shapes(self) -> list[FoundShape] | None:
-        """The shapes that colour clustering finds; None if the image does not consist of flat shapes."""
+        """Return the shapes that colour clustering finds; None if the image does not consist of flat shapes."""
         with self._lock:
             return self._shapes
 
     @property
     def detections(self) -> list[Detection]:
-        """The objects that outline fitting to gradients finds."""
+        """Return the objects that are found by fitting outlines to gradients."""
         with self._lock:
             return self._detections
 
@@ -96,7 +96,9 @@ class Scene:
 
 
 def read_scene(prompt: RenderedPrompt, scene: Scene, shapes: list[FoundShape] | None) -> SightAnswer | None:
-    """Return the engine's answer to the prompt's question; None if it cannot read the question or the image."""
+    """Return the engine's answer to the prompt's question from these shapes; None if it cannot read the question or the
+    image.
+    """
     query = question_of(prompt)
     if query is None or shapes is None:
         return None
@@ -117,14 +119,16 @@ def attempt(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, stre
 
 
 def propose(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the classes of objects in the image that the question is about."""
+    """Return the classes of objects that the question is about, as JSON. The list is empty if the engine cannot read
+    the question or the image.
+    """
     query = question_of(prompt)
     labels = () if query is None or scene.shapes is None else relevant_labels(query, scene.shapes)
     return json.dumps({"entities": list(labels)})
 
 
 def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return a point on every object of the requested class."""
+    """Return a point on every object of the requested class; "There are none." if no object is found."""
     name, shapes = read_name(prompt.variable("entity")), scene.seen_as(rng, strength)
     if name is None or shapes is None:
         return "There are none."
@@ -135,11 +139,11 @@ def point_at(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, str
 
 
 def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, strength: float) -> str:
-    """Return reasoning that points at the objects that the answer is based on. If an object has a mark, the point is
-    the mark.
+    """Return reasoning with a point on each object that the answer is based on. If the prompt lists a mark (a numbered
+    point) for an object, the point is the mark.
 
-    If the answer is based on no object ("no, there is none that…"), the reasoning points at the marks of all objects,
-    since the engine has searched all of them.
+    If the answer is based on no object (such as "no, there is no red circle"), the reasoning points at all marks, since
+    the engine has looked at all objects.
     """
     reading = read_scene(prompt, scene, scene.seen_as(rng, strength))
     marks = [match for line in prompt.variable("points").split("\n") if (match := _MARK.match(line))]
@@ -159,7 +163,9 @@ def trace(prompt: RenderedPrompt, scene: Scene, rng: np.random.Generator, streng
 
 
 def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the boxes of a class, by outline fitting. Raises CallError for a label that the engine does not know."""
+    """Return the boxes of all objects of a class, found by fitting outlines, as JSON. Raises CallError for a label that
+    the engine does not know.
+    """
     name = read_name(prompt.variable("label"))
     if name is None:
         message = f"the embedded detector does not know {prompt.variable('label')!r}"
@@ -171,14 +177,15 @@ def detect_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator
 
 
 def segment_boxes(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the mask of the object in each box, cropped to the box."""
+    """Return the mask of the object in each box, cropped to the box, as JSON. Raises CallError without an image."""
     pixels = _one_image(scene)
     return json.dumps({"masks": [_cropped_mask(pixels, box) for box in json.loads(prompt.variable("boxes"))]})
 
 
 def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generator, _strength: float) -> str:
-    """Return the mask of the smallest outline around each point; an empty mask for a point without an outline around
-    it.
+    """Return, for each point, the mask of the object in the smallest detected box around the point, as JSON.
+
+    The mask is empty if no detected box contains the point. Raises CallError without an image.
     """
     pixels = _one_image(scene)
     masks = []
@@ -192,7 +199,7 @@ def segment_points(prompt: RenderedPrompt, scene: Scene, _rng: np.random.Generat
 def _one_image(scene: Scene) -> np.ndarray:
     pixels = scene.pixels
     if pixels is None:
-        raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs one picture")
+        raise CallError(Failure.UNSUPPORTED, "the embedded segmenter needs a request with exactly one image")
     return pixels
 
 

@@ -2,7 +2,7 @@
 
 The judge can read a sentence if it knows all words (:mod:`groundtrace.embedded.vocabulary`). One word may be unknown if
 the sentence is about the question's objects, a number or the statement. An unreadable sentence is not a fault of the
-reasoning: the judge replies that it cannot judge.
+reasoning: the verdict is then "cannot judge".
 """
 
 import itertools
@@ -81,7 +81,7 @@ NEGATIONS = words("negations")
 
 
 def unreadable(reasoning: str, question: Question) -> str | None:
-    """Return why a reasoning is unreadable; None if it is readable."""
+    """Return the reason why a reasoning is unreadable; None if it is readable."""
     text = spelled("".join(parts_of(reasoning, " § ")).replace("*", " "))
     own = {*words_of(question.question), *words_of(question.answer)}
     own |= {*_TOKEN.findall(f"{question.question} {question.answer}".casefold())}
@@ -157,8 +157,8 @@ def _resolved(sentence: str) -> bool:
 
 
 def _repeats(tokens: Sequence[str]) -> str | None:
-    """Return a message if the same words are repeated too often in a row; else None. Two points (§) never count as the
-    same word."""
+    """Return a message if the same words are repeated too often in a row; else None. Two points (§) are never treated
+    as the same word."""
     for period in range(1, _MAX_PERIOD + 1):
         run = words = 0
         for here, there in zip(tokens, tokens[period:], strict=False):
@@ -229,7 +229,9 @@ def spelled(text: str) -> str:
 
 
 def parts_of(reasoning: str, mark: str = "") -> Iterator[str]:
-    """Yield the parts of the reasoning, with each tag replaced by its label or, if given, by the mark."""
+    """Yield the parts of the reasoning, with each tag of points or boxes replaced by ``mark`` or, if ``mark`` is empty,
+    by the tag's label.
+    """
     done = 0
     for tag in scan_tags(reasoning):
         yield reasoning[done : tag.start]

@@ -47,13 +47,13 @@ _NOTHING = frozenset({"nothing", "nichts", "rien", "nada"})
 
 
 class BothSidesError(ValueError):
-    """A clause both affirms and rejects the statement: "true and false"."""
+    """Raised if a clause both affirms and rejects the statement: "true and false"."""
 
 
 def side_of_statement(clause: str) -> bool | None:
-    """Return whether a clause affirms the statement or the yes-no question; None if the clause has no verdict on it.
+    """Return whether a clause affirms the question's statement or the yes-no question; None if it states no verdict.
 
-    Verdict words count only if the clause is about the statement, "it" or "this", or ends with the verdict words, or
+    Verdict words are used only if the clause is about the statement, "it" or "this", or ends with the verdict words, or
     has no other words. Each negation inverts the verdict. Raises BothSidesError if the clause both affirms and rejects.
     """
     clause = _COMPARED.sub("it", clause)
@@ -84,7 +84,7 @@ def side_of_statement(clause: str) -> bool | None:
 
 
 def takes_back(clause: str, answer: Fraction) -> bool:
-    """Return whether a clause rejects the answer, a number: "that is incorrect", "3 is the wrong answer"."""
+    """Return whether a clause rejects the answer (a number), such as "that is incorrect", "3 is the wrong answer"."""
     kept = _words(_HAS_RIGHT_OF.sub(" ", clause))
     if STATEMENTS & {*kept} or any(each.value != answer for each in read_numerals(clause).numerals):
         return False

@@ -1,6 +1,6 @@
-"""The words that the embedded judge knows. They are about seeing, counting and concluding.
+"""Defines the words that the embedded judge knows. They are about seeing, counting and concluding.
 
-Rules give the forms of English words; all forms of German, French and Spanish words are listed. Words that make a
+Rules derive the forms of English words; all forms of German, French and Spanish words are listed. Words that make a
 reasoning worthless in any context (invention, refusal, blindness) are recognised by their stems.
 """
 
@@ -15,7 +15,7 @@ _LISTS: dict[str, str] = yaml.safe_load(Path(__file__).with_name("words.yaml").r
 
 
 def words(name: str) -> frozenset[str]:
-    """Return the list of this name in ``words.yaml``."""
+    """Return the words of the list with this name in ``words.yaml``."""
     return frozenset(_LISTS[name].split())
 
 
@@ -57,12 +57,12 @@ def is_worthless(word: str) -> bool:
 
 
 def is_wordlike(word: str) -> bool:
-    """Return whether an unknown word could be a real one: it is short, has vowels, and no long row of consonants."""
+    """Return whether an unknown word could be a real word: it is short, has vowels, and no long row of consonants."""
     return len(word) <= 20 and _CONSONANTS.search(word) is None
 
 
 def is_known(word: str) -> bool:
-    """Return whether the judge knows a word in lower case; it knows all numbers."""
+    """Return whether the judge knows a word in lower case. The judge knows all numbers."""
     if word in _PLAIN or word in _VERB_STEMS or word.isdigit():
         return True
     if colour_word(word) is not None or kind_word(word) is not None:

@@ -1,1 +1,1 @@
-"""Images and clips: decoding, media references, hashes, crops, overlays and the embedded engine's algorithms."""
+"""Handles images and clips: decoding, media references, hashes, crops and overlays."""

@@ -22,16 +22,16 @@ JPEG_QUALITY = 95
 
 @settings
 class VideoSettings:
-    """How many frames of a clip the models see; Argos §4 samples 32."""
+    """Limits how many frames of a clip the models see; Argos §4 samples 32."""
 
     max_frames: Annotated[int, Field(ge=1, le=32), "the maximum number of frames sampled from a clip"] = 32
     pointed_frames: Annotated[PositiveInt, "the number of these frames that the pointer sees"] = 8
 
 
 def clip_ref(uri: str, data: bytes, store: MediaStore, settings: VideoSettings) -> MediaRef:
-    """Sample the clip, write its frames and return its reference.
+    """Sample the clip, write its frames to the store and return the clip's reference.
 
-    Raises :class:`groundtrace.vision.decode.UndecodableMedia`.
+    Raises :class:`groundtrace.vision.decode.UndecodableMedia` if ``data`` is not a complete clip within the limits.
     """
     clip = sample_frames(data, settings.max_frames)
     hashes = [pixel_sha256(frame.pixels) for frame in clip.frames]
@@ -58,8 +58,8 @@ def _written(clip: Clip, store: MediaStore) -> tuple[FrameRef, ...]:
 
 
 def encode_frame(pixels: Pixels) -> bytes:
-    """Return the RGB frame as JPEG bytes. PNG files of the frames would be several times as large as the clip."""
+    """Return the RGB frame as JPEG bytes. PNG files of all frames would be several times as large as the clip."""
     done, data = cv2.imencode(".jpg", cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
     if not done:
-        raise ValueError(f"a frame of shape {pixels.shape} cannot be written as JPEG")
+        raise ValueError(f"OpenCV cannot write a frame of shape {pixels.shape} as JPEG")
     return data.tobytes()

@@ -1,13 +1,13 @@
-"""Crops of an image around the boxes that a model predicted (iVGR §3.4): each box, and one crop around all of them.
+"""Crops an image around the boxes that a model predicted (iVGR §3.4): one crop per box, and one around all boxes.
 
-The paper crops the unchanged boxes and does not specify the details. Decisions made here:
+The paper crops the unchanged boxes and does not specify the details. This module decides the following:
 
 - a box is padded on each side by ``margin`` of its width and height, clipped to the image, and widened about its centre
   to ``min_side_px`` if the image is large enough, because a vision tower cannot use smaller crops;
 - a box outside its image, or without area, is ignored;
-- if an image has more than ``max_boxes`` distinct boxes, only the first are cropped; the crop around all boxes still
-  contains every box;
-- a crop that equals the whole image or another crop is left out: a single box has one crop only;
+- if an image has more than ``max_boxes`` distinct boxes, only the first ``max_boxes`` are cropped; the crop around all
+  boxes still contains every box;
+- a crop that equals the whole image or another crop is left out, so a single box has only one crop;
 - each image has its own crops. Clips are not cropped, because a box does not name its frame.
 """
 
@@ -29,7 +29,7 @@ Corners = tuple[float, float, float, float]
 
 @settings
 class CropSettings:
-    """How the boxes of a response are cropped."""
+    """Determines how the boxes of a response are cropped."""
 
     margin: Annotated[
         float, Field(ge=0, allow_inf_nan=False), "the margin on each side, as a share of the box's width and height"
@@ -40,9 +40,9 @@ class CropSettings:
 
 @dataclass(frozen=True)
 class Crop:
-    """A rectangle of an image in whole pixels of the upright original; ``right`` and ``bottom`` are exclusive.
+    """Holds a rectangle of an image in whole pixels of the upright original; ``right`` and ``bottom`` are exclusive.
 
-    ``is_union``: whether it is the crop around all boxes.
+    ``is_union`` is true for the crop around all boxes.
     """
 
     media_index: int
@@ -54,7 +54,7 @@ class Crop:
 
     @property
     def rectangle(self) -> tuple[int, int, int, int]:
-        """Left, top, right and bottom."""
+        """Return left, top, right and bottom in pixels."""
         return self.left, self.top, self.right, self.bottom
 
 
@@ -62,7 +62,8 @@ def crops_of(boxes: Sequence[Box], sizes: Sequence[Size | None], settings: CropS
     """Return the crops of all images in order. For each image these are the crops of its boxes, and then the crop
     around all boxes.
 
-    ``sizes`` holds each image's size; None for a clip. The result is empty if no box can be cropped. Never raises.
+    ``sizes`` holds each image's size, and None for a clip. The result is empty if no box can be cropped. The function
+    never raises.
     """
     return tuple(
         crop

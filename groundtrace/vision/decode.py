@@ -1,8 +1,8 @@
 """Decodes image bytes to upright 8-bit RGB pixels, or raises a typed error with the reason.
 
-The content determines the format. The result is what an image viewer shows: EXIF orientation applied, transparency
-composited on white, 16-bit samples scaled (not clipped), CMYK and palettes converted. Colour profiles and gamma chunks
-are ignored, as vision encoders ignore them.
+The content of the file determines the format. The result equals what an image viewer shows: the EXIF orientation is
+applied, transparency is composited on white, 16-bit samples are scaled (not clipped), and CMYK and palettes are
+converted. Colour profiles and gamma chunks are ignored, because vision encoders ignore them, too.
 
 OpenCV decodes JPEG (RGB and grey) and PNG, because it is faster and keeps 16-bit samples; Pillow decodes the other
 formats. Both give the same pixels. OpenCV also accepts damaged files, so it decodes a JPEG only if the file ends with
@@ -45,7 +45,7 @@ _UNSUPPORTED = (
 
 
 class UndecodableMedia(ValueError):
-    """The bytes are not a usable image or clip: ``kind`` is the reason as a code, ``detail`` the reason in words."""
+    """Raised if bytes are not a usable image or clip. ``kind`` is a code for the reason, ``detail`` explains it."""
 
     def __init__(self, kind: Kind, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -59,7 +59,7 @@ class UndecodableMedia(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The size limits of an image; they are checked in the header, before any pixel is decoded.
+    """Holds the size limits of an image. They are checked in the header, before any pixel is decoded.
 
     ``max_decoded_bytes`` limits the decoder's output before conversion to 8-bit RGB: 16-bit RGBA takes 8 bytes per
     pixel. For all formats except PNG, Pillow's own limit against decompression bombs (179 Mpx) applies, too.
@@ -76,10 +76,10 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class DecodedImage:
-    """A decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
+    """Holds a decoded still image: ``pixels`` is ``(height, width, 3)`` uint8 RGB, upright.
 
-    ``orientation`` is the EXIF value that was applied (1 if none), ``format`` the detected file format, ``frames`` the
-    number of images (always 1, since a file with several images is rejected).
+    ``orientation`` is the EXIF value that was applied (1 if the file has none). ``format`` is the detected file format.
+    ``frames`` is the number of images (always 1, since a file with several images is rejected).
     """
 
     pixels: Pixels
@@ -91,11 +91,11 @@ class DecodedImage:
 
 
 def decode_image(data: bytes, limits: Limits = DEFAULT_LIMITS) -> DecodedImage:
-    """Decode one still image. Whatever the bytes are, the only error that it raises is :class:`UndecodableMedia`."""
+    """Decode one still image. For any bytes, the only error that this function raises is :class:`UndecodableMedia`."""
     if not data:
         raise UndecodableMedia("empty", "the file has no bytes")
     if len(data) > limits.max_bytes:
-        raise UndecodableMedia("too_large", f"{len(data)} bytes, the limit is {limits.max_bytes}")
+        raise UndecodableMedia("too_large", f"the file has {len(data)} bytes, the limit is {limits.max_bytes}")
     try:
         pixels, orientation, name = _decode_png(data, limits) or _decode_with_pillow(data, limits)
     except UndecodableMedia:
@@ -118,7 +118,9 @@ class _PngHeader:
 
     @property
     def pixel_bytes(self) -> int:
-        """The bytes of a pixel that OpenCV decodes: palette entries become colours, grey with alpha becomes RGBA."""
+        """Return the number of bytes per pixel in OpenCV's output, in which palette entries become colours and grey
+        with alpha becomes RGBA.
+        """
         channels = {0: 1, 2: 3, 3: 4 if b"tRNS" in self.names else 3}.get(self.colour_type, 4)
         return channels * (2 if self.depth == 16 else 1)
 
@@ -132,15 +134,15 @@ def _png_header(data: bytes) -> _PngHeader:
     view, at = memoryview(data), len(_PNG)
     while b"IEND" not in names:
         if at + 12 > len(data):
-            raise UndecodableMedia("truncated", "the PNG stops before its end chunk")
+            raise UndecodableMedia("truncated", "the PNG file is incomplete: its end chunk is missing")
         length = int.from_bytes(view[at : at + 4], "big")
         name, body = bytes(view[at + 4 : at + 8]), view[at + 8 : at + 8 + length]
         if at + 12 + length > len(data):
-            raise UndecodableMedia("truncated", f"the PNG stops inside its chunk {name!r}")
+            raise UndecodableMedia("truncated", f"the PNG file is incomplete: it stops inside its chunk {name!r}")
         if zlib.crc32(view[at + 4 : at + 8 + length]) != int.from_bytes(
             view[at + 8 + length : at + 12 + length], "big"
         ):
-            raise UndecodableMedia("corrupt", f"wrong checksum in the PNG chunk {name!r}")
+            raise UndecodableMedia("corrupt", f"the PNG chunk {name!r} has a wrong checksum")
         if fields is None:
             if name != b"IHDR" or length != 13:
                 raise UndecodableMedia("corrupt", "the PNG does not begin with a header chunk")
@@ -190,7 +192,9 @@ def _decode_with_pillow(data: bytes, limits: Limits) -> tuple[Pixels, int, str]:
         # The further images of an MPO are previews or the second view of a stereo pair; viewers show only the first.
         if image.format != "MPO" and getattr(image, "is_animated", False):
             frames = getattr(image, "n_frames", 2)
-            raise UndecodableMedia("animated", f"{name} with {frames} frames or pages: which one is meant?")
+            raise UndecodableMedia(
+                "animated", f"the {name} file has {frames} frames or pages: save the one to use as a separate image"
+            )
         orientation = _orientation(image)
         if name == "JPEG" and image.mode in ("RGB", "L") and _ends_like_jpeg(data):
             pixels = _by_opencv(data, cv2.IMREAD_COLOR_RGB)
@@ -220,12 +224,16 @@ def _flattened(image: Image.Image, data: bytes) -> Pixels:
     if mode.startswith("I;16") or (mode == "I" and image.format == "PPM"):
         return to_rgb(np.asarray(image).clip(0, 65535).astype(np.uint16))
     if mode in ("I", "F", "LAB"):
-        raise UndecodableMedia("unsupported", f"samples of type {mode} have no defined black and white")
+        raise UndecodableMedia(
+            "unsupported", f"samples of type {mode} have no defined black and white: convert the image to 8-bit RGB"
+        )
     bits = _tiff_bits(image)
     if max(bits) > 8:
         deep = _by_opencv(data, cv2.IMREAD_UNCHANGED)  # Pillow would keep only the high bytes
         if deep is None or deep.dtype != np.uint16 or deep.shape[1::-1] != image.size:
-            raise UndecodableMedia("unsupported", f"TIFF with samples of {bits} bits")
+            raise UndecodableMedia(
+                "unsupported", f"TIFF samples of {bits} bits cannot be read: convert the image to 8-bit RGB"
+            )
         return to_rgb(deep)
     if image.has_transparency_data:
         rgba = np.array(image.convert("RGBA"))
@@ -257,12 +265,16 @@ def _orientation(image: Image.Image) -> int:
 def _check_size(width: int, height: int, pixel_bytes: int, limits: Limits) -> None:
     decoded_bytes = width * height * pixel_bytes
     if width * height > limits.max_pixels:
-        raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_pixels:.0f} in all")
+        raise UndecodableMedia(
+            "too_large", f"the image has {width}x{height} pixels, the limit is {limits.max_pixels:.0f} pixels in total"
+        )
     if decoded_bytes > limits.max_decoded_bytes:
-        limit = f"the limit is {limits.max_decoded_bytes:.0f} bytes in all"
-        raise UndecodableMedia("too_large", f"{width}x{height} pixels of {pixel_bytes} bytes, {limit}")
+        limit = f"the limit is {limits.max_decoded_bytes:.0f} bytes in total"
+        raise UndecodableMedia("too_large", f"the image has {width}x{height} pixels of {pixel_bytes} bytes, {limit}")
     if min(width, height) < limits.min_side:
-        raise UndecodableMedia("too_small", f"{width}x{height} pixels, the shorter side needs {limits.min_side}")
+        raise UndecodableMedia(
+            "too_small", f"the image has {width}x{height} pixels, but both sides need at least {limits.min_side}"
+        )
 
 
 def _explained(data: bytes, error: Exception) -> UndecodableMedia:

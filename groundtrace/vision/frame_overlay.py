@@ -1,8 +1,8 @@
 """Draws numbered points on the frames of a clip: an object keeps its number across frames, and frames have captions.
 
-Argos (section 4.2) overlays the points on the sampled frames and gives each frame's number and time, so that the
-teacher can quote both. :mod:`groundtrace.vision.overlay` draws the points; this module computes the numbers and draws
-the caption ``frame F (T s)`` in a corner of each frame.
+Argos (section 4.2) draws the points on the sampled frames and gives each frame's number and time, so that the teacher
+can quote both. :mod:`groundtrace.vision.overlay` draws the points; this module computes the numbers and draws the
+caption ``frame F (T s)`` in a corner of each frame.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _POINT_PRICE: Final = 1e6  # the cost of a caption close to a point; each change
 
 
 def stable_ids(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the object number of each point, in the order given.
+    """Return the object number of each point, in the order of ``points``.
 
-    Points of one label (ignoring case and white space) in one medium are tracked from frame to frame: the points of the
-    next frame that has such points are paired with the known objects by distance to the object's last position, closest
-    pair first; ties go to the older object, then to the point given first. A point without a pair is a new object.
+    Points with the same label (ignoring case and white space) in the same medium are tracked from frame to frame. In
+    each frame, they are paired with the known objects by the distance to the object's last position. The closest pair
+    is chosen first; ties go to the older object, then to the earlier point. A point without a pair is a new object.
     Therefore, two points of one frame never share a number, and two labels never share a number. An object keeps its
     number, however far it moves. The number of objects of a label is the largest number of its points in one frame.
-    Numbers start at 1 in order of first appearance: by frame, within a frame in the order given. Points without a frame
-    count as one frame before all others. Objects that cross can be confused, because only positions are compared.
+    Numbers start at 1, in order of first appearance. Points without a frame are treated as one frame before all others.
+    Objects that cross can be confused, because only positions are compared.
     """
     order = sorted(range(len(points)), key=lambda i: _frame(points[i]))
     by_label: dict[tuple[str, int], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -81,7 +81,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
     ``points`` are in original pixels, and their ``frame`` is a :class:`Frame`'s number; ``ids`` are their numbers from
     :func:`stable_ids`. ``k`` is 1 unless the frames are small. Frames without points are enlarged too. Raises
-    :class:`ValueError` if a point's frame is not in ``frames``, or if there are not as many ids as points.
+    :class:`ValueError` if a point's frame is not in ``frames``, or if ``ids`` and ``points`` differ in length.
     """
     places = {frame.number: place for place, frame in enumerate(frames)}
     marks: list[list[OverlayPoint]] = [[] for _ in frames]
@@ -101,7 +101,7 @@ def draw_on_frames(frames: Sequence[Frame], points: Sequence[Point], ids: Sequen
 
 
 def _captioned(frame: Frame, marks: Sequence[OverlayPoint], drawn: Pixels) -> Pixels:
-    """Return the drawn frame, enlarged if its caption does not fit, with the caption where it hides the least."""
+    """Return the drawn frame with a caption that hides as little as possible; enlarged if the caption does not fit."""
     text = format_moment(frame.number, frame.t_s)
     font_px = round(_FONT_SHARE * math.sqrt(drawn.shape[0] * drawn.shape[1]))
     font_px = max(MIN_FONT_PX, min(MAX_FONT_PX, font_px))

@@ -1,17 +1,17 @@
 """Decodes a clip's bytes to upright frames at exact times, or raises a typed error with the reason.
 
 Argos (section 4.2, appendix C) shows the teacher at most 32 frames, spread evenly over the clip, with their times.
-molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. Its frames and times are
-not used, for reasons measured on 0.0.1: its times are the frame index over the mean rate, in float32, and always 0 for
-H.264 in AVI (32 copies of one frame); its fast reader fails on some tiny images and falls back to a reader that keeps
-every frame in memory. Therefore molmo-utils gets a substitute clip: blank frames with the real clip's times. The chosen
-moments are scaled to the exact duration, and the real clip is decoded once in full, keeping the frames visible at those
-moments.
+molmo-utils chooses the moments, by its rule ``uniform_last_frame`` without its cap of 2 fps. The frames and times of
+molmo-utils are not used, because of faults measured with version 0.0.1. Its times are the frame index divided by the
+mean rate, in float32, and are always 0 for H.264 in AVI, which gives 32 copies of one frame. Its fast reader fails on
+some tiny images, and the fallback keeps every frame in memory. Therefore molmo-utils gets a substitute clip: blank
+frames with the real clip's times. The chosen moments are scaled to the exact duration. Then the real clip is decoded
+once in full, and the frames that are visible at these moments are kept.
 
-Times are the container's presentation times after its edit list, counted from the first frame shown. AVI has no such
-times: its n-th frame shown has the n-th time of the index, without empty entries (repeated frames). The content
-determines the format; other files that the clip refers to are never opened. Non-square pixels and HDR colours are not
-converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their length.
+Times are the container's presentation times after its edit list, relative to the first visible frame. AVI has no such
+times: its n-th visible frame has the n-th time of the index, without empty entries (repeated frames). The content of
+the file determines the format. Other files that the clip refers to are never opened. Non-square pixels and HDR colours
+are not converted. Truncation is detected in MP4, QuickTime, Matroska, WebM and AVI, which declare their length.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STAND_IN_HZ: Final = 90_000  # MP4 counts durations in 32 bits: gaps of up to s
 
 @dataclass(frozen=True)
 class VideoLimits:
-    """The limits of a clip: pixels per frame, seconds, and bytes of the file."""
+    """Holds the limits of a clip: pixels per frame, seconds, and bytes of the file."""
 
     max_video_pixels: float = 9e6
     max_duration_s: float = 1800.0
@@ -60,10 +60,10 @@ DEFAULT_VIDEO_LIMITS: Final = VideoLimits()
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """One frame of a clip. ``pixels`` is ``(H, W, 3)`` uint8 RGB, upright; ``number`` counts the clip's frames in
-    display order, from 1.
+    """Holds one frame of a clip. ``pixels`` is ``(H, W, 3)`` uint8 RGB, upright. ``number`` is the frame's position
+    among all frames of the clip in display order, from 1.
 
-    ``t_s`` is the frame's start in seconds from the clip's first frame, not rounded.
+    ``t_s`` is the frame's start in seconds after the start of the clip's first frame, not rounded.
     """
 
     number: int
@@ -73,10 +73,10 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The sampled frames of a clip in display order; ``width`` and ``height`` are the size of an upright frame.
+    """Holds the sampled frames of a clip in display order; ``width`` and ``height`` are the size of an upright frame.
 
-    ``duration_s`` is the time from the start of the first frame to the end of the last; ``fps`` is the mean rate of all
-    frames, 0 for a single frame of unknown duration.
+    ``duration_s`` is the time from the start of the first frame to the end of the last frame. ``fps`` is the mean rate
+    of all frames of the clip, or 0 for a single frame of unknown duration.
     """
 
     width: int
@@ -106,8 +106,8 @@ def sample_frames(data: bytes | Path, max_frames: int = 32, limits: VideoLimits 
 def probe(data: bytes | Path, limits: VideoLimits = DEFAULT_VIDEO_LIMITS) -> tuple[int, int, float]:
     """Return the upright width and height in pixels, and the duration in seconds.
 
-    Reads the whole file but decodes only one frame. Raises as :func:`sample_frames` does, but may not detect damage
-    after the first frame.
+    The function reads the whole file but decodes only one frame. It raises the errors of :func:`sample_frames`, but
+    damage after the first frame may be undetected.
     """
     with _opened(data, limits) as (container, stream):
         timeline = _scan(container, stream, limits)
@@ -142,7 +142,7 @@ def _opened(data: bytes | Path, limits: VideoLimits) -> Iterator[tuple[InputCont
                 cover = av.stream.Disposition.attached_pic
                 streams = [s for s in container.streams.video if s.codec_context and not s.disposition & cover]
                 if not streams:
-                    raise UndecodableMedia("unsupported", "no video stream that can be decoded")
+                    raise UndecodableMedia("unsupported", "the file has no video stream that can be decoded")
                 stream = streams[0]
                 _check_size(stream.width, stream.height, limits)
                 stream.thread_type = "AUTO"
@@ -171,9 +171,9 @@ def _check_container(file: BinaryIO, limits: VideoLimits) -> None:
         raise UndecodableMedia("too_large", f"the clip has {size} bytes, the limit is {limits.max_bytes}")
     if sniff_kind(head) != "video":
         kind = "animated" if head.startswith(b"GIF8") else "unsupported"
-        raise UndecodableMedia(kind, "not one of the video formats that are read here")
+        raise UndecodableMedia(kind, "the format of the file is not a supported video format: convert it to MP4")
     if _stops_early(file, head, size):
-        raise UndecodableMedia("truncated", "the file stops before the clip does")
+        raise UndecodableMedia("truncated", "the file is incomplete: it is shorter than its header declares")
     file.seek(0)
 
 
@@ -200,7 +200,9 @@ def _stops_early(file: BinaryIO, head: bytes, size: int) -> bool:
 
 def _check_size(width: int, height: int, limits: VideoLimits) -> None:
     if width * height > limits.max_video_pixels:
-        raise UndecodableMedia("too_large", f"{width}x{height} pixels, the limit is {limits.max_video_pixels:.0f}")
+        raise UndecodableMedia(
+            "too_large", f"the frames have {width}x{height} pixels, the limit is {limits.max_video_pixels:.0f} in total"
+        )
 
 
 def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -> _Timeline:
@@ -213,11 +215,13 @@ def _scan(container: InputContainer, stream: VideoStream, limits: VideoLimits) -
         if packet.size and not packet.is_discard and start is not None:
             spans.append((start, packet.duration or 0))
     if not spans:
-        raise UndecodableMedia("corrupt", "the video stream holds no frames")
+        raise UndecodableMedia("corrupt", "the video stream of the file holds no frames")
     spans.sort()
     timeline = _timeline([start for start, _ in spans], spans[-1][1], stream)
     if timeline.duration_s > limits.max_duration_s:
-        raise UndecodableMedia("too_large", f"{timeline.duration_s:.1f} s, the limit is {limits.max_duration_s:g}")
+        raise UndecodableMedia(
+            "too_large", f"the clip lasts {timeline.duration_s:.1f} s, the limit is {limits.max_duration_s:g} s"
+        )
     return timeline
 
 
@@ -281,7 +285,9 @@ def _decode(
         if container.format.name == "avi":
             start = timeline.starts[len(starts)] if len(starts) < len(timeline.starts) else None
         if frame.is_corrupt or start is None or (starts and start < starts[-1]):
-            raise UndecodableMedia("corrupt", f"frame {len(starts) + 1} is damaged or has no time in order")
+            raise UndecodableMedia(
+                "corrupt", f"frame {len(starts) + 1} is damaged, or its time is missing or too early"
+            )
         if last and moments and moments[0] < start:
             kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
             moments = [moment for moment in moments if moment >= start]
@@ -289,7 +295,7 @@ def _decode(
         last = len(starts), float((start - starts[0]) * timeline.tick_s), frame
     lost = timeline.starts[-1] - starts[-1] if starts else math.inf
     if last is None or lost * len(timeline.starts) > 2 * timeline.length:  # some codecs end in packets without a frame
-        raise UndecodableMedia("corrupt", f"after {len(starts)} frames the rest cannot be decoded")
+        raise UndecodableMedia("corrupt", f"the clip cannot be decoded after its first {len(starts)} frames")
     if moments:
         kept.append(Frame(last[0], last[1], _upright_rgb(last[2], limits)))
     height, width = kept[0].pixels.shape[:2]

@@ -1,7 +1,7 @@
-"""Finds duplicate images: exact (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
+"""Finds exact duplicates of images (SHA-256 of bytes or pixels) and near duplicates (difference hash, then pixels).
 
-The difference hash only proposes pairs, because on rendered scenes it is equal for images that differ by one object.
-:func:`same_image` decides: it looks for any place where two images differ by more than re-encoding explains.
+The difference hash only proposes pairs, because it is often equal for rendered scenes that differ by one object. Then
+:func:`same_image` decides whether any place of the two images differs by more than re-encoding can explain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def sha256_bytes(data: bytes) -> str:
 def pixel_sha256(pixels: Pixels) -> str:
     """Return the SHA-256 of shape and samples in lower-case hexadecimal digits.
 
-    It is the same for every lossless encoding of the same image.
+    The digest is the same for every lossless encoding of the same image.
     """
     digest = hashlib.sha256(f"{pixels.shape}{pixels.dtype}".encode())
     digest.update(np.ascontiguousarray(pixels).data)
@@ -58,11 +58,11 @@ def hamming(a: int, b: int) -> int:
 def same_image(a: Pixels, b: Pixels) -> bool:
     """Whether two RGB images show the same pixels, apart from re-encoding and a change of scale by up to 4.
 
-    The larger image is scaled down to the smaller. The images differ if, anywhere, the grey value (smoothed over 3x3
-    pixels, which removes compression ringing) or a colour channel (over 5x5, because chroma is stored at half size)
-    differs by more than 64, or if the mean difference exceeds 6 of 255. A single object that was moved or recoloured
-    makes the images different, however small it is; a fainter change does not make them different. The order of the
-    arguments does not matter.
+    The larger image is scaled down to the size of the smaller image. The images are different in two cases. At some
+    pixel, the grey value (smoothed over 3x3 pixels, which removes compression ringing) or a colour channel (smoothed
+    over 5x5 pixels, because chroma is stored at half size) differs by more than 64. Or the mean difference exceeds 6 of
+    255. A single object that was moved or recoloured makes the images different, however small it is; a fainter change
+    does not. The order of the arguments does not matter.
     """
     if a.shape == b.shape and np.array_equal(a, b):
         return True

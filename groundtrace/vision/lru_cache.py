@@ -1,4 +1,4 @@
-"""A bounded LRU cache for values that are costly to compute from an image, such as pixels and features."""
+"""Implements a bounded LRU cache for values that are slow to compute from an image, such as pixels and features."""
 
 import threading
 from collections import OrderedDict
@@ -13,7 +13,7 @@ def _one(_: object) -> int:
 
 
 class LruCache(Generic[T]):
-    """A thread-safe cache of at most ``limit`` values by key; drops the least recently used value first.
+    """Caches at most ``limit`` values by key; the least recently used value is dropped first. The cache is thread-safe.
 
     With ``size_of``, ``limit`` is the maximum sum of the values' sizes; a value larger than ``limit`` is not cached.
     """
@@ -25,7 +25,7 @@ class LruCache(Generic[T]):
         self._size = 0
 
     def of(self, key: str, compute: Callable[[], T]) -> T:
-        """Return the value of ``key`` from the cache; if it is not there, ``compute`` makes it.
+        """Return the value of ``key`` from the cache; if the value is missing, ``compute`` makes it.
 
         Several threads may compute a missing value at the same time; all of them get the value that is cached first.
         """

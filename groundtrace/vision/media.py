@@ -1,10 +1,10 @@
-"""The media store: the only module that resolves a media URI to a path, locally or on remote storage.
+"""Implements the media store. Only this module resolves a media URI to a path, locally or on remote storage.
 
-There are two kinds of URI: ``input:<relative path>`` is a file in the data folder, ``run:media/<sha256>.<ext>`` a file
-that a stage wrote. Neither can refer to a file outside its root. The data may be from a third party, so a symbolic link
-in the data folder is followed only if its target is in the data folder, too. There is one exception: a snapshot of the
-Hub is a folder of links to the files of its own data set. The data folder itself may be a link. A root is a local
-folder or a URL of an object store (:mod:`groundtrace.storage.places`).
+A media URI has one of two forms: ``input:<relative path>`` is a file in the data folder, and
+``run:media/<sha256>.<ext>`` is a file that a stage wrote. Neither can refer to a file outside its root. The data may be
+from a third party, so a symbolic link in the data folder is followed only if its target is in the data folder, too. The
+links in a snapshot of the Hub are an exception: they may refer to the files of their own data set. The data folder
+itself may be a link. A root is a local folder or a URL of an object store (:mod:`groundtrace.storage.places`).
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ _SOUND_BRANDS: Final = (b"M4A ", b"M4B ", b"M4P ")
 
 
 class MediaMissing(FileNotFoundError):
-    """The URI is allowed, but the file does not exist."""
+    """Raised if a media URI is allowed, but its file does not exist."""
 
 
 class MediaNotAllowed(PermissionError):
-    """The URI is not a media URI, or its file is outside the two roots, or the file cannot be read."""
+    """Raised if a URI is not a media URI, if its file is outside the two roots, or if the file cannot be read."""
 
 
 def sniff_kind(data_head: bytes) -> Literal["image", "video"] | None:
     """Return the kind of a file, from its first :data:`HEAD_BYTES` bytes; None if it is neither an image nor a video.
 
-    A GIF counts as an image; the decoder rejects animated ones.
+    The kind of a GIF is "image"; the decoder rejects animated GIFs.
     """
     if data_head[4:8] == b"ftyp":
         brand = data_head[8:12]
@@ -126,22 +126,22 @@ class MediaStore:
     def open_bytes(self, uri: str, max_bytes: int | None = None) -> bytes:
         """Return the file's bytes.
 
-        Raises :class:`MediaNotAllowed`, :class:`MediaMissing` and :class:`UndecodableMedia`. The last is of kind
-        ``too_large`` if the file has more than ``max_bytes`` (it is then not read in full), or of kind ``corrupt`` if
-        the name of a ``run:`` file does not match the SHA-256 of its bytes.
+        Raises :class:`MediaNotAllowed` and :class:`MediaMissing`. Raises :class:`UndecodableMedia` of kind
+        ``too_large`` if the file has more than ``max_bytes`` bytes (the file is then not read in full), and of kind
+        ``corrupt`` if the name of a ``run:`` file does not match the SHA-256 of its bytes.
         """
         root, relative = self._split(uri)
         data = _read(root, relative, uri, max_bytes)
         if uri.startswith("run:") and sha256_bytes(data) != relative[6:70]:
-            raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to have it anew")
+            raise UndecodableMedia("corrupt", f"{uri} has changed since it was written: run again to write it again")
         return data
 
     def open_sniffed(self, uri: str, max_clip_bytes: int | None) -> tuple[Literal["image", "video"] | None, bytes]:
         """Return the file's kind and its bytes; a local file is opened only once.
 
-        Of a clip of more than ``max_clip_bytes`` bytes, and of any other file of more bytes than the limits allow, the
-        bytes are not read: raises :class:`UndecodableMedia` of kind ``too_large``. If ``max_clip_bytes`` is None, a
-        clip is returned without its bytes. Raises MediaNotAllowed and MediaMissing.
+        If ``max_clip_bytes`` is None, a clip is returned without its bytes. Raises :class:`UndecodableMedia` of kind
+        ``too_large``, without reading the file in full, for a clip of more than ``max_clip_bytes`` bytes and for any
+        other file above the store's limits. Raises MediaNotAllowed and MediaMissing.
         """
         root, relative = self._split(uri)
         if isinstance(root, RemotePath):
@@ -183,7 +183,9 @@ class MediaStore:
         processes write the same file. ``ext`` has no dot.
         """
         if not _EXTENSION.fullmatch(ext):
-            raise ValueError(f"the extension must be of lower-case letters and digits, without a dot, got {ext!r}")
+            raise ValueError(
+                f"the extension must have 1 to 8 lower-case letters and digits, without a dot, got {ext!r}"
+            )
         relative = f"media/{sha256_bytes(data)}.{ext}"
         _write(place(self.run_root, self.storage) / relative, data)
         return f"run:{relative}"
@@ -194,28 +196,28 @@ class MediaStore:
         if scheme == "run" and _DRAWN.fullmatch(relative):
             return place(self.run_root, self.storage), relative
         if scheme != "input":
-            raise MediaNotAllowed(f"not a media uri: {uri!r}")
+            raise MediaNotAllowed(f"{uri!r} is not a media URI: it must be input:PATH or run:media/SHA256.EXTENSION")
         parts = relative.split("/")
         odd = any(c in "\0\\" or "\ud800" <= c <= "\udfff" for c in relative) or "://" in relative
         drive = len(relative) > 1 and relative[1] == ":"
         if odd or drive or not relative or parts[0] == "" or ".." in parts:
             remedy = "download the file, and " if "://" in relative else ""
             raise MediaNotAllowed(
-                f"not a path inside the data folder: {uri!r} ({remedy}give the path from the folder of the records)"
+                f"{uri!r} is not a path inside the data folder: {remedy}give the path relative to the records' folder"
             )
         return place(self.input_root, self.storage), relative
 
 
 @dataclass(frozen=True)
 class MediaRoots:
-    """The roots of ``input:`` and ``run:`` media, and the settings to access remote roots."""
+    """Holds the roots of ``input:`` and ``run:`` media, and the settings to access remote roots."""
 
     input_root: str
     run_root: str
     storage: StorageSettings = STANDARD
 
     def store(self) -> MediaStore:
-        """Return the media store of these roots; its cache has :data:`STAGE_CACHE_BYTES`."""
+        """Return the media store of these roots, with a cache of :data:`STAGE_CACHE_BYTES` bytes."""
         return MediaStore(self.input_root, self.run_root, cache_bytes=STAGE_CACHE_BYTES, storage=self.storage)
 
 
@@ -225,7 +227,7 @@ def _missing(uri: str) -> MediaMissing:
 
 
 def _leaves(uri: str) -> MediaNotAllowed:
-    remedy = "copy its target there, or name the folder that holds both as --input"
+    remedy = "copy its target into this folder, or name the folder that contains both as --input"
     return MediaNotAllowed(f"{uri!r} is a link that leaves the data folder: {remedy}")
 
 
@@ -254,7 +256,7 @@ def _read_local(root: Path, relative: str, uri: str, read: Callable[[BinaryIO, i
     except MediaNotAllowed:
         raise
     except PermissionError as error:
-        raise MediaNotAllowed(f"no permission to read {uri!r}") from error
+        raise MediaNotAllowed(f"this user has no permission to read {uri!r}") from error
     except OSError as error:
         if error.errno in _NOT_READABLE:
             raise MediaNotAllowed(f"{uri!r} cannot be read: {error.strerror}") from error
@@ -289,7 +291,7 @@ def _read_remote(path: RemotePath, uri: str, max_bytes: int | None, head_bytes: 
 
 def _check_bytes(size: int, max_bytes: int | None) -> None:
     if max_bytes is not None and size > max_bytes:
-        raise UndecodableMedia("too_large", f"{size} bytes, the limit is {max_bytes}")
+        raise UndecodableMedia("too_large", f"the file has {size} bytes, the limit is {max_bytes}")
 
 
 def _write(path: Place, data: bytes) -> None:

@@ -1,9 +1,9 @@
 """Draws numbered points and boxes on an image, with their coordinates as text beside them for a model to quote.
 
-Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it, because a model that reads text
-well can then quote coordinates that it could not estimate. Therefore every number must be easy to read: at any image
-size, next to its mark, and hiding as little of the image as possible. Coordinates are in original pixels; an image too
-small for legible text is first enlarged by an integer factor.
+Argos (section 4.2, Figure 3) shows the teacher an image with the proposed points on it. A model that reads text well
+can then quote coordinates that it could not estimate. Therefore every number must be easy to read at any image size,
+must be next to its mark, and must hide as little of the image as possible. Coordinates are in original pixels; an image
+that is too small for legible text is first enlarged by an integer factor.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OVER_CAPTION, _OVER_MARK, _OVER_BUSY, _OVER_BOX, _PER_HEIGHT_AWAY = 60.0, 40.0,
 
 @dataclass(frozen=True)
 class OverlayPoint:
-    """A point to draw. Its caption shows ``number`` and ``label``; ``x`` and ``y`` are in original pixels."""
+    """Holds a point to draw. Its caption shows ``number`` and ``label``; ``x`` and ``y`` are in original pixels."""
 
     number: int
     label: str
@@ -74,7 +74,7 @@ def draw_overlay(pixels: Pixels, points: Sequence[OverlayPoint], boxes: Sequence
     """
     corners = np.array([(p.x, p.y) * 2 for p in points] + [b[2:] for b in boxes], np.float64).reshape(-1, 4)
     if not np.isfinite(corners).all():
-        raise ValueError("the coordinates of marks must be finite")
+        raise ValueError("the coordinates of the points and boxes to draw must be finite numbers")
     if not len(corners):
         return pixels.copy()
     height, width = pixels.shape[:2]
@@ -187,7 +187,7 @@ def _font(font_px: int) -> ImageFont.FreeTypeFont:
     font = ImageFont.load_default(font_px)
     if not isinstance(font, ImageFont.FreeTypeFont):
         raise TypeError(
-            "Pillow was built without FreeType, whose scalable font overlays need: install another build of Pillow"
+            "Pillow was built without FreeType, but overlays need its scalable font: install a Pillow with FreeType"
         )
     # The basic layout engine is always available; the other needs a system library and spaces letters differently.
     return font.font_variant(layout_engine=ImageFont.Layout.BASIC)
@@ -217,9 +217,9 @@ def _width_px(text: str, font_px: int) -> int:
 
 
 def lettering(text: str, font_px: int, pad: int) -> tuple[NDArray[np.uint8], int]:
-    """Return a caption's opacity mask, and the width of the mask's first part, which holds the number.
+    """Return a caption's opacity mask, and the width in pixels of the mask's first part, which holds the number.
 
-    The mask has the shape ``(h, w)`` and includes the padding.
+    The mask is uint8 with the shape ``(h, w)`` and includes the padding.
     """
     number, _, rest = text.partition(" ")
     chip_px = _width_px(number, font_px) + 2 * pad

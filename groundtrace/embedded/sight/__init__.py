@@ -1,1 +1,1 @@
-"""The embedded classical engine: reads images of flat coloured shapes with OpenCV, or returns None ("cannot read")."""
+"""Reads images of flat coloured shapes with OpenCV and without a model, or returns None ("cannot read")."""

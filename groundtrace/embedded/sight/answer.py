@@ -1,4 +1,4 @@
-"""Answers a parsed question from the detected shapes; the answer names the counted shapes and the reason."""
+"""Answers a parsed question from the detected shapes. The answer also holds the counted shapes and the reason."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MARGIN = 1.08
 
 @dataclass(frozen=True, slots=True)
 class SightAnswer:
-    """An answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
+    """Holds an answer ("3", "yes", "no", or the text of a choice), the objects that support it, and the reason.
 
     `evidence` holds each counted or selected object once, and no other objects; `reason` is one or two sentences
     without coordinates.
@@ -41,9 +41,9 @@ def answer(
     """Answer a question from the shapes detected in an image of `image_size` (width, height) pixels.
 
     `panels` are the boxes from `layout.find_panels`; without panels, objects can touch only the walls of the whole
-    image. Returns None ("cannot read") if the image does not decide the question, for example if two interpretations of
-    a sentence disagree, if a question is about towers but no shapes are stacked, or if the answer is not one of the
-    choices.
+    image. Returns None ("cannot read") if the shapes do not determine the answer. Examples are a sentence with two
+    interpretations that disagree, a question about towers if no shapes are stacked, and an answer that is not one of
+    the choices.
     """
     seen = list(shapes)
     walls = walls_of(image_size, panels)
@@ -60,7 +60,7 @@ def answer(
 
 
 def walls_of(image_size: tuple[int, int], panels: tuple[Box, ...]) -> tuple[Box, ...]:
-    """Return the boxes whose walls an object can touch: the panels, or the whole image if there are no panels."""
+    """Return the boxes whose walls (sides) an object can touch: the panels, or the whole image without panels."""
     return panels or ((0.0, 0.0, float(image_size[0]), float(image_size[1])),)
 
 
@@ -91,8 +91,8 @@ def _touching(touch: Touch | None) -> str:
 def matching(
     noun: Noun, touch: Touch | None, shapes: list[FoundShape], walls: tuple[Box, ...]
 ) -> tuple[FoundShape, ...] | None:
-    """Return the shapes that match a noun and `touch` (if given); None if one of them is outside all boxes of
-    `walls`."""
+    """Return the shapes that match a noun and, if given, `touch`; None if `touch` is given and a shape of the noun is
+    outside all boxes of `walls`."""
     found = [shape for shape in shapes if noun.matches(shape)]
     if touch is None:
         return tuple(found)
@@ -125,7 +125,7 @@ def _objects(query: ObjectStatement, shapes: list[FoundShape], walls: tuple[Box,
 def _groups(
     query: GroupStatement, shapes: list[FoundShape], panels: tuple[Box, ...], walls: tuple[Box, ...]
 ) -> SightAnswer | None:
-    """Count the towers or boxes that meet all conditions. Undecided ones make the count a range."""
+    """Count the towers or boxes that meet all conditions. Undecided towers or boxes make the count a range."""
     if query.group == "tower":
         groups = find_towers(shapes, panels)
     else:

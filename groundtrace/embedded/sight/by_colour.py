@@ -40,8 +40,8 @@ def shrink_to_limit(image: NDArray[np.uint8], max_px: int = MAX_PX) -> tuple[NDA
 def find_shapes(image: NDArray[np.uint8]) -> list[FoundShape] | None:
     """Find the coloured shapes of an RGB image uint8 (H, W, 3), in reading order.
 
-    Returns None ("cannot read") if the image does not consist of flat shapes on a flat background, as photographs,
-    scans, text and line drawings do not. An empty list means that the image was read and has no shapes. Images above
+    Returns None ("cannot read") if the image does not consist of flat shapes on a flat background, for example if it is
+    a photograph, a scan, text or a line drawing. An empty list means that a readable image has no shapes. Images above
     `MAX_PX` pixels are scaled down; boxes and points are in pixels of the given image.
     """
     small, scale = shrink_to_limit(image)
@@ -82,7 +82,7 @@ class _Part:
         self.colour, self.x, self.y, self.mask = colour, x, y, mask
 
     def cropped(self, mask: NDArray[np.uint8]) -> "_Part":
-        """Return the piece of this part that `mask` (of this part's size) selects, cropped to its box."""
+        """Return the piece of this component that `mask` (of the component's size) selects, cropped to its own box."""
         x, y, w, h = cv2.boundingRect(mask)
         return _Part(self.colour, self.x + x, self.y + y, mask[y : y + h, x : x + w])
 
@@ -137,7 +137,7 @@ def _classified(parts: list[_Part], palette: Palette) -> list[FoundShape] | None
     sides_px = [float(min(p.mask.shape)) for p, kind in zip(parts, kinds, strict=True) if kind == "square"]
     shapes: list[FoundShape] = []
     odd_px = odd = 0
-    # An image with many unclassified components is a drawing or text: cutting all of them would only cost time.
+    # An image with many unclassified components is a drawing or text: cutting all of them would only take time.
     cut_limit = min(_MAX_CUTS, 2 + 2 * (len(kinds) - kinds.count(None)))
     cuttable = kinds.count(None) <= cut_limit
     for part, kind in zip(parts, kinds, strict=True):

@@ -1,4 +1,4 @@
-"""Finds shapes by their edges: the detector's method, independent of `by_colour`.
+"""Finds shapes by their edges. This is the detector's method; it is independent of `by_colour`.
 
 An edge map is made from the colour steps of all channels. The regions that edges enclose are candidates. A
 candidate's kind is that of the ideal outline whose positions and directions fit the image gradients best. The colour is
@@ -27,7 +27,7 @@ _SQUARE_ASPECT = 1.13
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """One detected object: its class label, its box (x1, y1, x2, y2 in pixels, exclusive right and bottom) and its fit.
+    """Holds a detected object: its class label and its box (x1, y1, x2, y2 in pixels, exclusive right and bottom).
 
     `confidence` in [0, 1] is the share of the ideal outline that the image gradients match in position and direction.
     """
@@ -50,8 +50,8 @@ class _Gradients:
 def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
     """Detect the objects of one class in an RGB image uint8 (H, W, 3), best first.
 
-    `label` is a colour, a shape or both: "yellow square", "circle", "blue object". Returns None if the label cannot be
-    read; an empty list means that no such object was found.
+    `label` is a colour, a shape or both: "yellow square", "circle", "blue object". Returns None if a word of the label
+    is unknown; an empty list means that no such object was found.
     """
     noun = read_label(label)
     if noun is None:
@@ -61,7 +61,7 @@ def detect(image: NDArray[np.uint8], label: str) -> list[Detection] | None:
 
 
 def detect_all(image: NDArray[np.uint8]) -> list[Detection]:
-    """Detect every shape of an RGB image uint8 (H, W, 3), labelled by its own colour and kind."""
+    """Detect every shape of an RGB image uint8 (H, W, 3). Each label is the shape's colour and kind."""
     gradients = _gradients(image)
     boxes, masks = _enclosed_regions(gradients)
     if not boxes:

@@ -1,4 +1,4 @@
-"""Reads a text's claims about how many of which shapes are visible, and compares them with the detected shapes.
+"""Reads a text's claims about visible shapes and their number, and compares the claims with the detected shapes.
 
 Only noun phrases of known words are read ("3 yellow squares", "no circle touching an edge", "a blue block"), anywhere
 in the text. A sentence about a question or an assumption ("whether there is a black circle") has no claims.
@@ -31,10 +31,10 @@ MAX_CLAIMS = 200
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The claim that `amount` objects match `noun`.
+    """Holds the claim that `amount` objects match `noun` and, if given, `touch`.
 
-    `amount` is None if the text only mentions the noun. `is_part`: the text adds a place or condition that is not read,
-    so that the number counts only some of these objects.
+    `amount` is None if the text only mentions the noun. `is_part` is true if the text adds a place or a condition that
+    this module cannot read. The number then applies only to some of these objects.
     """
 
     noun: Noun
@@ -53,16 +53,16 @@ class Claim:
         return self.amount is not None and self.amount.op in ("bare", "exactly")
 
     def named_rightly(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether an object that matches the claim's noun exists. For a claim that no such object exists, whether the
-        claim is true.
+        """Return whether an object that matches the claim's noun exists. If the claim states that no such object
+        exists, return whether the claim is true.
         """
         if not self.of_none:
             return any(map(self.noun.matches, shapes))
         return self.holds(shapes, walls)
 
     def holds(self, shapes: Sequence[FoundShape], walls: tuple[Box, ...]) -> bool:
-        """Whether the claimed number agrees with the number of matching shapes. If the claim counts only some of the
-        objects, its number must not exceed the number of shapes.
+        """Return whether the claimed number agrees with the number of matching shapes. If the claim is only about some
+        of the objects, or a shape is outside all walls, the claimed number must not exceed the number of shapes.
         """
         found = matching(self.noun, self.touch, list(shapes), walls)
         count = sum(map(self.noun.matches, shapes)) if found is None else len(found)
@@ -77,7 +77,7 @@ class Claim:
 
 
 def read_claims(text: str) -> tuple[Claim, ...]:
-    """Return the claims of a text in order, at most :data:`MAX_CLAIMS`. Never raises."""
+    """Return the claims of a text in order, at most :data:`MAX_CLAIMS`. The function never raises."""
     claims: list[Claim] = []
     for sentence in _SENTENCE.finditer(text):
         if _SUPPOSED.search(sentence.group()) is None:
@@ -88,7 +88,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 
 def read_nouns(text: str) -> tuple[Noun, ...]:
-    """Return the distinct nouns that a text mentions, in order, also in sentences without claims. Never raises."""
+    """Return the distinct nouns of a text in order, also from sentences without claims. The function never raises."""
     found = [claim.noun for sentence in _SENTENCE.finditer(text) for claim in _claims(Words(sentence.group()))]
     return tuple(dict.fromkeys(found))
 

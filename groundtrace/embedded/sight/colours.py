@@ -26,7 +26,7 @@ _HUES = (
 
 
 def name_colour(rgb: tuple[float, float, float]) -> str:
-    """Name one colour, channels 0 to 255, with a word of `labels.COLOURS`."""
+    """Return the word of `labels.COLOURS` for an RGB colour with channels from 0 to 255."""
     hue, saturation, value = colorsys.rgb_to_hsv(*(min(max(c, 0.0), 255.0) / 255 for c in rgb))
     chroma = saturation * value
     if value < 0.2 or (value < 0.3 and chroma < 0.08):
@@ -45,10 +45,10 @@ def name_colour(rgb: tuple[float, float, float]) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Palette:
-    """The flat colours of one image, most frequent first.
+    """Holds the flat colours of one image, most frequent first.
 
-    `centres` is float (n, 3) RGB; `index` is int16 (H, W), the nearest colour of each pixel, or -1 if none is near;
-    `shares` is float (n,), the share of the image's pixels with that index.
+    `centres` is float (n, 3) RGB. `index` is int16 (H, W), the nearest colour of each pixel, or -1 if no colour is
+    near. `shares` is float (n,), the share of the image's pixels with each colour's index.
     """
 
     centres: NDArray[np.float32]
@@ -57,7 +57,7 @@ class Palette:
 
     @property
     def flat_share(self) -> float:
-        """The share of pixels that have one of the flat colours."""
+        """Return the share of pixels that have one of the flat colours."""
         return float(self.shares.sum())
 
 
@@ -93,9 +93,9 @@ def _pick_centres(
 def find_palette(image: NDArray[np.uint8], min_px: int = 4, tolerance: float = 60.0) -> Palette:
     """Find the flat colours of an RGB image uint8 (H, W, 3).
 
-    Pixels are binned to 16 levels per channel; a bin is a flat colour if it has at least `min_px` pixels, is not a
-    neighbour of a more frequent one, and is not a rare mixture of two (an anti-aliased edge). A pixel whose bin is
-    farther than `tolerance` (largest channel difference) from every flat colour has index -1.
+    Pixels are binned to 16 levels per channel. A bin is a flat colour if it has at least `min_px` pixels, is not close
+    to a more frequent colour, and is not a rare mixture of two colours (an anti-aliased edge). A pixel has index -1 if
+    its bin is farther than `tolerance` (largest channel difference) from every flat colour.
     """
     shift = np.uint8(8 - _BIN_BITS)
     red, green, blue = (plane.astype(np.uint16) for plane in cv2.split(image >> shift))

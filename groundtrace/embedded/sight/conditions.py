@@ -1,4 +1,4 @@
-"""Whether a tower or a box meets a condition: yes, no, or undecided (None)."""
+"""Checks whether a tower or a box meets a condition. The result is yes, no, or undecided (None)."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from groundtrace.embedded.sight.shapes import Box, FoundShape
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of checking a condition on a group: whether it holds, and the shapes that satisfy it."""
+    """Holds whether a group (a tower or a box) meets a condition, and the shapes on which this result is based."""
 
     holds: bool
     evidence: tuple[FoundShape, ...]
 
 
 def check(condition: Condition, group: list[FoundShape], walls: tuple[Box, ...]) -> Outcome | None:
-    """Check one condition on the shapes of one group; None if the image or the sentence does not decide whether it
-    holds.
+    """Check one condition on the shapes of one group (a tower or a box); return None if the image or the sentence does
+    not determine the result.
     """
     match condition:
         case Has():

@@ -21,8 +21,8 @@ def outer_contour(mask: NDArray[np.uint8], scale: int) -> NDArray[np.int32] | No
 
 
 def enlargement(width_px: int, height_px: int) -> int:
-    """Return the factor by which a mask is enlarged before tracing; small masks would lose half a pixel on each
-    side."""
+    """Return the factor by which a mask is enlarged before its contour is traced. Without enlargement, small masks
+    would lose half a pixel on each side."""
     side = max(width_px, height_px)
     return 4 if side < 64 else 2 if side < 160 else 1
 

@@ -1,4 +1,4 @@
-"""The words for colours and shapes: one vocabulary for labels, questions and answers."""
+"""Defines the words for colours and shapes. Labels, questions and answers use the same words."""
 
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ _PLURALS = {"boxes": "box", "rhombuses": "rhombus"}
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """The set of shapes that a phrase such as "blue or black circles" describes.
+    """Describes a set of shapes, like the phrase "blue or black circles".
 
     If `colours` or `kinds` is empty, any colour or kind matches. `word` is the phrase's noun in the singular.
     """
@@ -86,7 +86,7 @@ class Noun:
 
     @property
     def phrase(self) -> str:
-        """The noun phrase in the singular: "blue or black circle"."""
+        """Return the noun phrase in the singular: "blue or black circle"."""
         return f"{' or '.join(self.colours)} {self.word}".strip()
 
 
@@ -111,13 +111,13 @@ def colour_word(word: str) -> str | None:
 
 
 def kind_word(word: str) -> tuple[str, ...] | None:
-    """Return the kinds of shape that a noun means: () if it means any kind; None if the word does not mean a shape."""
+    """Return the kinds of shape that a word means: () if it means any kind; None if it is not a word for shapes."""
     kinds = _KIND_WORDS.get(word)
     return kinds if kinds is not None else _KIND_WORDS.get(singular(word))
 
 
 def read_label(text: str) -> Noun | None:
-    """Read a class label: "yellow square", "circles", "blue object", "blue". Returns None if a word is not known."""
+    """Read a class label: "yellow square", "circles", "blue object", "blue". Returns None if a word is unknown."""
     colours: list[str] = []
     words = text.lower().split()
     if not words or len(words) > 12:

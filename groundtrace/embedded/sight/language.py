@@ -54,7 +54,7 @@ _SUPERLATIVES: dict[str, Superlative] = {
 
 
 def read_question(text: str, choices: Sequence[str] | None = None) -> Query | None:
-    """Return the parsed question, with its answer choices if it has any; None if it cannot be read."""
+    """Return the parsed question, with its answer choices if it has any; None if the question is unreadable."""
     options = tuple(choices or ())
     body = _quoted_statement(text)
     words = Words(text if body is None else body)

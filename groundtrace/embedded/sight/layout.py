@@ -1,4 +1,4 @@
-"""The layout of shapes in an image: panels that flat bars separate, towers, and shapes that touch a wall."""
+"""Finds the layout of shapes in an image: panels that flat bars separate, towers, and shapes that touch a wall."""
 
 from itertools import pairwise
 
@@ -48,7 +48,7 @@ def shapes_by_panel(shapes: list[FoundShape], panels: tuple[Box, ...]) -> list[l
 
 
 def panel_of(shape: FoundShape, panels: tuple[Box, ...]) -> Box | None:
-    """Return the panel that contains the shape's point; None if no panel does."""
+    """Return the panel that contains the shape's point; None if no panel contains it."""
     x, y = shape.point_px
     return next((p for p in panels if p[0] <= x <= p[2] and p[1] <= y <= p[3]), None)
 

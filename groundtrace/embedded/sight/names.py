@@ -1,10 +1,10 @@
 """Parses names of single objects: a class label with further words for the object's place or size.
 
 Examples: "leftmost yellow square", "blue block in the left box", "second circle from the left", "triangle (black)". The
-parts that the objects' boxes can verify are checked: the ends of the image, the rank from a side, the panel, and the
-size relative to the other objects. Other parts that identify the object, such as "on the left", "upper", "in the
-corner" or "next to a circle", are accepted without a check. If such a part narrows a part that could be checked
-("topmost block of the left tower"), this part is not checked either.
+parts that the objects' boxes can verify are checked: an extreme position ("leftmost"), the rank from a side, the panel,
+and the size relative to the other objects. Other parts that identify the object are accepted without a check, such as
+"on the left", "upper", "in the corner" or "next to a circle". If an unchecked part restricts a part that could be
+checked ("topmost block of the left tower"), neither part is checked.
 
 A name with unknown words is parsed if a colour and a shape are adjacent ("yet another blue square"). The other words
 must not negate them, must not refer to another thing ("edge of the blue square"), and must not contain another colour
@@ -22,7 +22,7 @@ from groundtrace.schemas.label_parts import RELATIONS, thing_of
 from groundtrace.schemas.labels import GENERAL, MAX_LABEL_CHARS
 
 _ENDS = {"left": (0, 1), "right": (0, -1), "top": (1, 1), "bottom": (1, -1)}
-"""Each end of an image: the axis (0 is x), and the sign of the inward direction."""
+"""Each side of an image: the axis (0 is x), and the sign of the inward direction."""
 _SIDES = {"upper": "top", "lower": "bottom", "high": "top", "low": "bottom"} | {end: end for end in _ENDS}
 _PANELS = {"left": 0, "first": 0, "middle": 1, "center": 1, "centre": 1, "central": 1, "second": 1, "right": -1}
 _PANELS |= {"third": 2, "last": -1, "1": 0, "2": 1, "3": 2}
@@ -81,12 +81,12 @@ _PX = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The objects that a name describes: objects of a noun, with an optional end of the image, panel and relative size.
+    """Describes the objects that a name means: objects of a noun, with optional restrictions.
 
-    ``end`` is an axis (0 is x) and the sign of the inward direction, and ``rank`` is the object's rank from that end.
-    ``panel`` counts from the left, and -1 is the last panel; ``size`` is -1 for small and 1 for large objects;
-    ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The default values mean no
-    restriction.
+    ``end`` is the side of the image from which ``rank`` is counted (from 1): the axis (0 is x, 1 is y) and the sign of
+    the inward direction. ``panel`` is the index of the panel from the left; -1 is the last panel. ``size`` is -1 for
+    small and 1 for large objects. ``extreme`` is -1 for the smallest and 1 for the largest objects of the noun. The
+    default values mean no restriction.
     """
 
     noun: Noun
@@ -129,7 +129,7 @@ def _is_other_size(side_px: float, other_px: float) -> bool:
 
 
 def read_name(text: str) -> Name | None:
-    """Return the parsed name of an object; None if it cannot be read."""
+    """Return the parsed name of an object; None if the name is unreadable."""
     if len(text) > MAX_LABEL_CHARS:
         return None
     text = text.lower()

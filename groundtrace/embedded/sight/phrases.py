@@ -13,8 +13,8 @@ _HAVING = (
 
 
 def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse the conditions after "with" or "that has"; returns () if there are no conditions, and None if they cannot
-    be read.
+    """Parse the conditions after "with" or "that has". Return () if no conditions follow, and None if they are
+    unreadable.
     """
     start = words.at
     words.take(",")
@@ -25,7 +25,7 @@ def read_conditions(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
-    """Parse a list of conditions joined by commas, "and" and "with"."""
+    """Parse a list of conditions joined by commas, "and" and "with"; return None if a condition is unreadable."""
     found: list[Condition] = []
     while True:
         condition = read_condition(words, group)
@@ -38,7 +38,7 @@ def read_listed(words: Words, group: Group) -> tuple[Condition, ...] | None:
 
 
 def read_condition(words: Words, group: Group) -> Condition | None:
-    """Parse one condition. If no pattern fits, returns None and consumes no words."""
+    """Parse one condition. If no pattern fits, return None and consume no words."""
     start = words.at
     for pattern in (_colour_condition, _end_condition, _has_condition, _only_condition):
         condition = pattern(words, group)
@@ -124,7 +124,10 @@ def _only_condition(words: Words, _: Group) -> Condition | None:
 
 
 def read_over(words: Words, first: Noun) -> Over | None:
-    """Parse "... on a yellow block", "... below a blue block"; "above" does not imply that the two objects touch."""
+    """Parse "... on a yellow block", "... below a blue block"; "above" does not imply that the two objects touch.
+
+    If no such phrase follows, return None and consume no words.
+    """
     start = words.at
     relation = words.take("on top of", "on", "over", "above", "below", "under", "underneath")
     if relation is not None and words.take("a", "an"):

@@ -1,4 +1,4 @@
-"""The parsed form of a question: `language` produces it and `answer` evaluates it."""
+"""Defines the parsed form of a question, which `language` produces and `answer` evaluates."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,14 +12,15 @@ Superlative = Literal["largest", "smallest", "tallest", "shortest", "leftmost", 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """An amount: "exactly 2", "at least 1", "at most 3", or "bare" for a number without such words, as in "two"."""
+    """Holds an amount: "exactly 2", "at least 1", "at most 3", or "bare" for a number without such words ("two")."""
 
     op: Literal["exactly", "at least", "at most", "bare"]
     n: int
 
     def holds(self, low: int, high: int) -> bool | None:
-        """Whether the amount holds for every count in low..high; None if it holds for some counts only, or if readers
-        would disagree."""
+        """Return whether the amount is right for all counts from `low` to `high`. Return None if it is right for only
+        some of these counts, or if readers would disagree.
+        """
         answers = {self._holds_for(count) for count in range(low, high + 1)}
         return answers.pop() if len(answers) == 1 else None
 
@@ -36,7 +37,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """The condition that an object touches (or, if negated, does not touch) a wall, a corner or a side of its box."""
+    """Requires that an object touches (or, if negated, does not touch) a wall, a corner or a side of its box."""
 
     place: Place
     negated: bool = False
@@ -44,7 +45,7 @@ class Touch:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """The condition that a group contains the `amount` of objects that match `noun` and, if given, `touch`."""
+    """Requires that a group contains `amount` objects that match `noun` and, if given, `touch`."""
 
     amount: Amount
     noun: Noun
@@ -53,21 +54,21 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class OnlyOf:
-    """The condition that all objects of a group match the noun, and that each colour of the noun occurs."""
+    """Requires that all objects of a group match the noun, and that each colour of the noun occurs."""
 
     noun: Noun
 
 
 @dataclass(frozen=True, slots=True)
 class ColourCount:
-    """The condition that the objects of a group have exactly `n` different colours."""
+    """Requires that the objects of a group have exactly `n` different colours."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtEnd:
-    """The condition that the top or bottom object of a group matches the noun."""
+    """Requires that the top or bottom object of a group matches the noun."""
 
     noun: Noun
     end: Literal["top", "bottom"]
@@ -75,8 +76,8 @@ class AtEnd:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The condition that, in a stack, an object of `upper` is above an object of `lower`; directly on it if `adjacent`
-    is set.
+    """Requires that, in a stack, an object of `upper` is above an object of `lower`. If `adjacent` is set, the upper
+    object must be directly on the lower one.
     """
 
     upper: Noun
@@ -89,7 +90,7 @@ Condition = Has | OnlyOf | ColourCount | AtEnd | Over
 
 @dataclass(frozen=True, slots=True)
 class CountQuery:
-    """A question such as "How many yellow squares are there?"."""
+    """Holds a question such as "How many yellow squares are there?"."""
 
     noun: Noun
     touch: Touch | None
@@ -98,7 +99,7 @@ class CountQuery:
 
 @dataclass(frozen=True, slots=True)
 class ObjectStatement:
-    """A statement such as "There are exactly two blue circles touching the edge"; the answer is yes or no."""
+    """Holds a statement such as "There are exactly two blue circles touching the edge"; the answer is yes or no."""
 
     amount: Amount
     noun: Noun
@@ -108,8 +109,8 @@ class ObjectStatement:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatement:
-    """A statement such as "There is a tower with a black block at the top": the number of groups that meet all
-    conditions is `amount`. The answer is yes or no.
+    """Holds a statement such as "There is a tower with a black block at the top": `amount` groups (towers or boxes)
+    meet all conditions. The answer is yes or no.
 
     If `amount` is None, each group must meet the conditions. If `of` is given, the statement is about the only group
     that meets the conditions `of`.
@@ -124,7 +125,7 @@ class GroupStatement:
 
 @dataclass(frozen=True, slots=True)
 class AttributeQuery:
-    """A question such as "What colour is the tallest bar?"; the answer is the colour or kind of the selected object."""
+    """Holds a question such as "What colour is the tallest bar?". The answer is the colour or kind of one object."""
 
     attribute: Literal["colour", "shape"]
     superlative: Superlative | None
@@ -136,7 +137,7 @@ Query = CountQuery | ObjectStatement | GroupStatement | AttributeQuery
 
 
 def nouns_of(query: Query) -> tuple[Noun, ...]:
-    """Return the nouns of a question, in order."""
+    """Return the nouns of a question in order, without duplicates; "object" if it has no noun."""
     if not isinstance(query, GroupStatement):
         return (query.noun,)
     nouns: list[Noun] = []

@@ -1,4 +1,4 @@
-"""Segments the object in a box, for Argos Eq. 1 (a point counts if it is inside its object's mask)."""
+"""Segments the object in a box, for Argos Eq. 1 (a point is right if it is inside its object's mask)."""
 
 import cv2
 import numpy as np
@@ -14,10 +14,10 @@ _MAX_SIDE_PX = 640
 def segment(image: NDArray[np.uint8], box_px: Box) -> NDArray[np.bool_]:
     """Return the pixels in a box that belong to the box's object, as bool (H, W), for an RGB image uint8 (H, W, 3).
 
-    The background colour is the most frequent colour in a ring around the box; the object's colour is the most frequent
-    colour inside, weighted towards the centre, that differs from it. A pixel of the box belongs to the object if its
-    colour is close to the object's and nearer to it than to the background's. The mask is empty for a box outside the
-    image and for a box that contains only background.
+    The background colour is the most frequent colour in a ring around the box. The object's colour is the most frequent
+    colour inside the box that differs from the background, weighted towards the centre. A pixel of the box belongs to
+    the object if its colour is close to the object's colour, and closer to it than to the background colour. The mask
+    is empty for a box outside the image and for a box that contains only background.
     """
     height, width = image.shape[:2]
     mask = np.zeros((height, width), np.bool_)
@@ -77,7 +77,9 @@ def _background(image: NDArray[np.uint8], box: tuple[int, int, int, int], step: 
 
 
 def _inner_colour(inside: NDArray[np.uint8], background: NDArray[np.float32]) -> NDArray[np.float32] | None:
-    """Return the box's dominant colour, weighted towards the centre, without the background; None without one."""
+    """Return the most frequent colour of the box that is not background, weighted towards the centre; None if the box
+    is nearly all background.
+    """
     height, width = inside.shape[:2]
     wy = 1.2 - np.abs(np.linspace(-1, 1, height)) if height > 1 else np.ones(1)
     wx = 1.2 - np.abs(np.linspace(-1, 1, width)) if width > 1 else np.ones(1)

@@ -1,4 +1,4 @@
-"""The classical engine's object: a flat-coloured shape in pixels of the upright image."""
+"""Defines the object that the classical engine finds: a flat-coloured shape in pixels of the upright image."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class FoundShape:
-    """One object found in an image.
+    """Holds one object found in an image.
 
     `colour` and `kind` are names of `labels.COLOURS` and `labels.KINDS`. `box_px` is (x1, y1, x2, y2) with exclusive
     right and bottom sides: a square of 20 pixels that starts at 0 is (0, 0, 20, 20). `point_px` is the centre of one of
-    the object's own pixels, even if the centre of the box is a hole. `area_px` counts the object's own pixels.
+    the object's own pixels, even if the centre of the box is a hole. `area_px` is the number of the object's pixels.
     """
 
     colour: str
@@ -22,17 +22,17 @@ class FoundShape:
 
     @property
     def label(self) -> str:
-        """The class label that pointers and detectors use, such as "yellow square"."""
+        """Return the class label that pointers and detectors use, such as "yellow square"."""
         return f"{self.colour} {self.kind}"
 
     @property
     def width_px(self) -> float:
-        """Width of the box in pixels."""
+        """Return the width of the box in pixels."""
         return self.box_px[2] - self.box_px[0]
 
     @property
     def height_px(self) -> float:
-        """Height of the box in pixels."""
+        """Return the height of the box in pixels."""
         return self.box_px[3] - self.box_px[1]
 
     def scaled(self, factor: float) -> "FoundShape":

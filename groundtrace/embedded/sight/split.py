@@ -15,10 +15,11 @@ _Point = tuple[float, float]
 
 
 def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.uint8]] | None:
-    """Cut a mask uint8 (h, w) that is not a simple shape into simple shapes; None if that fails.
+    """Cut a mask uint8 (h, w) that is not a simple shape into simple shapes; return None if no cut succeeds.
 
-    Tries the straight lines between two dents of the outline and, from a single dent, the two lines that continue its
-    sides. Chooses the shortest of the cuts that leave only simple shapes. The parts have the size (h, w) of the mask.
+    Candidate cuts are the straight lines between two dents of the outline and, from a single dent, the two lines that
+    continue its sides. The shortest of the cuts that leave only simple shapes is chosen. The parts have the size (h, w)
+    of the mask. `depth` is the number of cuts made so far.
     """
     if depth >= _MAX_PARTS:
         return None
@@ -47,7 +48,7 @@ def split_touching(mask: NDArray[np.uint8], depth: int = 0) -> list[NDArray[np.u
 
 
 def split_stack(mask: NDArray[np.uint8], sides_px: list[float]) -> list[NDArray[np.uint8]] | None:
-    """Cut a filled rectangle into a row or column of equal squares; None if the mask is a single rectangle.
+    """Cut a filled rectangle into a row or column of equal squares; return None if it is a single rectangle.
 
     `sides_px` are the sides of the separate squares in the image. A long rectangle is cut only if one of these squares
     has nearly the same side.

@@ -1,4 +1,4 @@
-"""Ideal outlines with their normals, for fitting shapes to image gradients."""
+"""Defines ideal outlines with their normals, for fitting shapes to image gradients."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,7 +11,7 @@ POINTS = 48
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Templates:
-    """Outlines in the unit box: `points` and outward `normals` float (n, POINTS, 2), `kinds` n names."""
+    """Holds n outlines in the unit box: `points` and outward `normals` as float (n, POINTS, 2), and n names `kinds`."""
 
     kinds: tuple[str, ...]
     points: NDArray[np.float64]
@@ -43,8 +43,8 @@ def _regular(corners: int, turn: float) -> NDArray[np.float64]:
 
 @cache
 def templates() -> Templates:
-    """Return all outlines: circle, square and diamond, the triangle in four directions, the pentagon and the hexagon
-    in two directions each."""
+    """Return all outlines: the circle, the square and the diamond, the triangle in four directions, and the pentagon
+    and the hexagon in two directions each."""
     triangle = np.array([[0.5, 0.0], [1.0, 1.0], [0.0, 1.0]])
     flipped = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 1.0]])
     outlines = [

@@ -1,4 +1,4 @@
-"""Makes the policy's view of an image: it is jittered, downscaled, blurred and noisy, and differs for every sample.
+"""Makes the policy's view of an image. This view is jittered, downscaled, blurred and noisy, and differs per sample.
 
 With this view, samples fail because of the image (small, touching, crowded objects), and not by pure chance.
 """

@@ -1,5 +1,4 @@
-"""Reads questions word by word. It has the cursor, and readers for numbers, amounts and noun phrases in any
-sentence."""
+"""Reads sentences word by word: numbers, amounts, noun phrases, groups and touched places."""
 
 from groundtrace.embedded.sight.labels import Noun, colour_word, kind_word, singular
 from groundtrace.embedded.sight.query import Amount, Group, Place, Touch
@@ -37,7 +36,7 @@ _WALLS = ("edge", "wall", "side", "boundary", "border")
 
 
 class Words:
-    """A sentence as lower-case words, read from left to right; `at` is the index of the next word."""
+    """Holds a sentence as lower-case words, which are read from left to right; `at` is the index of the next word."""
 
     def __init__(self, text: str) -> None:
         spaced = text.lower()
@@ -54,12 +53,12 @@ class Words:
 
     @property
     def next(self) -> str:
-        """The next word; "" at the end."""
+        """Return the next word; "" if all words were read."""
         return "" if self.done else self.words[self.at]
 
     def take(self, *options: str) -> str | None:
-        """If the next words are one of the given phrases, consume them and return the phrase. Otherwise return None and
-        consume nothing.
+        """Consume and return the first of the given phrases that the next words equal. If no phrase equals the next
+        words, return None and consume nothing.
         """
         for option in options:
             wanted = option.split()
@@ -69,7 +68,9 @@ class Words:
         return None
 
     def number(self) -> int | None:
-        """Read a number: 0 to 99 in digits, or zero to twelve as a word. Returns None if no number is next."""
+        """Read a number: 0 to 99 in digits, or zero to twelve as a word. Returns None if the next word is not such a
+        number.
+        """
         word = self.next
         value = _NUMBERS.get(word)
         if value is None and word.isascii() and word.isdigit() and len(word) <= 2:
@@ -80,7 +81,7 @@ class Words:
 
 
 def read_amount(words: Words) -> Amount | None:
-    """Read "exactly two", "at least a", "more than 3", "no", "a", "any", "4"."""
+    """Read "exactly two", "at least a", "more than 3", "no", "a", "any", "4"; return None if no amount follows."""
     start = words.at
     prefix = words.take(*_PREFIXES)
     if prefix is None and words.take("no"):
@@ -107,7 +108,9 @@ def read_amount(words: Words) -> Amount | None:
 
 
 def read_noun(words: Words, joined: bool = False) -> Noun | None:
-    """Read "yellow square", "black or blue item"; with `joined` also "black and blue items"."""
+    """Read "yellow square", "black or blue item"; with `joined` also "black and blue items". Return None if no such
+    phrase follows.
+    """
     start = words.at
     colours: list[str] = []
     while (colour := colour_word(words.next)) is not None:
@@ -129,7 +132,9 @@ def read_noun(words: Words, joined: bool = False) -> Noun | None:
 
 
 def read_group(words: Words) -> tuple[Group, Noun | None] | None:
-    """Read "tower", "grey box", "black tower": the group and, for a coloured tower, the noun of its blocks."""
+    """Read "tower", "grey box", "black tower". Return the group and, for a coloured tower, the noun of its blocks; None
+    if no group follows.
+    """
     start = words.at
     colour = colour_word(words.next)
     if colour is not None:
@@ -146,7 +151,10 @@ def read_group(words: Words) -> tuple[Group, Noun | None] | None:
 
 
 def read_touch(words: Words) -> Touch | None:
-    """Read "[that are] [not] [closely] touching the edge", "touching the bottom of a box"."""
+    """Read "[that are] [not] [closely] touching the edge", "touching the bottom of a box".
+
+    Return None and consume no words if no such phrase follows.
+    """
     start = words.at
     words.take("that is", "that are", "which is", "which are", "is", "are")
     negated = words.take("not") is not None

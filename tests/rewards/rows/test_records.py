@@ -60,8 +60,8 @@ BROKEN: list[tuple[dict[str, Any] | str, str]] = [
     ({"answer_type": "colour"}, "line 2: answer_type: 'colour' is not one of"),
     ({"media": []}, "line 2: media: expected one or more paths"),
     ({"media": ["images/gone.png"]}, "line 2: no such file: 'input:images/gone.png'"),
-    ({"media": ["../secret.png"]}, "line 2: not a path inside the data folder: 'input:../secret.png'"),
-    ({"media": ["/etc/hostname"]}, "line 2: not a path inside the data folder"),
+    ({"media": ["../secret.png"]}, "line 2: 'input:../secret.png' is not a path inside the data folder"),
+    ({"media": ["/etc/hostname"]}, "is not a path inside the data folder"),
     ({"media": ["images"]}, "line 2: no such file: 'input:images'"),
 ]
 
