@@ -1,4 +1,4 @@
-"""The stages: one Beam transform in each file."""
+"""Holds the stages, with one Beam transform in each file."""
 
 if __name__ != "groundtrace.stages":  # such as by a script with the repository's top on its path
     raise ImportError(

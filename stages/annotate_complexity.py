@@ -1,10 +1,10 @@
-"""Labels the complexity of each question (SAIL-RL §3.2, App. A.1): it needs reasoning, or can be answered directly.
+"""Labels each question as one that needs reasoning or one that can be answered directly (SAIL-RL §3.2, App. A.1).
 
-In: drafts. Out: drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection if the judge cannot
-decide. From here on, a draft has the form judge-think-answer. The judge sees image and question, not the gold answer.
-Deviation: the paper's annotator labels a question and compares a response with the label in one call during training
-(App. C). Here each question gets one label beforehand: its trace is written for this label, and the reward compares
-responses with it.
+The inputs are drafts. The outputs are drafts labelled ``simple`` or ``complex`` with the judge's reason, or a rejection
+if the judge cannot decide. From here on, the form of a draft's responses is judge-think-answer. The judge sees image
+and question, not the gold answer. Deviation: the paper's annotator labels a question and compares a response with the
+label in one call during training (App. C). Here each question gets one label before training: its trace is written for
+this label, and the reward compares responses with the label.
 """
 
 from dataclasses import dataclass, replace
@@ -36,13 +36,13 @@ CANNOT = "cannot_judge"
 
 @settings
 class ComplexitySettings:
-    """Settings of the judge's replies on the complexity of questions."""
+    """Holds the settings of the judge's replies on the complexity of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_complexity(reply: CallResult) -> tuple[str, str]:
-    """Return the label (or ``cannot_judge``) and its reason. Raises BadReply for any other reply."""
+    """Return the label (or ``cannot_judge``) and the judge's reason. Raises BadReply if a valid one is missing."""
     fields = json_object(reply.text)
     label = fields.get("complexity")
     if not isinstance(label, str) or label not in (SIMPLE, COMPLEX, CANNOT):
@@ -54,7 +54,7 @@ def read_complexity(reply: CallResult) -> tuple[str, str]:
 
 
 async def annotate(draft: Draft, session: Session, settings: ComplexitySettings) -> Draft:
-    """Return the draft with its complexity. Raises :class:`Reject` if the judge cannot decide."""
+    """Return the draft with the complexity of its question. Raises :class:`Reject` if the judge cannot decide."""
     question = draft.question
     task = JudgeTask(
         PROMPT,
@@ -89,5 +89,5 @@ class AnnotateComplexity(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`annotate`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`annotate` with the settings of this stage, to be called with each draft."""
         return partial(annotate, settings=self.settings)

@@ -1,7 +1,7 @@
 """Answers easy questions directly: the paper encourages answers to them without any reasoning (CodeDance §3.2).
 
-In: drafts of questions that the weak policy answers right nearly always. Out: drafts whose only trace is the gold
-answer in answer tags. Such a row teaches when code is not needed. No model is called.
+The inputs are drafts of questions that the weak policy nearly always answers right. The outputs are drafts whose only
+trace is the gold answer in answer tags. Their rows teach a model when code is not needed. No model is called.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ UNWRITABLE = "unwritable_answer"
 def answer_directly(draft: Draft) -> Draft:
     """Return the draft with its gold answer as the trace.
 
-    Raises :class:`groundtrace.stages.plumbing.stage.Reject` for an answer that contains a tag.
+    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if the answer contains a tag.
     """
     answer = draft.question.answer.strip()
     if "<" in answer:
@@ -37,10 +37,10 @@ STAGE = Stage(
 
 @dataclass
 class AnswerDirectly(DraftStage):
-    """Answers every draft with its gold answer; see the module."""
+    """Gives every draft its gold answer as its trace; see the module."""
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`answer_directly`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`answer_directly`, to be called with each draft."""
         return answer_directly

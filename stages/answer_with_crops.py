@@ -1,8 +1,9 @@
-"""Answers with crops (iVGR §3.4, third step): the policy sees the images and their crops, and answers in words alone.
+"""Lets the policy answer again with crops in view, in words alone (iVGR §3.4, third step).
 
-In: drafts with or without crops, which have attempts made without crops. Out: drafts that also have the same number of
-graded answers for which the policy saw the crops; or a rejection if a call failed or too few answers could be graded.
-For a draft without crops no call is made: its attempts are also used as its answers with crops.
+Crops are the parts of the images that the policy boxed. The inputs are drafts with attempts for which the policy saw no
+crops. The outputs are drafts that also have the same number of graded answers for which the policy saw the images and
+their crops; or a rejection if a call failed or too few answers could be graded. For a draft without crops no call is
+made: its attempts are also used as its answers with crops.
 """
 
 import json
@@ -53,9 +54,10 @@ def crops_prompt(draft: Draft) -> RenderedPrompt:
 
 
 async def answer(draft: Draft, session: Session, settings: AttemptSettings, judged: bool) -> Draft:
-    """Let the policy answer with the crops in view, grade its answers, and return the draft with them.
+    """Let the policy answer with the crops in view, grade its answers, and return the draft with the graded answers.
 
-    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if too few could be graded.
+    ``judged`` is whether a judge grades free text. Raises :class:`groundtrace.stages.plumbing.stage.Reject` if fewer
+    than ``settings.k_min`` answers could be graded.
     """
     if not draft.overlays:
         return with_answers(draft, draft.attempts)
@@ -83,23 +85,23 @@ STAGE = Stage(
 
 @dataclass
 class AnswerWithCrops(CallingStage):
-    """Answers every draft with its crops; see the module."""
+    """Lets the policy answer every question with its crops in view; see the module."""
 
     settings: AttemptSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`answer`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`answer` with the settings of this stage, to be called with each draft."""
         return partial(answer, settings=self.settings, judged=self.models.judges_text)
 
 
 @dataclass(frozen=True)
 class CropComparison:
-    """The sums over questions of right answers and of graded answers, without crops and with crops.
+    """Holds the numbers of right answers and of graded answers, without and with crops, summed over questions.
 
-    ``better`` counts the questions whose share of right answers rose with crops, ``worse`` those whose share fell,
-    ``cropped`` the questions that have crops, and ``crops`` the crops of all questions.
+    ``better`` counts the questions whose share of right answers rose with crops, and ``worse`` counts the questions
+    whose share fell. ``cropped`` counts the questions that have crops, and ``crops`` counts all their crops.
     """
 
     questions: int = 0
@@ -135,7 +137,10 @@ def summed(comparisons: Iterable[CropComparison]) -> CropComparison:
 
 
 def crops_json(comparison: CropComparison) -> str:
-    """Return the content of ``crops.json``: both accuracies (null: nothing was graded), and the sums."""
+    """Return the content of ``crops.json``: the accuracies without and with crops, and the sums.
+
+    An accuracy is null if no answer was graded.
+    """
     c = comparison
     accuracies = {
         "accuracy_without_crops": c.right_without / c.graded_without if c.graded_without else None,

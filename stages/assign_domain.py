@@ -1,11 +1,11 @@
 """Sorts questions into STEM problems and general questions (SAIL-RL App. A.1, RL Data Curation).
 
-In: drafts. Out: drafts with the domain ``stem`` or ``general``. The config may list the domain of a source. The paper
-sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable reward", its general
-set "conversational and factual questions". If a source is not listed, a rule decides: questions whose answer is a
-number, and questions that contain words of maths or science, are ``stem``; all others are ``general``. Yes-or-no
-questions are therefore general unless they contain such words. This is intended: half of the attempts at them are right
-by chance, so a pass rate over four attempts hardly shows how hard they are.
+The inputs are drafts. The outputs are drafts with the domain ``stem`` or ``general``. The config may give the domain of
+a source. The paper sorts by data set: its STEM set holds maths, puzzles, science, OCR and counting with "verifiable
+reward", and its general set holds "conversational and factual questions". If the config does not list a source, a rule
+decides: questions whose answer is a number, and questions that contain words of maths or science, are ``stem``; all
+others are ``general``. Yes-or-no questions are therefore general unless they contain such words. This is intended: half
+of all guesses at them are right, so a pass rate over four attempts hardly shows how hard they are.
 """
 
 import re
@@ -39,7 +39,7 @@ _SCIENCE = re.compile(
 
 @settings
 class DomainSettings:
-    """Settings that give the domain of known sources."""
+    """Holds the domains of known sources."""
 
     sources: Annotated[Mapping[str, Domain], "the domain of each source, by the records' source field"] = field(
         default_factory=dict, hash=False
@@ -56,7 +56,7 @@ def domain_of(question: Question, settings: DomainSettings) -> Domain:
 
 
 def assign(draft: Draft, settings: DomainSettings) -> Route:
-    """Return the draft with its domain, as a route to the output of that name."""
+    """Return the draft with its domain, as a route to the output that has the domain's name."""
     domain = domain_of(draft.question, settings)
     return Route(domain, draft.with_added(DOMAIN, domain))
 
@@ -78,5 +78,5 @@ class AssignDomain(DraftStage):
     routes = (STEM, GENERAL)
 
     def work(self) -> Work:
-        """Return :func:`assign`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`assign` with the settings of this stage, to be called with each draft."""
         return partial(assign, settings=self.settings)

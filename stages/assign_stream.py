@@ -1,14 +1,14 @@
 """Chooses the stream of each cold-start question: reasoning with boxes, or in words alone (iVGR §4.1).
 
-In: drafts of the SFT side. Out: drafts with the form of their stream, or a rejection. A hash of the question's id
-decides before the teacher is asked. So no question is paid for in both streams, and the decision does not depend on
-other questions. The streams get shares in the set ratio (32 to 3 in the paper, for 35,000 questions). These shares hold
-only on average; :class:`groundtrace.stages.keep_ratio.KeepRatio` then makes the ratio exact.
+The inputs are drafts of the SFT side. The outputs are drafts with the form of their stream, or a rejection. A hash of
+the question's id chooses the stream before the teacher is called. So each question is paid for in one stream only, and
+the choice does not depend on other questions. The streams get shares in the ratio of the config (32 to 3 in the paper,
+for 35,000 questions). These shares are reached only on average; :class:`groundtrace.stages.keep_ratio.KeepRatio` then
+makes the ratio exact.
 
 The boxes of a grounded trace are compared with the question's boxes. A question of the grounded stream without boxes is
-rejected, since the boxes of its trace could not be checked. The textual stream keeps its share of the questions without
-boxes; all other questions without boxes are used on the RL side only. This follows the paper, where every question of
-the cold-start set has boxes.
+rejected, since the boxes of its trace could not be checked. So on the SFT side, only the textual stream has questions
+without boxes. This follows the paper, where every question of the cold-start set has boxes.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ NO_BOXES = "no_boxes"
 
 @settings
 class ColdStartSettings:
-    """The ratio of the two streams among SFT rows."""
+    """Holds the ratio of the two streams among SFT rows."""
 
     grounded: Annotated[PositiveWeight, "the weight of traces with boxes"] = 32.0
     textual: Annotated[PositiveWeight, "the weight of traces without boxes"] = 3.0
@@ -34,7 +34,7 @@ class ColdStartSettings:
 
     @property
     def ratio(self) -> dict[str, float]:
-        """The weight of each form of a row."""
+        """Return the weight of each form of a row."""
         return {BOXES: self.grounded, TEXTUAL: self.textual}
 
 
@@ -48,7 +48,7 @@ def assign(draft: Draft, settings: ColdStartSettings) -> Draft:
     """Return the draft with its form. Raises :class:`Reject` for a draft of the grounded stream without boxes."""
     form = form_of(draft.id, settings)
     if form == BOXES and not draft.reference_boxes:
-        raise Reject(NO_BOXES, "neither the record nor the detector has boxes to hold a grounded trace against")
+        raise Reject(NO_BOXES, "neither record nor detector has boxes with which a grounded trace could be compared")
     return replace(draft, form=form)
 
 
@@ -67,11 +67,11 @@ STAGE = Stage(
 
 @dataclass
 class AssignStream(DraftStage):
-    """Assigns the streams; see the module."""
+    """Assigns a stream to every draft; see the module."""
 
     settings: ColdStartSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`assign`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`assign` with the settings of this stage, to be called with each draft."""
         return partial(assign, settings=self.settings)

@@ -1,9 +1,9 @@
 """Samples k answers of the policy to each question, and grades them; a graded answer is an attempt.
 
-In: drafts. Out: drafts with k attempts, each right, wrong or unscored, or a rejection if a call failed or fewer than
-``k_min`` attempts could be graded. An answer in prose counts too: the policy may not have been trained to mark its
-answers. A truncated attempt is unscored, not wrong, unless its answer section was complete before the cut. These
-attempts are also the initial rollouts of Argos App. C.1.
+The inputs are drafts. The outputs are drafts with k attempts, each of which is right, wrong or unscored; or a rejection
+if a call failed or fewer than ``k_min`` attempts could be graded. An answer in prose is graded too, because the policy
+may not have been trained to mark its answers. A truncated attempt is unscored, not wrong, unless its answer section was
+complete before the cut. These attempts are also the initial rollouts of Argos App. C.1.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ PROMPT, TRAINED_PROMPT = "attempt.v1", "attempt_as_trained.v1"
 
 @settings
 class AttemptSettings:
-    """Settings of the policy's attempts at a question."""
+    """Holds the settings of the policy's attempts at a question."""
 
     k: Annotated[PositiveInt, "the number of attempts at each question"] = 4
     k_min: Annotated[PositiveInt, "a question with fewer graded attempts is rejected as ungradable"] = 3
@@ -51,12 +51,12 @@ class AttemptSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of the attempts."""
+        """Return the sampling settings of the attempts."""
         return Sampling(self.k, self.temperature, max_tokens=self.max_tokens)
 
 
 def attempt_prompt(question: Question, settings: AttemptSettings, form: str = POINTS) -> RenderedPrompt:
-    """Return the policy's prompt; if ``settings.as_trained`` is set, it asks for an answer in ``form``."""
+    """Return the policy's prompt; if ``settings.as_trained`` is set, the prompt asks for an answer in ``form``."""
     variables = {
         "question": question.question,
         "choices": lettered_choices(question),
@@ -72,12 +72,13 @@ def attempt_prompt(question: Question, settings: AttemptSettings, form: str = PO
 async def attempt(draft: Draft, session: Session, settings: AttemptSettings, judged: bool, form: str = POINTS) -> Draft:
     """Return the draft with k graded answers of the policy; equal answers are graded once.
 
-    Raises :class:`Reject` if too few could be graded. If the gold answer is free text and there is no judge, it raises
-    before any call, because only answers equal to the gold answer could be graded.
+    Raises :class:`Reject` if fewer than ``settings.k_min`` answers could be graded. If the gold answer is free text and
+    no judge grades free text (``judged`` is False), it is raised before any call, because only answers equal to the
+    gold answer could be graded.
     """
     question = draft.question
     if not judged and needs_judge(question):
-        raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
+        raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that can grade it")
     prompt = attempt_prompt(question, settings, form)
     sampling = settings.sampling
     answered = await session.generate("policy", prompt, sampling)
@@ -89,7 +90,7 @@ async def attempt(draft: Draft, session: Session, settings: AttemptSettings, jud
 async def graded(question: Question, completions: Sequence[Completion], caller: Caller | None) -> tuple[Attempt, ...]:
     """Return the completions as graded attempts, in order; equal answers are graded once.
 
-    ``caller`` makes the calls to the judge; None if there is no judge.
+    ``caller`` makes the calls to the judge; it is None if there is no judge.
     """
     attempts: list[Attempt] = []
     found: dict[str | None, Verdict] = {}
@@ -108,9 +109,10 @@ async def graded(question: Question, completions: Sequence[Completion], caller: 
 
 
 def require_graded(attempts: Sequence[Attempt], settings: AttemptSettings, key: str) -> None:
-    """Raise :class:`Reject`, with the most frequent reason, if fewer than ``k_min`` attempts could be graded.
+    """Raise :class:`Reject` if fewer than ``k_min`` attempts could be graded.
 
-    ``key`` is the cache key of the first reply.
+    The detail of the rejection is the most frequent reason why attempts could not be graded. ``key`` is the cache key
+    of the first reply.
     """
     unscored = [f"{attempt.method}: {attempt.reason}" for attempt in attempts if attempt.correct is None]
     if len(attempts) - len(unscored) < settings.k_min:
@@ -142,8 +144,9 @@ STAGE = Stage(
 
 @dataclass
 class AttemptQuestions(CallingStage):
-    """Attempts every question; see the module. With ``as_trained``, prompts ask for ``form``, as the user turns of the
-    shards do.
+    """Lets the policy attempt every question; see the module.
+
+    If ``settings.as_trained`` is set, the prompts ask for an answer in ``form``, as the user turns of the shards do.
     """
 
     settings: AttemptSettings
@@ -152,5 +155,5 @@ class AttemptQuestions(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`attempt`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`attempt` with the settings of this stage, to be called with each draft."""
         return partial(attempt, settings=self.settings, judged=self.models.judges_text, form=self.form)

@@ -1,10 +1,11 @@
 """Balances the lengths of the chains of thought (SAIL-RL App. A.1, Quality Filtering): no length has too large a share.
 
-In: verified drafts. Out: ``kept`` and ``rejected``. Chains are sorted into bins by their number of words, and no bin
-keeps more than ``max_share`` of all chains kept. Chains above this limit, those with the highest id hashes, are
-rejected as over_quota. Drafts with an empty thought have no chain, and all of them pass. The paper balances "to ensure
-a varied representation of complexity", but gives neither the bins nor the shares. If ``max_share`` cannot be met,
-because too few bins hold chains (such as one bin with all of them), each of these bins gets an equal share.
+The inputs are verified drafts. The outputs are ``kept`` and ``rejected``. Chains are sorted into bins by their number
+of words, and no bin keeps more than ``max_share`` of all kept chains. If a bin has more chains, those with the highest
+id hashes are rejected as over_quota. Drafts with an empty thought have no chain, and all of them pass. The paper
+balances "to ensure a varied representation of complexity", but gives neither the bins nor the shares. If ``max_share``
+cannot be met because too few bins hold chains (for example, one bin holds all of them), each of these bins gets an
+equal share.
 """
 
 import bisect
@@ -26,7 +27,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 @settings
 class BalanceSettings:
-    """The length bins of chains of thought, and the maximum share of one bin."""
+    """Holds the length bins of chains of thought, and the maximum share of one bin."""
 
     edges_words: Annotated[tuple[int, ...], "the bounds between the bins, in words of the thought"] = (
         32,
@@ -46,17 +47,17 @@ class BalanceSettings:
 
 
 def length_of(text: str) -> int:
-    """Return the number of words in a trace's thought; each Chinese, Japanese or Korean character counts as a word."""
+    """Return the number of words in a trace's thought; each Chinese, Japanese or Korean character is one word."""
     return len(words_in(parse_response(text).think or ""))
 
 
 def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
-    """Return the bin for the kept trace's number of words, such as ``32 to 63``; None for an empty thought.
+    """Return the bin of the kept trace's thought by its number of words, such as ``32 to 63``.
 
-    Raises ValueError for a draft without a kept trace.
+    Return None if the thought is empty. Raises ValueError for a draft without a kept trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace")
+        raise ValueError(f"{draft.id}: BalanceLengths needs a verified trace: put it after the verifying stage")
     words = length_of(draft.traces[draft.best].text)
     if not words:
         return None
@@ -66,10 +67,10 @@ def bin_of(draft: Draft, settings: BalanceSettings) -> str | None:
 
 
 def most_of_each(counts: Mapping[str, int], max_share: float) -> int:
-    """Return the largest number of chains that a bin may keep, so that no bin has more than ``max_share`` of those
-    kept.
+    """Return the largest number of chains that a bin may keep, so that no bin has more than ``max_share`` of all kept
+    chains.
 
-    This is at least 1 if there are chains, so that the balance never empties a set.
+    The number is at least 1 if there are chains, so that the balance never empties a set.
     """
     filled = sorted(count for count in counts.values() if count)
     if not filled:

@@ -1,8 +1,9 @@
 """Keeps general questions diverse (SAIL-RL App. A.1): limits the number of questions that are nearly the same.
 
-In: drafts. Out: at most ``max_alike`` of each kind, those with the lowest id hashes; the others are rejected as
-over_quota. Two questions are of one kind if source, answer and wording are the same except for numbers, case, spaces
-and punctuation. The paper does not say how it keeps its general questions diverse.
+The inputs are drafts. The outputs are at most ``max_alike`` drafts of each kind, those with the lowest id hashes; the
+others are rejected as over_quota. Two questions are of one kind if they have the same source, answer and wording. In
+the wording, the values of numbers, case, spaces and punctuation may differ. The paper does not say how it keeps its
+general questions diverse.
 """
 
 import re
@@ -28,7 +29,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+")
 
 @settings
 class AlikeSettings:
-    """The limit on questions of one kind."""
+    """Holds the limit on questions of one kind."""
 
     max_alike: Annotated[PositiveInt, "the maximum number of questions with the same source, wording and answer"] = 10
 

@@ -1,9 +1,9 @@
-"""Limits the RL questions that a policy can answer without looking: those with the same answer, and those on absent
-things. These limits are ours.
+"""Limits RL questions that a policy can answer without looking: those with the same answer, and those on absent things.
 
-In: drafts of the RL side. Out: ``kept`` and ``rejected`` (over_quota). Of the kept questions,
+No paper describes these limits; they are our addition. The inputs are drafts of the RL side. The outputs are ``kept``
+and ``rejected`` (over_quota). Of the kept questions,
 
-- at most the share ``max_absent`` asks for absent things: the answer is a count of 0, or the pointer found nothing. A
+- at most the share ``max_absent`` is about absent things: the answer is a count of 0, or the pointer found nothing. A
   policy can be right on these without pointing;
 - at most the share ``max_same_answer`` of each closed kind of question (yes or no, choice letter, count) has the same
   answer.
@@ -39,7 +39,7 @@ AnswerKey = tuple[str, str, bool]
 
 @settings
 class AnswerSettings:
-    """The maximum shares of RL questions that a policy can answer without looking; 1 turns a limit off."""
+    """Holds the maximum shares of RL questions that a policy can answer without looking; a share of 1 is no limit."""
 
     max_absent: Annotated[Share, "the maximum share of rows that ask for something that is not in the image"] = 0.1
     max_same_answer: Annotated[
@@ -122,7 +122,7 @@ class _CapAnswers(beam.DoFn):
         self._settings = settings
 
     def process(self, draft: Draft, quotas: dict[str, int], last: dict[str, str]) -> Iterator[object]:
-        """Emit the draft if the quota of its key covers it, else a rejection."""
+        """Emit the draft if it is within the quota of its key; otherwise emit a rejection."""
         count_in(STAGE.name)
         key = written_key(draft)
         if key not in quotas or order_key(draft.id) <= last.get(key, ""):
@@ -158,7 +158,10 @@ STAGE = Stage(
 
 @dataclass
 class CapAnswers(DraftStage):
-    """Limits equal answers, so that a policy gains nothing by answering without looking; see the module."""
+    """Limits equal answers and absent things, so that a policy gains little by answering without looking.
+
+    See the module.
+    """
 
     settings: AnswerSettings
     stage = STAGE

@@ -1,8 +1,9 @@
-"""Cleans questions (SAIL-RL App. A.1): removes the remnants of earlier uses from their texts.
+"""Cleans questions (SAIL-RL App. A.1): removes remnants of earlier prompts and data formats from their texts.
 
-In: drafts. Out: drafts whose question holds no special token, no media placeholder, no hidden character and no
-instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection if the cleaned
-text is empty or too long. A record of images without a question passes unchanged.
+The inputs are drafts. The outputs are drafts whose question holds no special token, no media placeholder, no hidden
+character and no instruction on the answer's form that conflicts with the instruction of this pipeline; or a rejection
+if the cleaned text is empty or too long, or if choices or answer hold such remnants. A record of images without a
+question passes unchanged.
 """
 
 import re
@@ -41,9 +42,10 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def clean_text(text: str, media_count: int = 1) -> str:
-    """Return the question without remnants; the words of the question itself are never changed.
+    """Return the question without special tokens, media placeholders, hidden characters and instructions on the form.
 
-    Placeholders inside sentences become words. Cleaning is idempotent.
+    The words of the question itself are never changed. Media placeholders inside sentences become words.
+    ``media_count`` is the number of the question's media. Cleaning is idempotent.
     """
     before = None
     while text != before:
@@ -58,14 +60,17 @@ def clean_text(text: str, media_count: int = 1) -> str:
 
 @settings
 class CleanSettings:
-    """The limits of a cleaned question."""
+    """Holds the limits of a cleaned question."""
 
     max_question_chars: Annotated[PositiveInt, "a longer question is rejected"] = 20_000
 
 
 def clean(draft: Draft, settings: CleanSettings) -> Draft:
-    """Return the draft with its question cleaned. A draft whose choices contain remnants is rejected, because cleaning
-    them would change the gold answer.
+    """Return the draft with its question cleaned.
+
+    Raises :class:`Reject` if the cleaned question is empty or too long, if a choice contains a media placeholder or a
+    special token, or if the gold answer contains a special token. Only hidden characters are removed from choices and
+    answer, because other changes would change the gold answer.
     """
     question = draft.question
     if not question.is_asked:
@@ -104,5 +109,5 @@ class CleanQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`clean`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`clean` with the settings of this stage, to be called with each draft."""
         return partial(clean, settings=self.settings)

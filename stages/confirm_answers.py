@@ -1,12 +1,12 @@
-"""Confirms written answers by the weak policy's attempts, before one serves as the gold answer without further proof.
+"""Confirms the teacher's written answers by the weak policy's attempts, before they are used as gold answers.
 
-In: drafts with attempts. Out: the drafts whose question comes with the record, and those whose written answer the
-attempts give more often than any other single answer. The others are rejected.
+The inputs are drafts with attempts. The outputs are the drafts whose question comes with the record, and those whose
+written answer the attempts give more often than any other single answer. The others are rejected.
 
-This check is ours; the paper does not say how it confirms written answers. The judge has called the pair GOOD, but the
-judge may err as the teacher does, and a reward with a wrong gold answer teaches errors. The policy has seen neither the
-answer nor the judgement, so its attempts are independent of both. A single right attempt would not be enough: of four
-guesses at a yes or no, two agree with any answer.
+This check is our addition; the paper does not say how it confirms written answers. The judge has called the pair of
+question and answer GOOD, but the judge may err as the teacher does, and a reward with a wrong gold answer teaches
+errors. The policy has seen neither the answer nor the judgement, so its attempts are independent of both. A single
+right attempt would not be enough: of four guesses at a yes-or-no question, two on average agree with either answer.
 """
 
 from collections import Counter
@@ -22,9 +22,9 @@ UNCONFIRMED = "unconfirmed_answer"
 
 
 def most_given(answers: list[str], question: Question) -> int:
-    """Return how often the most frequent answer is given; answers that the grader takes for the same count as one.
+    """Return how often the most frequent answer is given; answers that the grader treats as equal are one answer.
 
-    ``6``, ``six`` and ``6.0`` are one answer to a question for a number.
+    For example, ``6``, ``six`` and ``6.0`` are one answer to a question for a number.
     """
     found = Counter[str]()
     for answer in map(folded, answers):
@@ -37,7 +37,7 @@ def _is_same(answer: str, other: str, question: Question) -> bool:
 
 
 def confirm(draft: Draft) -> Draft:
-    """Return the draft. Raises :class:`Reject` if its answer is the teacher's, and the attempts do not confirm it."""
+    """Return the draft. Raises :class:`Reject` if the teacher wrote its answer and the attempts do not confirm it."""
     if draft.added(QUESTION_SOURCE) != TEACHER:
         return draft
     agreeing = sum(attempt.correct is True for attempt in draft.attempts)
@@ -64,5 +64,5 @@ class ConfirmAnswers(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`confirm` as the work on one draft."""
+        """Return :func:`confirm`, to be called with each draft."""
         return confirm

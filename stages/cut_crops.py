@@ -1,9 +1,10 @@
-"""Cuts crops (iVGR §3.4, second step): from each image, the parts that the policy boxed, and the smallest part around
+"""Cuts crops out of each image (iVGR §3.4, second step): the parts that the policy boxed, and the smallest part around
 all of them.
 
-In: drafts with or without a grounded trace. Out: drafts with a drawn medium for each crop, in the order of the images;
-a draft without boxes gets none. Each crop is written once to the run folder under its own hash; between stages only its
-reference is passed on. :mod:`groundtrace.vision.crops` describes the treatment of small, outlying and too many boxes.
+The inputs are drafts with or without a grounded trace. The outputs are drafts with one image file for each crop, in the
+order of the images; a draft without boxes gets no crops. Each crop is written once to the run folder under its own
+hash; between stages only its reference is passed on. :mod:`groundtrace.vision.crops` describes the treatment of small,
+outlying and too many boxes.
 """
 
 from dataclasses import dataclass, replace
@@ -43,5 +44,5 @@ class CutCrops(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`crop`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`crop` with the media store and the settings, to be called with each draft."""
         return partial(crop, store=self.roots.store(), settings=self.settings)

@@ -1,8 +1,8 @@
-"""Decontaminates the questions: rejects those that overlap a folder of benchmark records.
+"""Decontaminates the questions: rejects those that overlap with the records of a benchmark.
 
-In: drafts. Out: drafts that share neither 13 consecutive words with a benchmark question nor an image with a benchmark
-record. Every other draft is rejected, and its rejection names the matching record. Without a benchmark folder
-everything passes.
+The inputs are drafts. The outputs are drafts that share neither ``ngram`` (13) consecutive words with a benchmark
+question nor an image with a benchmark record. Every other draft is rejected, and its rejection names the matching
+record. Without a benchmark folder every draft passes.
 """
 
 import re
@@ -27,7 +27,7 @@ _WORD = re.compile(r"\w+")
 
 @settings
 class DecontaminateSettings:
-    """The benchmark, and what counts as an overlap with it."""
+    """Holds the benchmark's folder, and the limits that define an overlap with the benchmark."""
 
     benchmark: Annotated[str, "the benchmark's folder, which holds records.jsonl (empty: none)"] = ""
     ngram: Annotated[PositiveInt, "the number of shared words in a row that make an overlap"] = 13
@@ -37,7 +37,9 @@ class DecontaminateSettings:
 
     def __post_init__(self) -> None:
         if self.benchmark and not (Path(self.benchmark) / "records.jsonl").is_file():
-            raise ValueError(f"benchmark: there is no file {self.benchmark}/records.jsonl: name a folder that has it")
+            raise ValueError(
+                f"benchmark: there is no file {self.benchmark}/records.jsonl: name the folder that holds it"
+            )
         if self.benchmark:
             check_benchmark(self.benchmark)
 
@@ -56,16 +58,17 @@ def benchmark_records(folder: str) -> Iterator[tuple[int, Mapping[str, object]]]
 
 
 def check_benchmark(folder: str) -> None:
-    """Raise ValueError if some of the benchmark cannot be read: overlaps with that part would not be found.
+    """Raise ValueError if a part of the benchmark cannot be used, because overlaps with this part would not be found.
 
-    Causes are a line that is not a record, a record with nothing to match, and a missing medium.
+    Causes are a line that is not a record, a record without question and media, a missing medium, and a medium that is
+    neither an image nor a clip.
     """
     store = MediaStore(folder, folder)
     for number, fields in benchmark_records(folder):
         where = f"benchmark: line {number}"
         uris = benchmark_media(fields, where)
         if not uris and not fields.get("question"):
-            raise ValueError(f"{where} has neither a question nor media (their fields are question and media)")
+            raise ValueError(f"{where} has neither a question nor media: add the field question or the field media")
         for uri in uris:
             try:
                 kind = store.kind_of(uri)
@@ -76,7 +79,11 @@ def check_benchmark(folder: str) -> None:
 
 
 def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
-    """Return the URIs of a record's media; empty if it has no media field. Raises ValueError if they are not paths."""
+    """Return the URIs of a record's media; the list is empty if the record has no media field.
+
+    ``where`` names the record in errors. Raises ValueError if the media are not paths, or are in the field ``image`` or
+    ``images`` instead.
+    """
     media = fields.get("media") or []
     paths = [media] if isinstance(media, str) else media
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
@@ -88,8 +95,9 @@ def benchmark_media(fields: Mapping[str, object], where: str) -> list[str]:
 
 
 def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
-    """Return every sequence of ``n`` consecutive words in the text, without case and punctuation; none for a shorter
-    text.
+    """Yield every sequence of ``n`` consecutive words in the text, without case and punctuation.
+
+    A text of fewer than ``n`` words has no such sequence.
     """
     words = _WORD.findall(text.casefold())
     for start in range(len(words) - n + 1):
@@ -98,16 +106,17 @@ def ngrams(text: str, n: int) -> Iterator[tuple[str, ...]]:
 
 @dataclass
 class BenchmarkIndex:
-    """The content of a benchmark: its images, and the id of a record for each sequence of words."""
+    """Holds the content of a benchmark: its images, and for each sequence of words the id of a record that has it."""
 
     grams: dict[tuple[str, ...], str] = field(default_factory=dict)
     media: list[tuple[str, MediaRef]] = field(default_factory=list)
 
     @classmethod
     def load(cls, settings: DecontaminateSettings) -> "BenchmarkIndex":
-        """Read the benchmark folder. A record needs no answer; its text and images are used, its clips are not.
+        """Read the benchmark folder, and return its index.
 
-        Raises ValueError for an image that cannot be decoded.
+        A record needs no answer. Its text and images are used, its clips are not. Raises ValueError for an image that
+        cannot be decoded.
         """
         index, store = cls(), MediaStore(settings.benchmark, settings.benchmark)
         for number, fields in benchmark_records(settings.benchmark):
@@ -116,7 +125,7 @@ class BenchmarkIndex:
         return index
 
     def add(self, record_id: str, fields: Mapping[str, object], ngram: int, store: MediaStore, where: str) -> None:
-        """Add one record's question and images."""
+        """Add one record's question and images. Raises ValueError for an image that cannot be decoded."""
         for gram in ngrams(str(fields.get("question") or ""), ngram):
             self.grams.setdefault(gram, record_id)
         for uri in benchmark_media(fields, where):
@@ -146,7 +155,7 @@ class _Decontaminate:
         for medium in draft.question.media:
             for benchmark_id, theirs in self._index.media:
                 if self._same(medium, theirs):
-                    raise Reject(CONTAMINATED, f"shares a picture with {benchmark_id!r}")
+                    raise Reject(CONTAMINATED, f"shares an image with {benchmark_id!r}")
         return draft
 
     def _same(self, medium: MediaRef, theirs: MediaRef) -> bool:
@@ -177,7 +186,7 @@ class DecontaminateQuestions(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return the comparison with the benchmark; without a benchmark every draft passes."""
+        """Return the function that compares a draft with the benchmark; without a benchmark, every draft passes."""
         return _Decontaminate(self.settings, self.roots) if self.settings.benchmark else _pass
 
 

@@ -1,8 +1,8 @@
-"""Draws overlays (Argos §4.1): the points on a copy of each medium, with their numbers, labels and coordinates.
+"""Draws overlays (Argos §4.1): copies of images that show the points with their numbers, labels and coordinates.
 
-In: drafts with points. Out: drafts with one overlay per image or frame that has points; on all frames of a clip a thing
-has the same number, and a caption names the frame. The drawn copy is written once to the run folder under its own hash;
-between stages only its reference is passed on. Originals are not changed.
+The inputs are drafts with points. The outputs are drafts with one overlay for each image or frame that has points. A
+thing has the same number on all frames of a clip, and a caption names the frame. The drawn copy is written once to the
+run folder under its own hash; between stages only its reference is passed on. Originals are not changed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +22,10 @@ from groundtrace.vision.samples import Pixels
 
 
 def mark_numbers(points: Sequence[Point]) -> tuple[int, ...]:
-    """Return the number to draw at each point: its position, counted from 1, or, on the frames of a clip, its thing's
-    number.
+    """Return the number to draw at each point.
+
+    On images, the number is the point's position in ``points``, from 1. On the frames of a clip, all points of one
+    thing have the same number (:func:`groundtrace.vision.frame_overlay.stable_ids`).
     """
     if all(point.frame is None for point in points):
         return tuple(range(1, len(points) + 1))
@@ -73,5 +75,5 @@ class DrawOverlays(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`draw`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`draw` with the media store, to be called with each draft."""
         return partial(draw, store=self.roots.store())

@@ -1,9 +1,9 @@
-"""Draws questions for a target of N rows, in a way that depends only on ids and replies.
+"""Draws the questions for a target of N SFT rows; the draw depends only on ids and replies.
 
-:class:`DrawQuestions` lets the questions whose ids hash below a threshold pass to the model calls; the others are
-rejected as not_drawn. :class:`CutToTarget` keeps the first N verified drafts by that hash; drafts with a higher hash
-than the last kept one are rejected, as over_quota on the SFT side and as not_drawn on the RL side. So the result is the
-same if more questions were drawn than needed.
+:class:`DrawQuestions` keeps the questions whose id hash is below a threshold, before any model is called; the others
+are rejected as not_drawn. :class:`CutToTarget` keeps the N verified drafts with the lowest id hashes. Drafts with a
+higher hash than the last kept draft are rejected, as over_quota on the SFT side and as not_drawn on the RL side. So the
+result is the same if more questions were drawn than needed.
 """
 
 from collections.abc import Iterator
@@ -32,16 +32,15 @@ NOT_DRAWN, OVER_QUOTA = "not_drawn", "over_quota"
 
 
 def is_drawn(question_id: str, below: str | None) -> bool:
-    """Whether the id's hash is below the threshold; "" and None draw every question."""
+    """Return whether the id's hash is below the threshold; if the threshold is "" or None, every question is drawn."""
     return not below or order_key(question_id) < below
 
 
 def limit_of(keys: list[str], target: int, last: bool) -> tuple[str | None, str | None]:
-    """Return the largest hash to keep on the SFT side and on the RL side (None: no limit), from the hashes of SFT
-    drafts.
+    """Return the largest hash to keep on the SFT side and on the RL side; None means that there is no limit.
 
-    If a pass has too few rows and will be repeated, it keeps nothing on the RL side, since its mined rubrics would be
-    discarded.
+    ``keys`` are the hashes of SFT drafts. ``last`` is False if the pass will be repeated when it has too few rows. Such
+    a pass keeps nothing on the RL side (its limit is ""), since the rubrics mined there would be discarded.
     """
     if len(keys) >= target:
         limit = sorted(keys)[target - 1]
@@ -53,7 +52,7 @@ def draw(draft: Draft, below: str | None) -> Draft:
     """Return the draft if it is drawn; else raise :class:`Reject`."""
     if is_drawn(draft.id, below):
         return draft
-    raise Reject(NOT_DRAWN, f"{order_key(draft.id)[:8]} is not below {(below or '')[:8]}")
+    raise Reject(NOT_DRAWN, f"the id's hash {order_key(draft.id)[:8]} is not below the threshold {(below or '')[:8]}")
 
 
 DRAW = Stage(
@@ -73,13 +72,13 @@ CUT = Stage(
 
 @dataclass
 class DrawQuestions(DraftStage):
-    """Keeps the drawn questions; see the module. It takes the drafts before the first model call."""
+    """Keeps the drawn questions; see the module. Recipes put this stage before their first model call."""
 
     below: str | None = None
     stage = DRAW
 
     def work(self) -> Work:
-        """Return :func:`draw`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`draw` with the threshold of this stage, to be called with each draft."""
         return partial(draw, below=self.below)
 
 
@@ -105,11 +104,11 @@ class _Cut(beam.DoFn):
 
 @dataclass
 class CutToTarget(DraftStage):
-    """Keeps the first ``target_sft`` drafts of the SFT side, and those of the RL side up to the same id hash; see the
-    module.
+    """Keeps the ``target_sft`` SFT drafts with the lowest id hashes, and the RL drafts up to the highest of these.
 
-    The inputs are ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics are mined on them.
-    If ``target_sft`` is None, all drafts pass unchanged.
+    See the module. The inputs are ``sft``, the verified drafts, and ``rl``, the drafts of the RL side before rubrics
+    are mined on them. If ``target_sft`` is None, all drafts pass unchanged. ``last`` is False if the pass will be
+    repeated when it has too few SFT rows.
     """
 
     target_sft: int | None = None

@@ -1,8 +1,8 @@
 """Filters questions by difficulty: keeps those whose pass rate is in a band.
 
-In: drafts with attempts. Out: drafts in the band; the others are rejected as too_easy or too_hard, or go to the output
-of that name if the recipe routes them there. SAIL-RL's "pass@4" filter is the same with k = 4 and 0 < rate < 1 (App.
-A.1); iVGR keeps questions with one or two right answers of five.
+The inputs are drafts with attempts. The outputs are drafts in the band; the others are rejected as too_easy or
+too_hard, or go to the output of that name if the recipe routes them there. SAIL-RL's "pass@4" filter is the same with
+k = 4 and 0 < rate < 1 (App. A.1); iVGR keeps questions with one or two right answers of five.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ TOO_EASY, TOO_HARD = "too_easy", "too_hard"
 
 @settings
 class DifficultySettings:
-    """The band of pass rates to keep; by default, the two limits themselves are outside of the band."""
+    """Holds the band of pass rates to keep; by default, the band excludes its two limits."""
 
     low: Annotated[Share, "the lower end of the band"] = 0.0
     high: Annotated[Share, "the upper end of the band"] = 1.0
@@ -50,13 +50,13 @@ def filter_draft(draft: Draft, settings: DifficultySettings) -> Draft | Route:
     output; otherwise :class:`Reject` is raised. Raises ValueError for a draft without graded attempts.
     """
     if draft.pass_rate is None:
-        raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts")
+        raise ValueError(f"{draft.id}: FilterByDifficulty needs graded attempts: put it after AttemptQuestions")
     side = side_of_band(draft.pass_rate, settings)
     if side is None:
         return draft
     if side in settings.route:
         return Route(side, draft)
-    raise Reject(side, f"pass rate {draft.pass_rate:.2f} over {draft.scored_attempts} attempts")
+    raise Reject(side, f"the pass rate is {draft.pass_rate:.2f} over {draft.scored_attempts} attempts")
 
 
 STAGE = Stage(
@@ -76,5 +76,5 @@ class FilterByDifficulty(DraftStage):
     routes = (TOO_EASY, TOO_HARD)
 
     def work(self) -> Work:
-        """Return :func:`filter_draft`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`filter_draft` with the settings of this stage, to be called with each draft."""
         return partial(filter_draft, settings=self.settings)

@@ -1,9 +1,10 @@
 """Filters general questions by quality (SAIL-RL App. A.1: general QA is "filtered primarily for quality and
 diversity").
 
-In: drafts. Out: the drafts that the judge finds good enough to train on; the others are rejected with the fault that it
-names. The judge sees image, question and gold answer. General questions are filtered in this way because the paper
-filters only STEM problems by pass rate. The paper does not name its criteria; the faults here are ours.
+The inputs are drafts. The outputs are the drafts that the judge finds good enough to train on; the others are rejected
+with the fault that the judge names. The judge sees image, question and gold answer. General questions are filtered in
+this way because the paper filters only STEM problems by pass rate. The paper does not name its criteria; we chose the
+faults.
 """
 
 from dataclasses import dataclass
@@ -41,13 +42,13 @@ REASON_OF = {
 
 @settings
 class QualitySettings:
-    """Settings of the judge's replies on the quality of questions."""
+    """Holds the settings of the judge's replies on the quality of questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_quality(reply: CallResult) -> tuple[str, str]:
-    """Return the verdict and its reason. Raises BadReply for any other reply."""
+    """Return the judge's verdict on the quality, and its reason. Raises BadReply if the verdict is not a known one."""
     fields = json_object(reply.text)
     verdict = fields.get("quality")
     if not isinstance(verdict, str) or verdict not in (GOOD, *REASON_OF):
@@ -56,7 +57,7 @@ def read_quality(reply: CallResult) -> tuple[str, str]:
 
 
 async def assess(draft: Draft, session: Session, settings: QualitySettings) -> Draft:
-    """Ask the judge, and return the draft unchanged if it is good. Raises :class:`Reject` for any other verdict."""
+    """Ask the judge, and return the draft unchanged if its verdict is good. Raises :class:`Reject` if it is not."""
     question = draft.question
     task = JudgeTask(
         PROMPT,
@@ -93,5 +94,5 @@ class FilterByQuality(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`assess`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`assess` with the settings of this stage, to be called with each draft."""
         return partial(assess, settings=self.settings)

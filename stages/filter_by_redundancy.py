@@ -1,11 +1,11 @@
 """Filters by redundancy (SAIL-RL App. A.1, Quality Filtering): rejects reasoning that only repeats the answer.
 
-In: verified drafts. Out: the drafts whose final answer contains at most the share ``max_overlap`` of the think
-section's words. An empty think section repeats nothing and passes. The paper names the measure, "token overlap between
-the thought process and the final answer", but neither its form nor its threshold. Here it is the share of the
-*different* content words of the thought that are also in the answer, so that repeated words change nothing. Adding a
-word to the answer never lowers it, nor does adding one of the answer's words to the thought; adding any other word to
-the thought never raises it.
+The inputs are verified drafts. The outputs are the drafts whose final answer contains at most the share ``max_overlap``
+of the think section's words. An empty think section repeats nothing and passes. The paper names the measure, "token
+overlap between the thought process and the final answer", but neither its form nor its threshold. Here it is the share
+of the *different* content words of the thought that are also in the answer, so that repeated words change nothing. The
+share never falls if a word is added to the answer, or if one of the answer's words is added to the thought. It never
+rises if any other word is added to the thought.
 """
 
 import re
@@ -36,14 +36,15 @@ _EMPTY_WORDS = frozenset(
 
 @settings
 class RedundancySettings:
-    """The largest share of a thought's words that its answer may contain."""
+    """Holds the largest share of a thought's words that its answer may contain."""
 
     max_overlap: Annotated[Share, "the maximum share of the thought's words that are also in the answer"] = 0.5
 
 
 def content_words(text: str) -> frozenset[str]:
-    """Return the different content words of a text in lower case; numbers become digits, each Chinese character is a
-    word.
+    """Return the set of the content words of a text, in lower case.
+
+    Words for numbers become digits. Each Chinese, Japanese or Korean character is a word.
     """
     words = (match.group().lower() for match in _TOKEN.finditer(visible(text)))
     return frozenset(_NUMBERS.get(word, word) for word in words if word not in _EMPTY_WORDS)
@@ -56,18 +57,21 @@ def overlap(thought: str, answer: str) -> float:
 
 
 def filter_redundant(draft: Draft, settings: RedundancySettings) -> Draft:
-    """Return the draft unchanged. Raises :class:`Reject` if the thought repeats its answer, ValueError if it has no
-    trace.
+    """Return the draft unchanged.
+
+    Raises :class:`Reject` if the thought only repeats its answer, and ValueError if the draft has no verified trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace")
+        raise ValueError(f"{draft.id}: FilterByRedundancy needs a verified trace: put it after the verifying stage")
     trace = draft.traces[draft.best]
     thought = parse_response(trace.text).think
     if not thought:
         return draft
     share = overlap(thought, trace.answer or "")
     if share > settings.max_overlap:
-        raise Reject(REDUNDANT, f"{share:.2f} of the thought's words are the answer's, over {settings.max_overlap:g}")
+        raise Reject(
+            REDUNDANT, f"the answer contains {share:.2f} of the thought's words, more than {settings.max_overlap:g}"
+        )
     return draft
 
 
@@ -87,5 +91,5 @@ class FilterByRedundancy(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`filter_redundant`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`filter_redundant` with the settings of this stage, to be called with each draft."""
         return partial(filter_redundant, settings=self.settings)

@@ -1,10 +1,10 @@
 """Generates traces (Argos §4.2, App. C.2): several rollouts of the teacher's grounded reasoning for each question.
 
-In: drafts with points and overlays. Out: drafts with up to ``n`` traces in canonical tags, or a rejection if the call
-failed or all traces were truncated: a trace without an end must not be learnt from. The teacher sees the original first
-and then the overlay as a reference; of a clip it sees only the frames, each as its overlay if it has one (§4.2).
-Coordinates are pixels of the original: the prompt lists the marks with these coordinates and asks the teacher to copy
-them, so that the teacher's own coordinate frame need not be known.
+The inputs are drafts with points and overlays. The outputs are drafts with up to ``n`` traces in canonical tags; or a
+rejection if the call failed or all traces were truncated, because no model should learn from an unfinished trace. For
+images, the teacher sees the originals first and then the overlays as a reference. For a clip, it sees only the frames;
+an overlay replaces its frame (§4.2). Coordinates are pixels of the original: the prompt lists the points with these
+coordinates and asks the teacher to copy them, so that the teacher's own coordinate frame need not be known.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ PROMPT, CLIP_PROMPT = "trace.v1", "trace_video.v1"
 
 @settings
 class TraceSettings:
-    """How the teacher's traces are sampled; the defaults are the paper's values."""
+    """Holds the sampling settings of the teacher's traces; the defaults are the paper's values."""
 
     n: Annotated[PositiveInt, "the number of traces for each question"] = 8
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -45,14 +45,15 @@ class TraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of a trace."""
+        """Return the sampling settings of the traces."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def listed_points(points: tuple[Point, ...]) -> str:
-    """Return the marks as the prompt lists them: ``1. label (x, y)`` on each line.
+    """Return the list of points for the prompt, with a line ``1. label (x, y)`` for each point; "none" without points.
 
-    If a mark is not on the first medium, its line names the medium, and if it is on a clip, the frame.
+    The line of a point that is not on the first medium also names the medium. The line of a point on a clip also names
+    the frame.
     """
     lines = []
     for number, point in zip(mark_numbers(points), points, strict=True):
@@ -63,7 +64,7 @@ def listed_points(points: tuple[Point, ...]) -> str:
 
 
 def listed_events(events: tuple[Event, ...]) -> str:
-    """Return the proposed events as the prompt lists them, one on each line."""
+    """Return the list of proposed events for the prompt, with a line for each event; "none" without events."""
     lines = [f"- {event.description}, {format_span(event.start_s, event.end_s)}" for event in events]
     return "\n".join(lines) or "none"
 
@@ -83,10 +84,10 @@ def as_traces(completions: Sequence[Completion], media: tuple[MediaRef, ...] = (
 
 
 def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Draft:
-    """Return the draft with traces made of the completions that are not truncated; each trace has its sample's number.
+    """Return the draft with traces made of the completions that are not truncated.
 
-    If all are truncated, raises :class:`Reject`, whose draft has all of them. ``key`` is the cache key of the first
-    completion.
+    The index of each trace is the number of its sample. Raises :class:`Reject` if all completions are truncated; the
+    draft in this rejection has the truncated traces. ``key`` is the cache key of the first completion.
     """
     traces = as_traces(completions, draft.question.media)
     kept = tuple(trace for trace in traces if not completions[trace.index].is_truncated)
@@ -97,11 +98,11 @@ def with_traces(draft: Draft, completions: Sequence[Completion], key: str) -> Dr
 
 
 def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = ()) -> Trace:
-    """Return the completion as a trace in canonical tags. If a server returns the reasoning separately, it is put into
-    think tags.
+    """Return the completion as a trace in canonical tags.
 
-    Media placeholders become words. End tokens are removed. Other special tokens stay, so that the form check rejects
-    the trace: the text after such a token is not part of the teacher's reply.
+    Reasoning that the server returns separately is put into think tags. Media placeholders become words. End tokens are
+    removed. Other special tokens stay, so that the form check rejects the trace: the text after such a token is not
+    part of the teacher's reply.
     """
     text = completion.text
     if completion.reasoning and "<think>" not in text:
@@ -110,7 +111,7 @@ def as_trace(index: int, completion: Completion, media: tuple[MediaRef, ...] = (
 
 
 def trace_prompt(draft: Draft) -> RenderedPrompt:
-    """Return the teacher's prompt."""
+    """Return the teacher's prompt for traces of the draft's question."""
     question = draft.question
     asked = {
         "question": question.question,
@@ -127,7 +128,8 @@ def trace_prompt(draft: Draft) -> RenderedPrompt:
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Return the draft with the teacher's traces (:func:`with_traces`).
 
-    Raises :class:`Reject` also if there is nothing to point at, since a trace could not be grounded.
+    Raises :class:`Reject` if the draft has no entities, since its traces could not be grounded, or if all traces are
+    truncated.
     """
     if not draft.entities:
         key = draft.calls[-1].keys[0] if draft.calls else None
@@ -154,5 +156,5 @@ class GenerateTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`trace`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`trace` with the settings of this stage, to be called with each draft."""
         return partial(trace, settings=self.settings)

@@ -1,12 +1,12 @@
-"""Boxes the objects that written questions are about (CodeDance §7.2, Table 6).
+"""Finds boxes around the objects that written questions are about (CodeDance §7.2, Table 6).
 
-In: drafts with a question of the teacher and the name of its object. Out: the same drafts with the boxes of the entire
-objects, in pixels of the upright original; or a rejection if the teacher finds no such object, or too many. The boxes
-take the place of gold boxes from here on, and every row marks them as a model's (``boxes_source``). Coordinates are
-asked for and read in the form and frame that the teacher's endpoint declares.
+The inputs are drafts with a question of the teacher and the name of its object. The outputs are the same drafts with
+the boxes of the entire objects, in pixels of the upright original; or a rejection if the teacher finds no such object,
+or too many. The boxes replace gold boxes from here on, and the column ``boxes_source`` of every row marks them as boxes
+of a model. Prompts and replies have coordinates in the form and frame that the teacher's endpoint declares.
 
-A box over nearly the whole image is left out, because every response would be inside it; and so is a box of less than
-a pixel, because nothing is inside it. The same box given again counts once.
+A box over nearly the whole image is left out, because the boxes of every response would be inside it. A box of less
+than a pixel is left out, because nothing is inside it. A repeated box is used once.
 """
 
 from dataclasses import dataclass, replace
@@ -36,14 +36,14 @@ NOT_FOUND, TOO_MANY = "object_not_found", "too_many_objects"
 
 @settings
 class GroundObjectSettings:
-    """The limits of the boxes of a written question."""
+    """Holds the limits of the boxes of a written question."""
 
     max_boxes: Annotated[PositiveInt, "a question about more objects is rejected"] = 32
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 4096
 
 
 async def ground(draft: Draft, session: Session, settings: GroundObjectSettings) -> Draft:
-    """Return the draft with the boxes of its object. Raises :class:`Reject` if there is none, or too many."""
+    """Return the draft with the boxes of its object. Raises :class:`Reject` if there is no box, or too many."""
     question, label = draft.question, draft.added(OBJECT) or ""
     boxes = list[Box]()
     for index, medium in enumerate(question.media):
@@ -59,7 +59,11 @@ async def ground(draft: Draft, session: Session, settings: GroundObjectSettings)
         boxes += [box for box in once if min(box.width, box.height) >= 1 and box.width * box.height <= whole_px]
     key = next((key for call in reversed(session.calls) for key in call.keys), None)
     if not boxes:
-        raise Reject(NOT_FOUND, f"no box around {label!r} between a pixel and the whole image", key)
+        raise Reject(
+            NOT_FOUND,
+            f"the teacher gave no box around {label!r} that is larger than a pixel and smaller than the image",
+            key,
+        )
     if len(boxes) > settings.max_boxes:
         detail = f"{len(boxes)} boxes around {label!r}, ground_objects.max_boxes is {settings.max_boxes}"
         raise Reject(TOO_MANY, detail, key)
@@ -80,7 +84,7 @@ STAGE = Stage(
 
 @dataclass
 class GroundObjects(CallingStage):
-    """Boxes the object of every draft; see the module."""
+    """Finds boxes around the object of every draft; see the module."""
 
     settings: GroundObjectSettings
     models: ModelsSettings
@@ -88,5 +92,5 @@ class GroundObjects(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`ground`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`ground` with the settings of this stage, to be called with each draft."""
         return partial(ground, settings=self.settings)

@@ -1,7 +1,7 @@
-"""The grounded pass (iVGR §3.4, first step): the policy reasons once, and boxes the things that it relies on.
+"""Lets the policy reason once with boxes around the things that it relies on (iVGR §3.4, first step: grounded pass).
 
-In: drafts. Out: drafts whose only trace is that reasoning, in canonical tags and original pixels; or a rejection if the
-call failed. If a response has no boxes, or boxes outside of the coordinate frame, its trace has none. For a clip no
+The inputs are drafts. The outputs are drafts whose only trace is that reasoning, in canonical tags and original pixels;
+or a rejection if the call failed. A box outside of the model's coordinate frame is not read as a box. For a clip no
 call is made, because a box does not name its frame of the clip; the draft of a clip has no trace.
 
 Deviation: sampling is greedy here; the paper does not say how its own pass is sampled.
@@ -33,14 +33,14 @@ PROMPT = "attempt_with_boxes.v1"
 
 @settings
 class GroundSettings:
-    """How the policy's reasoning with boxes is sampled."""
+    """Holds the sampling settings of the policy's reasoning with boxes."""
 
     temperature: Annotated[Temperature, "the policy's sampling temperature"] = 0.0
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of the reasoning"] = 4096
 
 
 def ground_prompt(question: Question) -> RenderedPrompt:
-    """Return the policy's prompt."""
+    """Return the policy's prompt for reasoning with boxes."""
     return load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,
@@ -51,7 +51,10 @@ def ground_prompt(question: Question) -> RenderedPrompt:
 
 
 async def ground(draft: Draft, session: Session, settings: GroundSettings) -> Draft:
-    """Return the draft with the policy's reasoning, whose boxes are in pixels of the originals."""
+    """Return the draft with the policy's reasoning as its trace, whose boxes are in pixels of the originals.
+
+    The draft of a clip is returned without a trace.
+    """
     question = draft.question
     if any(medium.frames for medium in question.media):
         return replace(draft, form=TEXTUAL)
@@ -83,5 +86,5 @@ class GroundQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`ground`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`ground` with the settings of this stage, to be called with each draft."""
         return partial(ground, settings=self.settings)

@@ -1,8 +1,9 @@
-"""Ingest: reads an input into validated questions, and decodes each medium once.
+"""Reads an input into validated questions, and decodes each medium once.
 
-In: the sources of an input. Out: one :class:`groundtrace.schemas.records.Draft` per usable record, or a typed
-rejection. Every record read goes to exactly one of the two outputs. Media files stay where they are; only references to
-them are passed on. A record of images without a question is usable only in a recipe that writes questions.
+The inputs are the sources, such as files, of a data set. The outputs are one
+:class:`groundtrace.schemas.records.Draft` for each usable record, and a typed rejection for each other record. Media
+files stay where they are; only references to them are passed on. A record of images without a question is usable only
+in a recipe that writes questions.
 """
 
 import threading
@@ -53,7 +54,7 @@ _ONE_CLIP = threading.Lock()
 
 @record
 class CheckedMedium:
-    """The result of checking one medium: a reference, or the reason why there is none."""
+    """Holds the result of checking one medium: a reference to it, or the reason why it is unusable."""
 
     uri: str
     ref: MediaRef | None
@@ -63,7 +64,7 @@ class CheckedMedium:
 
 @record
 class InvalidRow:
-    """A record whose id could be read but which cannot be used."""
+    """Holds a record that cannot be used, although its id could be read."""
 
     number: int
     reason: str
@@ -73,7 +74,7 @@ class InvalidRow:
 
 @record
 class IngestPart:
-    """A part of a record, which is joined with the others by record id: a valid record, an invalid row, or a medium."""
+    """Holds a part of a record: a valid record, an invalid row, or a medium. The parts are joined by record id."""
 
     valid: InputRecord | None = None
     invalid: InvalidRow | None = None
@@ -81,7 +82,7 @@ class IngestPart:
 
 
 def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None) -> CheckedMedium:
-    """Open one medium and decode it fully, once; the frames of a clip are written to the store.
+    """Open one medium, decode it fully, and return the result; the frames of a clip are written to the store.
 
     If ``video`` is None, clips are not accepted.
     """
@@ -116,7 +117,10 @@ def check_medium(uri: str, store: MediaStore, video: VideoSettings | None = None
 
 
 def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
-    """Return the question of a valid record. Raises :class:`Reject` if its media or boxes are unusable."""
+    """Return the draft of a valid record. Raises :class:`Reject` if its media or boxes are unusable.
+
+    ``media`` are the checked media by URI.
+    """
     checked = [media[uri] for uri in rec.media]
     for medium in checked:
         if medium.ref is None:
@@ -145,7 +149,7 @@ def assemble(rec: InputRecord, media: dict[str, CheckedMedium]) -> Draft:
 def _inside(box: Box, refs: tuple[MediaRef, ...]) -> Box:
     """Return the box, clipped to its image. Raises ValueError if it leaves the image by more than 1 % of the side."""
     if box.media_index >= len(refs):
-        raise ValueError(f"boxes: media_index {box.media_index} of {len(refs)} media")
+        raise ValueError(f"boxes: media_index is {box.media_index}, but the record has {len(refs)} media")
     width, height = refs[box.media_index].width, refs[box.media_index].height
     slack_x, slack_y = width * CLIP_SHARE, height * CLIP_SHARE
     x_out = box.x1 < -slack_x or box.x2 > width + slack_x
@@ -180,8 +184,9 @@ class _Parse(beam.DoFn):
         self._may_lack_question = may_lack_question
 
     def process(self, raw: RawRecord) -> Iterator[object]:
-        """Emit the record with the media that it uses, or the reason why it is unusable; and its entry in the list of
-        records read.
+        """Emit the record and the URIs of its media, or the reason why the record is unusable.
+
+        Also emit the record's entry in the list of records read.
         """
         count_in(STAGE.name)
         try:
@@ -275,8 +280,9 @@ STAGE = Stage(
 
 @dataclass
 class IngestRecords(DraftStage):
-    """Reads, validates and decodes an input; see the module. ``limit`` keeps the first records of the whole input.
+    """Reads, validates and decodes an input; see the module.
 
+    ``limit`` is the number of records to read from the beginning of the whole input (None: all records).
     ``may_lack_question`` is whether a record may have images and no question.
     """
 
@@ -296,7 +302,7 @@ class IngestRecords(DraftStage):
             raise ValueError(f"limit must be at least 1, got {self.limit}")
 
     def expand(self, pbegin: PBegin) -> Any:
-        """Return ``kept`` drafts, ``rejected``, and ``read``: number and id of each record, kept or not."""
+        """Return the outputs ``kept``, ``rejected`` and ``read``, which has the number and id of every record."""
         raw = (
             pbegin
             | "Sources" >> beam.Create(list(enumerate(self.sources)), reshuffle=False)

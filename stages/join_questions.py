@@ -1,7 +1,7 @@
 """Joins the questions of the input with those that the teacher has written.
 
-In: drafts of both kinds. Out: the same drafts; the column ``question_source`` says of each where its question and
-answer come from, so that card, report and rows tell both kinds apart.
+The inputs are drafts of both kinds. The outputs are the same drafts. The column ``question_source`` holds the source of
+each draft's question and answer, so that card, report and rows distinguish both kinds.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from groundtrace.stages.write_questions import QUESTION_SOURCE, RECORD
 
 
 def join(draft: Draft) -> Draft:
-    """Return the draft with the source of its question."""
+    """Return the draft with the source of its question in the column ``question_source``."""
     return draft if draft.added(QUESTION_SOURCE) else draft.with_added(QUESTION_SOURCE, RECORD)
 
 
@@ -26,10 +26,10 @@ STAGE = Stage(
 
 @dataclass
 class JoinQuestions(DraftStage):
-    """Marks where the question of every draft comes from; see the module."""
+    """Marks every draft with the source of its question; see the module."""
 
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`join` as the work on one draft."""
+        """Return :func:`join`, to be called with each draft."""
         return join

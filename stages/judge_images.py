@@ -1,19 +1,19 @@
-"""Judges whether images are fit for questions that need a close look (CodeDance §7.2, Table 5).
+"""Judges whether images are suitable for questions that need a close look (CodeDance §7.2, Table 5).
 
-In: drafts, most of them without a question. Out: the drafts whose images meet all four conditions; the others are
-rejected with the first condition that they do not meet:
+The inputs are drafts, most of them without a question. The outputs are the drafts whose images meet all four
+conditions. The others are rejected with the first condition that they do not meet:
 
-A. enough objects: four kinds, or six single ones;
-B. an object that is not hidden, covers less than 30 % of the image, and is not one of many that look the same;
-C. a detail that becomes clearer when it is enlarged;
-D. a question that needs a close look can be asked.
+A. The image shows enough objects: four kinds, or six single objects.
+B. An object is not hidden, covers less than 30 % of the image, and is not one of many that look the same.
+C. A detail becomes clearer when it is enlarged.
+D. A question that needs a close look can be asked.
 
-A question that comes with its answer does not need this: recipes pass such drafts by, unless ``apply_to`` is ``all``.
-Images without a question are also rejected, before any call, if the teacher's endpoint does not declare how its model
-writes boxes: the object of a written question has to be boxed.
+A question that comes with its answer does not need this check: recipes route such drafts around this stage, unless
+``apply_to`` is ``all``. Drafts without a question are rejected before any call if they have a clip, or if the teacher's
+endpoint does not declare how its model writes boxes, because a later stage has to box the object of the question.
 
-Deviation: the paper asks for one True or False on all four conditions; here each has its own, so that the rejection
-names the fault.
+Deviation: the paper asks for one True or False on all four conditions. Here the judge gives one for each condition, so
+that the rejection names the fault.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ WITHOUT_QUESTION, ALL = "without_question", "all"
 
 @settings
 class ImageSettings:
-    """The conditions on images, with the paper's numbers, and the records to which they apply."""
+    """Holds the conditions on images, with the paper's numbers, and the records to which they apply."""
 
     apply_to: Annotated[
         Literal["without_question", "all"], "judge the images of records without a question, or those of all records"
@@ -75,7 +75,7 @@ def read_conditions(reply: CallResult) -> tuple[tuple[str, ...], str]:
 def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
     """Raise :class:`Reject` if no question about these media could have boxes."""
     if any(medium.frames for medium in media):
-        raise Reject(IS_CLIP, "a clip has no image in which an object could be boxed")
+        raise Reject(IS_CLIP, "the medium is a clip, but objects are boxed in images only")
     try:
         check_boxes("teacher", models.endpoint_name("teacher"), models.endpoint("teacher"))
     except ValueError as error:
@@ -83,7 +83,7 @@ def check_askable(media: Sequence[MediaRef], models: ModelsSettings) -> None:
 
 
 async def judge_image(draft: Draft, session: Session, settings: ImageSettings, models: ModelsSettings) -> Draft:
-    """Return the draft if its images are fit. Raises :class:`Reject` with the first condition that does not hold."""
+    """Return the draft if its images meet all conditions; else raise :class:`Reject` for the first failed condition."""
     media = draft.question.media
     if not draft.question.is_asked:
         check_askable(media, models)
@@ -96,7 +96,11 @@ async def judge_image(draft: Draft, session: Session, settings: ImageSettings, m
     sampling = Sampling(max_tokens=settings.max_tokens)
     (failed, reason), answered = await ask_for(session, "judge", prompt, sampling, read_conditions)
     if failed:
-        raise Reject(CONDITIONS[failed[0]], f"{', '.join(failed)} false: {reason}", answered.call.keys[0])
+        raise Reject(
+            CONDITIONS[failed[0]],
+            f"the judge finds condition {', '.join(failed)} false: {reason}",
+            answered.call.keys[0],
+        )
     return draft
 
 
@@ -120,12 +124,12 @@ STAGE = Stage(
 
 @dataclass
 class JudgeImages(CallingStage):
-    """Keeps the drafts whose images are fit for questions; see the module."""
+    """Keeps the drafts whose images are suitable for questions; see the module."""
 
     settings: ImageSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`judge_image`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`judge_image` with the settings of this stage, to be called with each draft."""
         return partial(judge_image, settings=self.settings, models=self.models)

@@ -1,8 +1,8 @@
 """Judges written questions with their answers (CodeDance §7.2, Table 7).
 
-In: drafts with a question of the teacher. Out: the drafts whose pair the judge calls GOOD: the answer is right, and
-finding it takes a close look. Pairs that it calls BAD are rejected. A reply of any other form is repaired, and rejected
-if it stays of another form; it never counts as GOOD.
+The inputs are drafts with a question of the teacher. The outputs are the drafts whose question and answer the judge
+calls GOOD: the answer is right, and a close look is needed to find it. Drafts that the judge calls BAD are rejected. If
+the reply has any other form, it is requested again, and the draft is rejected if the form stays wrong.
 """
 
 from dataclasses import dataclass
@@ -32,13 +32,13 @@ BAD_PAIR = "bad_pair"
 
 @settings
 class PairSettings:
-    """Settings of the judge's replies on written questions."""
+    """Holds the settings of the judge's replies on written questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
 
 def read_verdict(text: str) -> bool:
-    """Return whether a reply says GOOD. Raises BadReply if it is not exactly GOOD or BAD, after a model's thinking."""
+    """Return whether a reply is GOOD after the model's thinking. Raises BadReply if it is neither GOOD nor BAD."""
     said = after_thinking(text).strip()
     if said not in (GOOD, BAD):
         raise BadReply(f"expected {GOOD} or {BAD} and nothing else, got {said!r:.80}")
@@ -60,7 +60,11 @@ async def judge_pair(draft: Draft, session: Session, settings: PairSettings) -> 
         sampling=Sampling(max_tokens=settings.max_tokens),
     )
     if not await ask_judge(task, session):
-        raise Reject(BAD_PAIR, f"the judge says {BAD} of the answer {question.answer!r}", session.calls[-1].keys[0])
+        raise Reject(
+            BAD_PAIR,
+            f"the judge calls the question {BAD}; its answer is {question.answer!r}",
+            session.calls[-1].keys[0],
+        )
     return draft
 
 
@@ -83,5 +87,5 @@ class JudgePairs(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`judge_pair`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`judge_pair` with the settings of this stage, to be called with each draft."""
         return partial(judge_pair, settings=self.settings)

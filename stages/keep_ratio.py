@@ -1,9 +1,10 @@
-"""Keeps the classes of questions in a set ratio, such as 50 STEM questions to 20 general ones (SAIL-RL App. A.1).
+"""Keeps the classes of questions in a given ratio, such as 50 STEM questions to 20 general ones (SAIL-RL App. A.1).
 
-In: drafts. Out: ``kept``, as many of each class as the ratio allows, and ``rejected``: the rest, as over_quota.
-Questions with the lowest id hashes stay. The class with the fewest questions for its weight keeps all of them; the
-number for each other class is rounded down, by less than one row. It is an error if the ratio lacks a class. A class
-without questions is left out of the ratio, since otherwise nothing could be kept.
+The inputs are drafts. The outputs are ``kept``, with as many drafts of each class as the ratio allows, and
+``rejected``, with the others as over_quota. The questions with the lowest id hashes are kept. The class with the fewest
+questions in relation to its weight keeps all of them; the number for each other class is rounded down, by less than one
+row. It is an error if the ratio lacks a class. A class without questions is left out of the ratio, since otherwise
+nothing could be kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from groundtrace.stages.plumbing.stage import DraftStage, Stage
 
 
 def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | None = None) -> dict[str, int]:
-    """Return how many questions of each class to keep; ``counts`` is how many there are.
+    """Return how many questions of each class to keep; ``counts`` has the number of questions of each class.
 
     Classes without questions are left out. If the ratio would keep more than ``most`` in all, exactly ``most`` are
     kept: each class is rounded down, and the classes that lost most by rounding get the remainder. Raises ValueError
@@ -28,7 +29,7 @@ def quotas(counts: Mapping[str, int], ratio: Mapping[str, float], most: int | No
     """
     unnamed = sorted(name for name, count in counts.items() if count and ratio.get(name, 0) <= 0)
     if unnamed:
-        raise ValueError(f"the ratio gives no weight to {unnamed[0]!r}; it names {', '.join(ratio)}")
+        raise ValueError(f"the ratio gives no weight to the class {unnamed[0]!r}; its classes are {', '.join(ratio)}")
     weights = {name: Fraction(str(ratio[name])) for name, count in counts.items() if count}
     if not weights:
         return {}

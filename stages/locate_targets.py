@@ -1,18 +1,17 @@
 """Finds pseudo-boxes for questions without gold boxes (iVGR §5: off-the-shelf detectors reduce the labelling).
 
-In: drafts. Out: the same drafts. If the record has no boxes, the teacher names the things that the answer depends on,
-and the draft gets the detector's boxes of these things. They replace gold boxes from here on, and every row marks them
-as the detector's.
+The inputs are drafts. The outputs are the same drafts. If the record has no boxes, the teacher names the things that
+the answer depends on, and the draft gets the detector's boxes of these things. They replace gold boxes from here on,
+and every row marks them as the detector's.
 
-A question stays without boxes if it
+A question stays without boxes in these cases:
 
-- has an empty list of boxes, because its source then declares that there is nothing to box;
-- is about a clip, because a box has no field for the clip's frame;
-- depends, according to the teacher, on no thing, on more than ``max_targets`` kinds of things, or on more than
-  ``max_boxes`` things: a detector cannot decide which things of a crowd are meant, and a shortened list would omit
-  things;
-- depends on kinds of things of which the detector finds a smaller share than ``min_found``: with an incomplete set, the
-  reward would punish right boxes (Eq. 2).
+- It has an empty list of boxes. Its source then declares that there is nothing to box.
+- It is about a clip. A box has no field for the clip's frame.
+- The teacher names no thing or more than ``max_targets`` kinds of things, or the detector finds more than ``max_boxes``
+  things. A detector cannot decide which things of a crowd are meant, and a shortened list would omit things.
+- The detector finds a smaller share of the kinds of things than ``min_found``. With an incomplete set, the reward would
+  punish right boxes (Eq. 2).
 
 The teacher sees the gold answer, because it has to name the things that the answer depends on, but no gold box. A
 question whose answer consists of boxes is rejected: neither stream of the recipe writes such an answer.
@@ -52,13 +51,13 @@ PROMPT = "name_targets.v1"
 ANSWER_IS_BOXES = "answer_is_boxes"
 MAX_TARGET_CHARS, MAX_QUOTED_CHARS = 120, 8000
 SAME_BOX_IOU = 0.7
-"""From this IoU on, boxes with two names, such as "car" and "red car", count as the same thing."""
+"""From this IoU on, boxes with two names, such as "car" and "red car", are treated as one thing."""
 _EXACT = Sampling(max_tokens=16384)
 
 
 @settings
 class LocateSettings:
-    """The limits of pseudo-boxes; a question outside them gets no boxes."""
+    """Holds the limits of pseudo-boxes; a question outside these limits gets no boxes."""
 
     max_targets: Annotated[PositiveInt, "a question for which the teacher names more kinds gets no boxes"] = 10
     max_boxes: Annotated[PositiveInt, "a question for which the detector finds more boxes gets none"] = 32
@@ -67,9 +66,9 @@ class LocateSettings:
 
 
 def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
-    """Return the kinds of things that the reply names, each once, in order, without words that name no object; empty if
-    there are too many.
+    """Return the kinds of things that the reply names, each once, in order.
 
+    Phrases that do not name an object are left out. The result is empty if more than ``max_targets`` kinds are left.
     Raises BadReply if the form is wrong.
     """
     names = json_object(text).get("targets")
@@ -81,8 +80,9 @@ def targets_of_reply(text: str, max_targets: int) -> tuple[str, ...]:
 
 
 def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> tuple[Box, ...] | None:
-    """Join the boxes of all named kinds into one set with one box for each thing; None if it is unusable (see the
-    module).
+    """Return one set of boxes for all named kinds, with one box for each thing.
+
+    ``found`` has the detector's boxes of each kind. Return None if too few kinds or too many things were found.
     """
     if not found or sum(map(bool, found)) < settings.min_found * len(found):
         return None
@@ -94,7 +94,7 @@ def pseudo_boxes(found: Sequence[tuple[Box, ...]], settings: LocateSettings) -> 
 
 
 def lacks_boxes(draft: Draft) -> bool:
-    """Whether the detector is used: the record has no boxes field, and none of its media is a clip."""
+    """Return whether the draft needs the detector: the record has no boxes field, and none of its media is a clip."""
     return draft.question.gold_boxes is None and not any(medium.frames for medium in draft.question.media)
 
 
@@ -104,7 +104,7 @@ async def locate(draft: Draft, session: Session, settings: LocateSettings) -> Dr
     """
     question = draft.question
     if answer_type_named(question.answer_type).is_boxes:
-        raise Reject(ANSWER_IS_BOXES, "its answer is boxes, which neither stream gives as an answer")
+        raise Reject(ANSWER_IS_BOXES, "the gold answer consists of boxes, but neither stream answers with boxes")
     if not lacks_boxes(draft):
         return draft
     quoted = quote(question_text(question), question.answer, limit=MAX_QUOTED_CHARS)
@@ -175,5 +175,5 @@ class LocateTargets(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`locate`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`locate` with the settings of this stage, to be called with each draft."""
         return partial(locate, settings=self.settings)

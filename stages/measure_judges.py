@@ -1,11 +1,12 @@
-"""Measures the reliability of the three thinking judges of SAIL-RL (§3.1): their agreement with planted faults.
+"""Measures the reliability of the three thinking judges of SAIL-RL (§3.1) as their agreement with planted faults.
 
-In: verified drafts. Out: one :class:`JudgeReport` for the run, ``judges.json``; no draft passes. The sample is the
-chains of thought with the lowest id hashes. First, all three judges judge each chain unchanged, and ought to find no
-fault. Then each judge judges the chain with a planted fault that this judge ought to find (arithmetic makes it,
-:mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong claim for that of grounding, another
-answer for that of consistency. An unchanged trace is called clean because its answer and form were verified: a judge
-that finds a fault in it may have found one that verification missed. The paper gives no figures for its judges.
+The inputs are verified drafts. The output is one :class:`JudgeReport` for the run, ``judges.json``; no draft passes.
+The sample consists of the chains of thought with the lowest id hashes. First, all three judges judge each chain
+unchanged, and should find no fault. Then each judge judges the chain with a planted fault that this judge should find.
+The fault is a text edit by rules (:mod:`groundtrace.rewards.planting`): a wrong step for the judge of logic, a wrong
+claim for the judge of grounding, another answer for the judge of consistency. An unchanged trace is called clean
+because its answer and form were verified; a fault that a judge finds in it may be one that verification missed. The
+paper gives no figures for its judges.
 """
 
 import json
@@ -45,15 +46,16 @@ CALLS_A_TRACE = 2 * len(ASPECTS)
 
 @settings
 class JudgeSampleSettings:
-    """The number of traces on which the judges are measured."""
+    """Holds the number of traces on which the judges are measured."""
 
     sample: Annotated[PositiveInt, "the number of chains of thought; each needs six calls to the judge"] = 50
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One judge's verdict on one text. ``value`` is 1 if no fault was found, 0 if one was found, None without a
-    verdict.
+    """Holds one judge's verdict on one text; ``planted`` is whether a fault was planted in the text.
+
+    ``value`` is 1 if the judge found no fault, 0 if it found a fault, and None if it gave no verdict.
     """
 
     judge: str
@@ -63,7 +65,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class MeasuredTrace:
-    """The judgements on one trace, and the judges for which no fault could be planted in it."""
+    """Holds the judgements on one trace, and the judges for which no fault could be planted in this trace."""
 
     judgements: tuple[Judgement, ...]
     unplanted: tuple[str, ...]
@@ -71,14 +73,14 @@ class MeasuredTrace:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """The judgements on all traces of the sample, and the problems of the stage."""
+    """Holds the judgements on all traces of the sample, and the problems of the stage, which are its failed calls."""
 
     measured: tuple[MeasuredTrace, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def plants_of(question: Question, response: Response) -> dict[str, Response | None]:
-    """Return, for each judge, the response with the fault that it ought to find; None if it cannot be planted."""
+    """Return, for each judge, the response with a fault that this judge should find; None if none can be planted."""
     thought = response.think or ""
     claim, answer = with_wrong_claim(thought, question), other_answer(question)
     return {
@@ -127,10 +129,10 @@ def judges_json(report: JudgeReport) -> str:
 
 
 def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
-    """Return the number of verdicts, how many of them are right about the planted fault, and this share with Wilson's
-    interval.
+    """Return the number of verdicts, the number of right verdicts, the share of right verdicts and its Wilson interval.
 
-    ``unjudged`` counts the texts without a verdict; the share is null if no text has one.
+    A verdict is right if a fault was found exactly where one was planted. ``unjudged`` is the number of texts without a
+    verdict. Share and interval are None if no text has a verdict.
     """
     judgements = list(judgements)
     judged = [judgement for judgement in judgements if judgement.value is not None]
@@ -146,7 +148,7 @@ def agreement_of(judgements: Iterable[Judgement]) -> dict[str, Any]:
 
 
 def report_of(measured: Iterable[MeasuredTrace], failures: Iterable[Rejected]) -> JudgeReport:
-    """Return the run's report; its order does not depend on which call ended first."""
+    """Return the run's report; its order does not depend on the order in which the calls ended."""
     problems = sorted(f"{failure.id}: {failure.detail}" for failure in failures)
     return JudgeReport(tuple(sorted(measured, key=repr)), tuple(problems))
 
@@ -173,7 +175,10 @@ class MeasureJudges(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``measured`` and an empty ``rejected``: a failure here is listed as a problem of the run."""
+        """Return the outputs ``measured`` (the report), ``side_calls``, and an empty ``rejected``.
+
+        A failed call is listed as a problem in the report.
+        """
         sample = (
             drafts
             | "Thinks" >> beam.Filter(_thinks)

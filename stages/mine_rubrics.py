@@ -1,14 +1,14 @@
-"""Mines rubrics once a run (RuCL §3.2): the teacher proposes candidates, which are judged on a sample, filtered and
-stratified.
+"""Mines rubrics once in each run (RuCL §3.2): the teacher proposes candidates, which are judged on a sample, filtered
+and stratified.
 
-In: the drafts of the RL side. Out: ``kept``, the same drafts with the run's rubrics, and ``mined``, one
-:class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of questions that have
-attempts, those with the lowest id hashes; the judge judges the first attempt at each. A failed reply is listed as a
-problem and left out of the statistics; it never counts as a score.
+The inputs are the drafts of the RL side. The outputs are ``kept``, the same drafts with the run's rubrics, and
+``mined``, one :class:`groundtrace.rewards.mined_rubrics.MinedRubrics` for the run. The sample consists of the questions
+with attempts that have the lowest id hashes. The judge judges the first attempt at each question. A failed reply is
+listed as a problem and left out of the statistics; it is never used as a score.
 
-The candidates are the teacher's or those of the default pool. In §3.2 the teacher sees task category, image, question
-and gold answer of some examples; here it also sees an attempt at each example. Rubrics that ask for the right answer
-are kept separately.
+The candidates come from the teacher or from the default pool. In §3.2 the teacher sees task category, image, question
+and gold answer of some examples; here it also sees an attempt at each example. Rubrics whose criterion is the right
+answer are kept separately.
 """
 
 import itertools
@@ -54,7 +54,7 @@ CANDIDATES_PROMPT = "rubric_candidates.v3"
 
 @record
 class RubricSample:
-    """The drafts on which rubrics are measured; its id names the run in errors."""
+    """Holds the drafts on which rubrics are measured; ``id`` is the name of the sample in errors."""
 
     id: str
     drafts: tuple[Draft, ...]
@@ -62,7 +62,7 @@ class RubricSample:
 
 @record
 class RubricTask:
-    """One attempt to be judged by all candidates; ``calls`` are the calls that made the candidates."""
+    """Holds a draft whose first attempt is judged by all candidates; ``calls`` are the calls that proposed them."""
 
     id: str
     draft: Draft
@@ -72,7 +72,7 @@ class RubricTask:
 
 @dataclass(frozen=True)
 class AttemptScores:
-    """The scores of one attempt, and whether its answer is right (None: not graded)."""
+    """Holds the scores of one attempt; ``correct`` is whether its answer is right, None if it was not graded."""
 
     candidates: Candidates
     scores: tuple[RubricScore, ...]
@@ -81,11 +81,11 @@ class AttemptScores:
 
 
 async def propose_rubrics(sample: RubricSample, session: Session, settings: RubricSettings) -> tuple[RubricTask, ...]:
-    """Ask the teacher for candidates, and show it the images of its examples; returns one judging task for each
-    draft.
+    """Ask the teacher for candidates with some drafts as examples, and return one judging task for each draft.
 
-    A teacher whose requests can hold only one image is shown one example. If there is no teacher, or the settings
-    choose the default pool, the candidates are those of the default pool, and no call is made.
+    The teacher sees the images of the examples. If its endpoint takes only one image in a request, it sees one example.
+    If there is no teacher, or the settings choose the default pool, the candidates are those of the default pool, and
+    no call is made.
     """
     if settings.pool == TEACHER and session.models.settings.has_role("teacher"):
         candidates = await _ask_teacher(sample, session, settings)
@@ -111,9 +111,10 @@ async def _ask_teacher(sample: RubricSample, session: Session, settings: RubricS
 
 
 def examples_of(drafts: Sequence[Draft]) -> tuple[list[Part], str]:
-    """Return each draft's media, kind of task, question, answer and first attempt, and the mark around quoted text.
+    """Return the examples as parts of a prompt, and the mark that encloses each quoted text in them.
 
-    The texts are quoted. The kind of task (§3.2: task category) is the source's name and the answer type.
+    An example has the draft's media and, as quoted texts, its kind of task, question, gold answer and first attempt.
+    The kind of task (§3.2: task category) is the source's name and the answer type.
     """
     names = ("KIND OF TASK", "QUESTION", "CORRECT ANSWER", "ATTEMPT")
     texts = [(_kind_of_task(d), question_text(d.question), d.question.answer, d.attempts[0].text) for d in drafts]
@@ -130,14 +131,17 @@ def _kind_of_task(draft: Draft) -> str:
 
 
 async def judge_attempt(task: RubricTask, session: Session) -> AttemptScores:
-    """Ask the judge for applicability and score of each candidate on the draft's first attempt."""
+    """Ask the judge whether each candidate applies to the draft's first attempt and how it scores the attempt.
+
+    Return these scores.
+    """
     attempt = task.draft.attempts[0]
     judged = await judge_rubrics(task.draft.question, attempt.text, task.candidates.rubrics, session)
     return AttemptScores(task.candidates, tuple(each.score for each in judged), task.calls, attempt.correct)
 
 
 def summarise(judged: Iterable[AttemptScores], failures: Iterable[Rejected], settings: RubricSettings) -> MinedRubrics:
-    """Return the run's rubrics, from the scores of all judged attempts."""
+    """Return the run's rubrics, from the scores of all judged attempts; ``failures`` become the list of problems."""
     rows = list(judged)
     problems = tuple(sorted(f"{failure.stage} {failure.id}: {failure.detail}" for failure in failures))
     if not rows:
@@ -209,8 +213,9 @@ class MineRubrics(DraftStage):
     inner = (RUBRIC_CANDIDATES,)
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``kept`` drafts, ``mined``, and an empty ``rejected``: a failure here is listed as a problem of the
-        run.
+        """Return the outputs ``kept``, ``mined`` (the rubrics), ``side_calls``, and an empty ``rejected``.
+
+        A failed call is listed as a problem in ``mined``.
         """
         sample = (
             drafts

@@ -1,10 +1,10 @@
 """Turns multiple choice into free response if that is possible (SAIL-RL App. A.1, against guessing).
 
-In: drafts. Out: the same drafts. If a gold answer is a number or a short phrase that is clear without the choices, the
-choices are removed, also from the question's text, and kept in a separate field; the gold answer stays the same. All
-other questions stay multiple choice. A question also stays unchanged if a wrong choice would be graded as right without
-the choices (such as two decimals within 5 % of each other), or if its answer is in words and there is no judge that can
-grade paraphrases.
+The inputs are drafts. The outputs are the same drafts. If a gold answer is a number or a short phrase that is clear
+without the choices, the choices are removed, also from the question's text, and kept in a separate field; the gold
+answer stays the same. All other questions stay multiple choice. A question also stays unchanged if a wrong choice would
+be graded as right without the choices (such as two decimals within 5 % of each other), or if its answer is in words and
+there is no judge that can grade paraphrases.
 """
 
 import re
@@ -65,8 +65,9 @@ def without_options(text: str, choices: tuple[str, ...]) -> str | None:
 
 
 def open_question(draft: Draft, judged: bool = True) -> Draft:
-    """Return the draft, if possible without its choices. An answer in words also needs ``judged``: a judge grades free
-    text.
+    """Return the draft, if possible without its choices.
+
+    ``judged`` is whether a judge grades free text. Without such a judge, answers in words keep their choices.
     """
     question = draft.question
     if question.choices is None or not can_be_opened(question):
@@ -80,9 +81,9 @@ def open_question(draft: Draft, judged: bool = True) -> Draft:
 
 
 def only_gold_is_right(gold: str, answer_type: str, choices: tuple[str, ...], judged: bool) -> bool:
-    """Whether, without the choices, grading accepts the gold answer and rejects every other choice.
+    """Return whether, without the choices, grading accepts the gold answer and rejects every other choice.
 
-    If ``judged``, it is also enough that grading leaves the other choices to a judge.
+    If ``judged`` is True, grading may also leave other choices to a judge.
     """
     values = {choice: grade_answer(choice, gold, answer_type, None).value for choice in choices}
     wrong = {0.0, None} if judged else {0.0}
@@ -104,7 +105,7 @@ class OpenMultipleChoice(DraftStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`open_question`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`open_question`, to be called with each draft; if ``enabled`` is False, every draft passes."""
         return partial(open_question, judged=self.judged) if self.enabled else _pass
 
 

@@ -1,7 +1,7 @@
 """Makes the batch plan: how many prompts of a training batch come from RL rows with one stream, and how many from RL
 rows with two (iVGR App. B).
 
-In: RL drafts. Out: the text of ``batch_plan.json``, which the trainer's sampler reads:
+The inputs are RL drafts. The output is the text of ``batch_plan.json``, which the trainer's sampler reads:
 
     {"parts": [{"streams": ["grounded", "textual"], "share": 0.9, "rows": 37000},
                {"streams": ["textual"], "share": 0.1, "rows": 14000}]}
@@ -32,7 +32,7 @@ Streams = tuple[str, ...]
 
 @settings
 class BatchPlanSettings:
-    """The mix of questions in a batch."""
+    """Holds the mix of questions in a batch."""
 
     dual_share: Annotated[
         float,
@@ -75,7 +75,7 @@ class PlanBatches(beam.PTransform):
         super().__init__()
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the collection with the text."""
+        """Return a collection whose only element is the text of the plan."""
         counted = drafts | "Streams" >> beam.Map(_streams) | "Count" >> beam.CombineGlobally(_count)
         chosen = self.settings
         return counted | "Plan" >> beam.Map(lambda rows: batch_plan(rows, chosen))

@@ -1,8 +1,8 @@
-"""Pointing (Argos §4.1): the pointer finds the 2D points of every entity in every medium.
+"""Points at entities (Argos §4.1): the pointer finds the 2D points of every entity in every medium.
 
-In: drafts with entities. Out: drafts with points in original pixels, or a rejection. An entity that is in no image has
-no points. The points of a draft are numbered in order, from 1. For a clip the pointer sees some evenly spread frames;
-their points have the frame's number and time.
+The inputs are drafts with entities. The outputs are drafts with points in original pixels, or a rejection. An entity
+that is in no image has no points. The points of a draft are numbered in order, from 1. For a clip the pointer sees some
+evenly spread frames; each of their points has the frame's number and time.
 """
 
 import asyncio
@@ -71,5 +71,5 @@ class PointEntities(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`point`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`point` with the settings of clips, to be called with each draft."""
         return partial(point, video=self.video)

@@ -1,9 +1,9 @@
 """Proposes entities (Argos §4.1, App. C.1, Figs. 5 and 6): visible things that question, gold answer or rollout
 mention.
 
-In: drafts with attempts. Out: drafts with 1 to ``max_entities`` entities, for a clip also with events (actions and
-interactions with their times); or a rejection. As the paper's initial rollout, the policy's first right attempt is
-used, or its first attempt if none is right.
+The inputs are drafts with attempts. The outputs are drafts with at most ``max_entities`` entities, and for a clip also
+with events (actions and interactions with their times); or a rejection if the call failed. The policy's first right
+attempt is used as the paper's initial rollout, or its first attempt if no attempt is right.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ ROUNDING_S = 0.05
 
 @settings
 class ProposeSettings:
-    """The limits of the teacher's proposals; the paper allows 10 entities."""
+    """Holds the limits of the teacher's proposals; the paper allows 10 entities."""
 
     max_entities: Annotated[PositiveInt, "the maximum number of entities of a question"] = 10
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
@@ -52,10 +52,10 @@ def entities_of_reply(text: str, max_entities: int) -> tuple[str, ...]:
 
 
 def events_of_reply(text: str, last_s: float, most: int) -> tuple[Event, ...]:
-    """Return at most ``most`` actions and then at most ``most`` interactions; an event that is longer than the clip is
-    cut.
+    """Return at most ``most`` actions and then at most ``most`` interactions.
 
-    Raises BadReply if the form is wrong, or if an event is outside the clip or ends before it starts.
+    ``last_s`` is the time of the clip's last frame. An event that ends later is cut at this time. Raises BadReply if
+    the form is wrong, or if an event starts outside the clip or ends before it starts.
     """
     fields, events = json_object(text), list[Event]()
     for kind in ("actions", "interactions"):
@@ -82,7 +82,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 async def propose(draft: Draft, session: Session, settings: ProposeSettings) -> Draft:
-    """Ask the teacher which things to point at, and return the draft with them; there may be none."""
+    """Ask the teacher which things to point at, and return the draft with these entities, which may be none."""
     rollout = next((attempt for attempt in draft.attempts if attempt.correct), draft.attempts[0])
     question, most = draft.question, settings.max_entities
     last_s = max((medium.frames[-1].t_s for medium in question.media if medium.frames), default=None)
@@ -111,12 +111,12 @@ STAGE = Stage(
 
 @dataclass
 class ProposeEntities(CallingStage):
-    """Names what to point at; see the module."""
+    """Proposes the entities of every draft; see the module."""
 
     settings: ProposeSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`propose`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`propose` with the settings of this stage, to be called with each draft."""
         return partial(propose, settings=self.settings)

@@ -1,9 +1,9 @@
 """Solves questions in text, step by step (CodeDance §7.2, Table 8).
 
-In: drafts. Out: drafts with the first right solution as their only trace, or a rejection if no solution is right. They
-are complete rows of the mode ``text``; a later stage may replace their calculations by code. Deviation: the answer is
-graded here, and again after that replacement. The paper grades once, at the end; a wrong solution would be rewritten
-in vain.
+The inputs are drafts. The outputs are drafts with the first right solution as their only trace, or a rejection if no
+solution is right. These drafts already make complete rows of the mode ``text``; a later stage may replace their
+calculations by code. Deviation: the paper grades the answer once, at the end. Here it is graded before that replacement
+too, so that no wrong solution is rewritten.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ MALFORMED, WRONG_ANSWER, UNGRADABLE = "malformed", "wrong_answer", "ungradable"
 
 @settings
 class ReasonSettings:
-    """How the teacher's solutions in text are sampled. The paper gives none of these values."""
+    """Holds the sampling settings of the teacher's solutions in text. The paper gives none of these values."""
 
     n: Annotated[PositiveInt, "the number of solutions of each question; the first right one is kept"] = 1
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -43,12 +43,12 @@ class ReasonSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of the solutions."""
+        """Return the sampling settings of the solutions."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 async def reason(draft: Draft, session: Session, settings: ReasonSettings, judged: bool) -> Draft:
-    """Return the draft with the teacher's first right solution. Raises :class:`Reject` if there is none."""
+    """Return the draft with the teacher's first right solution. Raises :class:`Reject` if no solution is right."""
     question = draft.question
     prompt = load_prompt(PROMPT).render(
         {"original": shown(question.media)},
@@ -95,12 +95,12 @@ STAGE = Stage(
 
 @dataclass
 class ReasonInText(CallingStage):
-    """Solves every draft in text; see the module."""
+    """Lets the teacher solve every question in text; see the module."""
 
     settings: ReasonSettings
     models: ModelsSettings
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`reason`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`reason` with the settings of this stage, to be called with each draft."""
         return partial(reason, settings=self.settings, judged=self.models.judges_text)

@@ -1,12 +1,12 @@
-"""Rejects traces with leaks: they mention things that only their writer was shown.
+"""Rejects traces with leaks, which mention things that only the writer of the trace was shown.
 
-These are marks laid over the image, coordinates, the gold answer or a hint (Argos App. G: overlays; SAIL-RL App. A.1:
-guided prompting).
+These things are marks laid over the image, coordinates, the gold answer or a hint (Argos App. G: overlays; SAIL-RL App.
+A.1: guided prompting).
 
-In: verified drafts. Out: the drafts whose kept trace shows no sign of a leak. A short list of phrases
-(:mod:`groundtrace.rewards.leaks`) finds the certain cases. If a judge reads prose, it is asked about every trace that
-the list lets pass; if it cannot judge, or its call fails, the draft is rejected. Without such a judge, only the phrases
-of the list are searched for, and the run, its card and its report state this.
+The inputs are verified drafts. The outputs are the drafts whose kept trace shows no sign of a leak. A short list of
+phrases (:mod:`groundtrace.rewards.leaks`) finds the certain cases. If the judge's endpoint can read prose, the judge
+checks every trace in which no phrase was found. If the judge cannot decide, or its call fails, the draft is rejected.
+Without such a judge, only the phrases of the list are searched for, and the run, its card and its report state this.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ PROMPT = "judge_leak.v2"
 
 @settings
 class LeakSettings:
-    """Which traces the judge checks for leaks."""
+    """Holds the choice of the traces that the judge checks for leaks."""
 
     ask: Annotated[
         Literal["all", "none"], "whether the judge checks all traces in which no leaking phrase was found, or none"
@@ -47,17 +47,17 @@ def reasoning_of(text: str) -> str:
 
 
 def trace_key(draft: Draft) -> str | None:
-    """Return the cache key of the teacher's reply that holds the draft's trace."""
+    """Return the cache key of the teacher's reply with the draft's trace; None if the teacher was not called."""
     return next((call.keys[0] for call in reversed(draft.calls) if call.role == "teacher"), None)
 
 
 async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
-    """Return the draft unchanged.
+    """Return the draft unchanged. Raises :class:`Reject` if its kept trace has a leak or could not be checked.
 
-    Raises :class:`Reject` for a leak, and ValueError for a draft without a verified trace.
+    If ``judged`` is False, only the list of phrases is used. Raises ValueError for a draft without a verified trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace")
+        raise ValueError(f"{draft.id}: RejectLeaks needs a verified trace: put it after the verifying stage")
     text, question = draft.traces[draft.best].text, draft.question
     phrase = find_leak(prose_of(text), question)
     if phrase is not None:
@@ -67,9 +67,9 @@ async def reject_leak(draft: Draft, session: Session, judged: bool) -> Draft:
     texts = {"question": question_text(question), "answer": question.answer, "reasoning": reasoning_of(text)}
     verdict = await judge("leak", JudgeTask(PROMPT, texts, yes_or_no("leaks")), session)
     if verdict.value is None:
-        raise Reject(UNVERIFIABLE, f"leaks could not be looked for: {verdict.reason}", trace_key(draft))
+        raise Reject(UNVERIFIABLE, f"the judge could not check the trace for leaks: {verdict.reason}", trace_key(draft))
     if verdict.value:
-        raise Reject(LEAK, f"by the judge: {verdict.reason}", trace_key(draft))
+        raise Reject(LEAK, f"the judge finds a leak: {verdict.reason}", trace_key(draft))
     return draft
 
 
@@ -78,8 +78,9 @@ def _is_asked(settings: LeakSettings) -> bool:
 
 
 def unchecked(settings: LeakSettings, models: ModelsSettings, traces: int) -> str:
-    """Return a sentence with the number of traces that were only searched for certain leaks; "" if a judge read all
-    traces.
+    """Return a sentence with the number of traces in which only the phrases of the list were searched for.
+
+    Return "" if a judge read all traces.
     """
     if models.judges_text and _is_asked(settings):
         return ""
@@ -114,5 +115,5 @@ class RejectLeaks(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`reject_leak`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`reject_leak` with the settings of this stage, to be called with each draft."""
         return partial(reject_leak, judged=self.models.judges_text and _is_asked(self.settings))

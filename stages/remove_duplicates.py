@@ -1,8 +1,8 @@
 """Removes duplicates: exact ones by media, question and answer, near ones by image and question (SAIL-RL App. A.1).
 
-In: drafts. Out: from each set of duplicates, the draft with the lowest id hash; the others are rejected, and the
-details of their rejections name the kept draft. Records with different gold answers or choices are never merged. A
-perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of them.
+The inputs are drafts. The outputs are the drafts with the lowest id hash in each set of duplicates. The others are
+rejected, and the details of their rejections name the kept draft. Records with different gold answers or choices are
+never merged. A perceptual hash only proposes near duplicates; a comparison of pixels then confirms each of them.
 """
 
 import re
@@ -24,8 +24,8 @@ from groundtrace.vision.hashing import hamming, same_image
 from groundtrace.vision.media import MediaRoots
 
 DUPLICATE, NEAR_DUPLICATE = "duplicate", "near_duplicate"
-# Words whose upper case has no meaning. Names (AB and ab), units (mW and MW) and LaTeX (\\Delta and \\delta) keep
-# theirs; in answers, SHOUTED words do too.
+# The patterns match words whose upper case has no meaning. They do not match names (AB and ab), units (mW and MW) and
+# LaTeX (\\Delta and \\delta). In answers, words of capitals alone are not matched either.
 _ANSWER_WORD = re.compile(r"(?<![\w\\])[^\W\d_][^\W\dA-Z_]{2,}(?!\w)")
 _WORD = re.compile(r"(?<![\w\\])(?:[^\W\d_][^\W\dA-Z_]+|[A-Z]{4,})(?!\w)")
 BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
@@ -33,7 +33,7 @@ BANDS = ((0, 13), (13, 13), (26, 13), (39, 13), (52, 12))
 
 @settings
 class DedupSettings:
-    """Which questions count as duplicates."""
+    """Holds the settings that define duplicates."""
 
     near: Annotated[bool, "also reject near duplicates of an image"] = True
     max_distance: Annotated[
@@ -59,20 +59,21 @@ def _fold(text: str, words: re.Pattern[str]) -> str:
 
 @dataclass
 class KeptImages:
-    """The media of the drafts kept so far for one question, searchable by exact or near hash."""
+    """Holds the media of the drafts kept so far for one question, and finds them by exact or near hash."""
 
     exact: dict[tuple[str, ...], str] = field(default_factory=dict)
     banded: dict[tuple[int, int], list[Question]] = field(default_factory=dict)
 
     def add(self, question: Question) -> None:
-        """Add a question that is kept."""
+        """Add a kept question."""
         self.exact[_pixels(question)] = question.id
         for key in _bands(question):
             self.banded.setdefault(key, []).append(question)
 
     def near(self, question: Question, max_distance: int) -> Iterator[Question]:
-        """Yield, once each, the kept questions of which every image hash is within ``max_distance`` bits of this
-        question's.
+        """Yield each kept question whose media have hashes near those of the media of ``question``.
+
+        Two hashes are near if they differ in at most ``max_distance`` bits. Both questions have equally many media.
         """
         seen: set[str] = set()
         for key in _bands(question):
@@ -85,10 +86,10 @@ class KeptImages:
 def find_duplicates(
     drafts: Iterable[Draft], settings: DedupSettings, same: Callable[[Question, Question], bool]
 ) -> Iterator[tuple[Draft, Reject | None]]:
-    """Yield each draft with None, or with the reason why it is not kept; all drafts have the same :func:`question_key`.
+    """Yield each draft with None if it is kept, or with its rejection if it is a duplicate.
 
-    ``same`` compares the pixels of two questions' images. The result depends on ids and content, not on the order of
-    the drafts.
+    All drafts have the same :func:`question_key`. ``same`` returns whether the images of two questions have the same
+    pixels. The result depends on ids and content, not on the order of the drafts.
     """
     kept = KeptImages()
     for draft in sorted(drafts, key=lambda draft: order_key(draft.id)):

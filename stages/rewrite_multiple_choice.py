@@ -1,10 +1,10 @@
-"""Rewrites multiple-choice questions that rules could not open to free response (SAIL-RL §3.4, App. A.1).
+"""Rewrites multiple-choice questions that rules could not convert to free response (SAIL-RL §3.4, App. A.1).
 
-In: drafts, after :mod:`groundtrace.stages.open_multiple_choice`. Out: the same drafts. The teacher rewrites each
-question that still has choices. The rewritten question is used if the judge finds that it asks the same, and that the
-gold answer is its only right answer; its former choices are then kept in a separate field. All other questions stay
-multiple choice. Without a judge that reads prose, every question stays multiple choice, because rewritten questions
-could not be checked. Deviation: the paper converts all questions and does not say how.
+The inputs are drafts from :mod:`groundtrace.stages.open_multiple_choice`. The outputs are the same drafts. The teacher
+rewrites each question that still has choices. The rewritten question is used if the judge finds that it has the same
+meaning, and that the gold answer is its only right answer; the choices are then kept in a separate field. All other
+questions stay multiple choice. Without a judge that reads prose, every question stays multiple choice, because
+rewritten questions could not be checked. Deviation: the paper converts all questions and does not say how.
 """
 
 import re
@@ -38,7 +38,7 @@ _LETTERS = re.compile(r"(?<![\w.])\(?[A-J][.):](?=\s|$)|\b(?:option|choice|answe
 
 @settings
 class RewriteSettings:
-    """Settings of the teacher's replies with rewritten questions."""
+    """Holds the settings of the teacher's replies with rewritten questions."""
 
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
 
@@ -49,9 +49,9 @@ def has_option_letters(text: str) -> bool:
 
 
 def read_rewritten(reply: CallResult, choices: tuple[str, ...]) -> str | None:
-    """Return the question without choices; None if it cannot be asked without choices.
+    """Return the rewritten question of a reply; None if the reply states that the question needs its choices.
 
-    Raises BadReply for any other reply.
+    Raises BadReply if the reply has neither null nor a usable question, or if the question still names the choices.
     """
     fields = json_object(reply.text)
     question = fields.get("question")
@@ -78,7 +78,7 @@ def rewritten_as(question: Question, text: str) -> Question | None:
 
 
 async def rewrite(draft: Draft, session: Session, settings: RewriteSettings, judged: bool) -> Draft:
-    """Return the draft, with its question as free response if possible."""
+    """Return the draft, with its question as free response if possible; without ``judged`` it stays unchanged."""
     question, choices = draft.question, draft.question.choices
     if not judged or choices is None or not names_no_other(choices):
         return draft
@@ -105,7 +105,7 @@ STAGE = Stage(
 
 @dataclass
 class RewriteMultipleChoice(CallingStage):
-    """Rewrites questions that rules could not open; see the module.
+    """Rewrites the multiple-choice questions that rules could not convert; see the module.
 
     If ``enabled`` is False, every draft passes unchanged.
     """
@@ -116,5 +116,5 @@ class RewriteMultipleChoice(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`rewrite`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`rewrite` with the settings of this stage, to be called with each draft."""
         return partial(rewrite, settings=self.settings, judged=self.enabled and self.models.judges_text)

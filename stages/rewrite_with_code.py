@@ -1,11 +1,12 @@
 """Replaces the calculations of a solution in text by code and its results (CodeDance §7.2, Table 9).
 
-In: drafts with a right solution in text. Out: drafts whose only trace is the solution with scripts and their outputs,
-as a trajectory (:mod:`groundtrace.grading.responses.turns`); or a rejection. The teacher also writes what each script
-prints. Each script is executed, with the state of those before it. It must succeed and print exactly that, up to blanks
-around it and the form of numbers (``2`` and ``2.0``). The trajectory holds the real outputs.
+The inputs are drafts with a right solution in text. The outputs are drafts whose only trace is the solution with
+scripts and their outputs, as a trajectory (:mod:`groundtrace.grading.responses.turns`); or a rejection. The teacher
+also writes the output that it expects of each script. Each script is executed with the state of the scripts before it.
+It must succeed and print exactly the expected words; only blanks and the form of numbers (``2`` and ``2.0``) may
+differ. The trajectory holds the real outputs.
 
-The teacher must keep the other sentences in their order, with attempts that failed. The paper states no check of this.
+The teacher must keep the other sentences in their order, including failed attempts. The paper states no check of this.
 Here at least ``min_kept`` of the words of the new solution must be in the old one, in the same order, and the new one
 must still have :data:`MIN_LEFT` of the old words.
 """
@@ -50,7 +51,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,5})?
 
 @settings
 class RewriteSettings:
-    """How solutions are rewritten. The paper gives none of these values."""
+    """Holds the settings with which solutions are rewritten. The paper gives none of these values."""
 
     n: Annotated[PositiveInt, "the number of rewritings of each solution; the first usable one is kept"] = 1
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.6
@@ -59,12 +60,12 @@ class RewriteSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of the rewritings."""
+        """Return the sampling settings of the rewritings."""
         return Sampling(self.n, self.temperature, max_tokens=self.max_tokens)
 
 
 def is_same_output(stated: str, printed: str) -> bool:
-    """Return whether a script printed the stated text: the same words in order; ``2`` and ``2.0`` are the same."""
+    """Return whether the printed text has the words of the stated text, in order; ``2`` and ``2.0`` are the same."""
     words, others = stated.split(), printed.split()
     return len(words) == len(others) and all(map(_is_same_word, words, others))
 
@@ -77,15 +78,19 @@ def _is_same_word(word: str, other: str) -> bool:
 
 
 def share_kept(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the words in the turns' texts that the old text has too, in its order; 1 without words."""
+    """Return the share of the words in the turns' texts that the old text also has, in the same order.
+
+    Return 1 if the turns have no words.
+    """
     old, new = _words(text), _words(_text_of(turns))
     return _common(old, new) / len(new) if new else 1.0
 
 
 def share_left(text: str, turns: Sequence[Turn]) -> float:
-    """Return the share of the old text's words that the turns' texts still have, in the same order; 1 without words.
+    """Return the share of the old text's words that the turns' texts still have, in the same order.
 
-    Numbers do not count, because calculations consist of them, and code replaces calculations.
+    Numbers are left out, because calculations consist of numbers, and code replaces calculations. Return 1 if the old
+    text has no other words.
     """
     old, new = ([word for word in _words(each) if not word.isdigit()] for each in (text, _text_of(turns)))
     return _common(old, new) / len(old) if old else 1.0
@@ -117,7 +122,11 @@ def _common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def read_rewriting(completion: Completion, text: str, settings: RewriteSettings) -> tuple[Turn, ...]:
-    """Return the turns of a rewriting of ``text``, with the outputs that it states. Raises :class:`Reject`."""
+    """Return the turns of a rewriting of ``text``, with the outputs that the teacher stated.
+
+    Raises :class:`Reject` if the rewriting is truncated, has the wrong form or no code, or differs too much from
+    ``text``.
+    """
     if completion.is_truncated:
         raise Reject(TRUNCATED, f"the rewriting: {CUT_OFF}")
     turns, fault = read_rewritten(completion.text)
@@ -126,19 +135,20 @@ def read_rewriting(completion: Completion, text: str, settings: RewriteSettings)
     if len(turns) == 1:
         raise Reject(NO_CODE, "no calculation was replaced by code")
     if (share := share_kept(text, turns)) < settings.min_kept:
-        raise Reject(OTHER_REASONING, f"{share:.0%} of the words are from the old solution, in its order")
+        raise Reject(OTHER_REASONING, f"only {share:.0%} of the words are from the old solution, in its order")
     if (share := share_left(text, turns)) < MIN_LEFT:
-        raise Reject(OTHER_REASONING, f"{share:.0%} of the words of the old solution are left")
+        raise Reject(OTHER_REASONING, f"only {share:.0%} of the words of the old solution are left")
     return turns
 
 
 async def executed(
     turns: Sequence[Turn], question: Question, sandbox: SandboxSettings, store: MediaStore
 ) -> tuple[tuple[Turn, ...], tuple[Overlay, ...]]:
-    """Return the turns with the real outputs of their code, and the images that it showed.
+    """Execute the code of the turns; return the turns with its real outputs, and the images that it showed.
 
-    What counts is the standard output: nobody can state the warnings that libraries write beside it. Raises
-    :class:`Reject` if a script fails or prints anything else than is stated, and SandboxLost.
+    Only the standard output is compared with the stated output, because the teacher cannot foresee the warnings of
+    libraries. Raises :class:`Reject` if a script fails or prints anything else than is stated, and SandboxLost if the
+    sandbox loses the state of the scripts.
     """
     images = [await asyncio.to_thread(store.pixels, medium.uri) for medium in question.media]
     observations = await observed([turn.code for turn in turns[:-1]], images, shared_sandbox(sandbox))
@@ -146,7 +156,9 @@ async def executed(
     for number, (turn, seen) in enumerate(zip(turns[:-1], observations, strict=True), 1):
         output = plain_output(seen.text)
         if seen.status != "ok" or not is_same_output(turn.output, plain_output(seen.stdout)):
-            raise Reject(OTHER_RESULT, f"script {number}: {turn.output!r:.40} is stated, it gives {output!r:.80}")
+            raise Reject(
+                OTHER_RESULT, f"script {number}: {turn.output!r:.40} is stated, but the script gives {output!r:.80}"
+            )
         found.append(replace(turn, status=seen.status, output=output, images=len(seen.images)))
         shown_images += await asyncio.to_thread(filed, seen, store)
     return (*found, turns[-1]), tuple(shown_images)
@@ -155,10 +167,14 @@ async def executed(
 async def rewrite(
     draft: Draft, session: Session, settings: RewriteSettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Return the draft with its solution rewritten. Raises the first rewriting's :class:`Reject` if none is usable."""
+    """Return the draft with its solution rewritten.
+
+    Raises :class:`Reject` if no rewriting is usable, with the reason of the first rewriting, or if the medium is a
+    clip.
+    """
     question, solution = draft.question, draft.traces[0].text
     if any(medium.frames for medium in question.media):
-        raise Reject(MALFORMED, "a clip has no image that code could open")
+        raise Reject(MALFORMED, "the medium is a clip, but code opens images only")
     prompt = load_prompt(PROMPT).render(
         {"original": shown(question.media)},
         question=question.question,
@@ -209,5 +225,5 @@ class RewriteWithCode(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`rewrite`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`rewrite` with the settings of this stage, to be called with each draft."""
         return partial(rewrite, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

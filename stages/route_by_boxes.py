@@ -1,12 +1,13 @@
-"""Chooses the streams of each RL question: both if it has boxes, else only the textual one (iVGR §3.2, App. B).
+"""Chooses the streams of each RL question: grounded and textual if it has boxes, else only textual (iVGR §3.2, App. B).
 
-In: drafts of the RL side. Out: ``kept``, the questions with boxes, which are asked in both streams; and ``general``,
-those without boxes, which are asked in the textual stream only, and whose difficulty the recipe then measures. Each
-question is one row: the trainer asks it once in each of its streams. The column ``domain`` also holds its class.
+The inputs are drafts of the RL side. The outputs are ``kept``, the questions with boxes, which are asked in both
+streams; and ``general``, the questions without boxes, which are asked in the textual stream only, and whose difficulty
+the recipe then measures. Each question is one row: the trainer asks it once in each of its streams. The column
+``domain`` holds the class of the row, which is ``boxed`` or ``general``.
 
 Questions with boxes are not attempted, because App. B filters only the general ones. A question that no reward could
-grade is therefore rejected here: its gold answer is free text, and there is no judge that reads it. No later stage
-changes a question, so the prompt of each of its streams is made here.
+grade is therefore rejected here: its gold answer is free text, and no judge can grade it. No later stage changes a
+question, so the prompt of each of its streams is made here.
 """
 
 from dataclasses import dataclass, replace
@@ -30,21 +31,22 @@ STREAM_FORMS = {GROUNDED: BOXES, TEXTUAL: TEXTUAL_FORM}
 
 
 def route(draft: Draft, judged: bool = True) -> Draft | Route:
-    """Return the draft with its streams; as a route to ``general`` if it has no boxes.
+    """Return the draft with its streams; a draft without boxes is returned as a route to ``general``.
 
     Raises :class:`Reject` if only a judge could grade the draft and ``judged`` is False.
     """
     if not judged and needs_judge(draft.question):
-        raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that reads it")
+        raise Reject(UNGRADABLE, "the gold answer is free text, and roles.judge names no endpoint that can grade it")
     if draft.reference_boxes:
         return asked_in(draft, BOTH).with_added(DOMAIN, BOXED)
     return Route(GENERAL, asked_in(draft, TEXTUAL_ONLY).with_added(DOMAIN, GENERAL))
 
 
 def asked_in(draft: Draft, streams: tuple[str, ...]) -> Draft:
-    """Return the draft with these streams and the prompt of each.
+    """Return the draft with these streams and the prompt of each stream.
 
-    Other trainers read only one prompt. It is that of the last stream, which is also used after training.
+    Other trainers read only one prompt of a row. This is the prompt of the last stream, which is also used after
+    training.
     """
     prompts = [{"stream": name, "content": user_text(draft.question, STREAM_FORMS[name])} for name in streams]
     added = draft.with_added(STREAMS, streams).with_added(STREAM_PROMPTS, prompts)
@@ -61,12 +63,12 @@ STAGE = Stage(
 
 @dataclass
 class RouteByBoxes(DraftStage):
-    """Splits the RL side; see the module. ``judged`` is whether a judge grades free text."""
+    """Splits the RL side by boxes; see the module. ``judged`` is whether a judge grades free text."""
 
     judged: bool = True
     stage = STAGE
     routes = (GENERAL,)
 
     def work(self) -> Work:
-        """Return :func:`route`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`route`, to be called with each draft."""
         return partial(route, judged=self.judged)

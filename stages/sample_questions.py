@@ -1,8 +1,8 @@
 """Draws the sample of questions that the policy attempts (RuCL §3.2: rollouts on a random subset of N questions).
 
-In: drafts. Out: ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, which need no attempts. The
-hash of the id replaces a random draw, so that the sample depends on the ids alone. A question whose attempts could not
-be graded is rejected before the draw, because no reward could be computed for it.
+The inputs are drafts. The outputs are ``kept``, the ``size`` questions with the lowest id hashes, and ``others``, which
+need no attempts. The hash of the id replaces a random draw, so that the sample depends on the ids alone. A question
+whose attempts could not be graded is rejected before the draw, because no reward could be computed for it.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ class SampleQuestions(DraftStage):
             raise ValueError(f"the sample must have at least 1 question, got {self.size}")
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return ``kept`` drafts, ``others``, and ``rejected``."""
+        """Return the outputs ``kept``, ``others`` and ``rejected``."""
         gradable = apply(drafts, "Gradable", _Gradable(self.judged))
         last_key: Any = (
             gradable.kept

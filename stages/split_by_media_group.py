@@ -1,12 +1,12 @@
 """Splits the drafts into an SFT side and an RL side, so that no image is on both.
 
-In: drafts. Out: ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a connected component of
-questions that share a medium by decoded-pixel hash; a hash of the group decides its side, so the ratio holds in
-expectation and neither input order nor worker count can change a side.
+The inputs are drafts. The outputs are ``sft`` and ``rl`` drafts, and an empty ``rejected``. A media group is a
+connected component of questions that share a medium by decoded-pixel hash. A hash of the group decides its side, so the
+ratio is reached in expectation, and neither input order nor worker count can change a side.
 
 The groups must not depend on which questions were drawn or have a pass rate in the band; otherwise a larger draw could
-move a question to the other side. The stage therefore also accepts all drafts from which the given ones were chosen: a
-question with several media joins these into one group even if the question itself is not split.
+move a question to the other side. The stage therefore also accepts all drafts from which the given drafts were chosen.
+A question with several media joins these media into one group, even if the question itself is not split.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,16 +27,17 @@ SFT, RL = "sft", "rl"
 
 @settings
 class SplitSettings:
-    """Settings that divide the media groups between SFT and RL."""
+    """Holds the settings that divide the media groups between SFT and RL."""
 
     sft_ratio: Annotated[Share, "the share of media groups on the SFT side"] = 0.7
     seed: Annotated[int, "the seed of the split"] = 0
 
 
 def media_groups(uses: Iterable[tuple[str | None, tuple[str, ...]]]) -> Iterator[tuple[str, str]]:
-    """Return the group of each question id; a group's name is its smallest media hash. ``uses`` are (id, media hashes).
+    """Yield the id and the group of each question; a group's name is its smallest media hash.
 
-    A use without an id only joins its media into one group; its question is not split.
+    Each of ``uses`` is a question's id with the hashes of its media. A use without an id only joins its media into one
+    group; its question is not split.
     """
     parent: dict[str, str] = {}
 
@@ -65,7 +66,7 @@ def split_side(group: str, settings: SplitSettings) -> str:
 
 @record
 class SplitPart:
-    """A draft or its media group; the two are joined by id."""
+    """Holds a draft or its media group; the two are joined by id."""
 
     draft: Draft | None = None
     group: str | None = None
@@ -131,7 +132,7 @@ class SplitByMediaGroup(DraftStage):
     stage = STAGE
 
     def expand(self, drafts: Any) -> Any:
-        """Return ``sft``, ``rl`` and ``rejected``."""
+        """Return the outputs ``sft``, ``rl`` and ``rejected``."""
         chosen, all_drafts = drafts if isinstance(drafts, tuple) else (drafts, None)
         uses = chosen | "MediaOfEach" >> beam.Map(_use).with_output_types(tuple[str, Use])
         if all_drafts is not None:

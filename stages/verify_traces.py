@@ -1,8 +1,9 @@
 """Verifies traces (Argos §4.3, App. C.3): scores every trace, and keeps the best one if it is good enough.
 
-In: drafts with traces. Out: drafts with verdicts and the index of the best trace. This trace has a right answer, a
-score of at least ``min_score``, and verdicts that reach the minimum values in ``floors``. If no trace does, a rejection
-names the best score and the scorer that failed. Of traces with equal scores, the first is the best.
+The inputs are drafts with traces. The outputs are drafts with verdicts and the index of the best trace. This trace has
+a right answer, a score of at least ``min_score``, and verdicts that reach the minimum values in ``floors``. If no trace
+meets these conditions, a rejection names the best score and the scorer that failed. Of traces with equal scores, the
+first is the best.
 
 Deviation from the paper: Eq. 9 is a mean. With equal weights, the score of a trace with a right answer only falls below
 0.7 if more than nine tenths of its points are off their objects. ``floors`` are therefore minimum values of single
@@ -41,7 +42,7 @@ def _default_floors() -> dict[str, float]:
 
 @settings
 class VerifySettings:
-    """The scorers that verify a trace, and the minimum values at which it is kept.
+    """Holds the scorers that verify a trace, and the minimum values at which the trace is kept.
 
     ``floors`` are minimum values of single verdicts, by the scorer's name. ``spatial`` is the score for pointing
     (:mod:`groundtrace.rewards.pointing_score`; 1 if each target of a count has a point and each point is on its
@@ -81,7 +82,7 @@ def check_scorers(settings: VerifySettings, scorers: Sequence[Scorer]) -> None:
     """
     names = [scorer.name for scorer in scorers]
     if len(set(names)) < len(names) or outcome.NAME not in names:
-        raise ValueError(f"scorers need different names, and one must be {outcome.NAME}; got {', '.join(names)}")
+        raise ValueError(f"scorers need different names, and one name must be {outcome.NAME}; got {', '.join(names)}")
     known = (*scorers, *TRACE_SCORERS)
     check_names("verify.floors", settings.floors, known)
     check_names("verify.gate.weights", settings.gate.weights, known)
@@ -127,10 +128,10 @@ def best_trace(traces: tuple[Trace, ...]) -> Trace | None:
 def why_rejected(
     traces: tuple[Trace, ...], settings: VerifySettings, scorers: Sequence[Scorer] = TRACE_SCORERS
 ) -> tuple[str, str, int]:
-    """Return the reason and the detail of the rejection if no trace is good enough, and the index of the trace
-    concerned.
+    """Return the reason and the detail of the rejection if no trace is good enough, and the index of one trace.
 
-    This is the best of the right traces or, if none of these was scored, a trace that could not be verified.
+    The rejection is about this trace. It is the best right trace. If no right trace was scored, it is a trace that
+    could not be verified; if all traces are wrong, it is the best wrong trace.
     """
     right = [trace for trace in traces if (_outcome(trace).value or 0.0) >= settings.gate.tau]
     best = best_trace(tuple(right))
@@ -170,7 +171,7 @@ async def verify(
     served: ServedRoles,
     scorers: Sequence[Scorer] = TRACE_SCORERS,
 ) -> Draft:
-    """Score the draft's traces, equal ones once, choose the best one, and return the draft.
+    """Score the draft's traces, choose the best one, and return the draft; equal traces are scored once.
 
     The scorers use a detector's pseudo-boxes as gold boxes. Raises :class:`Reject` if no trace is good enough.
     """
@@ -265,6 +266,6 @@ class VerifyTraces(CallingStage):
             self.stage = describe(self.scorers)  # pyright: ignore[reportAttributeAccessIssue]
 
     def work(self) -> Work:
-        """Return :func:`verify`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`verify` with the settings of this stage, to be called with each draft."""
         served = served_by(self.models, self.settings.synthetic_sources)
         return partial(verify, settings=self.settings, served=served, scorers=self.scorers)

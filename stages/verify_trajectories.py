@@ -1,17 +1,18 @@
 """Verifies trajectories (CodeDance §3.2, §7.1): the answer, the form, the code and the statements about its results.
 
-In: drafts with trajectories. Out: drafts with the first trajectory that passes all checks, its turns and its kinds of
-operations; or a rejection that names the first check which the first right trajectory fails. The checks, in order:
+The inputs are drafts with trajectories. The outputs are drafts with the first trajectory that passes all checks, its
+turns and its kinds of operations; or a rejection that names the first check which the first right trajectory fails. The
+checks are, in this order:
 
-1. the answer is right, and the turns have the requested form;
-2. the code is of the kind of operation that the question was assigned (atomic supervision, §4.3);
-3. no call is a pretence: code of comments or constants, a result that no turn uses, or an output that does not depend
-   on what the question asks about. For the last one all code is executed again on the image and on changed images
-   (:mod:`groundtrace.rewards.pretence`); the first of these runs must give the recorded results;
-4. each of ``judges`` judgements finds that the statements after a result agree with it.
+1. The answer is right, and the turns have the requested form.
+2. The code is of the kind of operation that the question was assigned (atomic supervision, §4.3).
+3. No call is a pretence. A pretence is code of comments or constants, a result that no turn uses, or an output that
+   does not depend on the objects of the question. To find the last kind, all code is executed again on the image and on
+   changed images (:mod:`groundtrace.rewards.pretence`). The run on the unchanged image must give the recorded results.
+4. Each of ``judges`` judgements finds that the statements after a result agree with it.
 
-``computing_sources`` names the sources whose questions can be answered by calculation alone: for them, an output need
-not depend on the image. The same holds for the sources whose solutions are rewritten.
+``computing_sources`` are the sources whose questions can be answered by calculation alone: for these questions, an
+output need not depend on the image. The same is true of the sources whose solutions are rewritten.
 """
 
 from collections.abc import Sequence
@@ -65,7 +66,7 @@ _REASONS = {
 
 @settings
 class TrajectoryCheckSettings:
-    """The checks of trajectories that a config can change."""
+    """Holds the settings of the checks of trajectories."""
 
     judges: Annotated[PositiveInt, "the number of judgements of a trajectory; all have to agree"] = 1
     temperature: Annotated[Temperature, "the judge's sampling temperature, if there are several judgements"] = 0.3
@@ -76,7 +77,7 @@ class TrajectoryCheckSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of the judgements."""
+        """Return the sampling settings of the judgements."""
         return Sampling(self.judges, self.temperature if self.judges > 1 else 0.0, max_tokens=self.max_tokens)
 
 
@@ -99,7 +100,7 @@ class _Check:
 
 
 def checks_of(draft: Draft) -> list[_Check]:
-    """Return the draft's trajectories, each with its share of the drawn media."""
+    """Return the draft's trajectories, each with its turns and the images that its code showed."""
     found, start = [], 0
     for trace in draft.traces:
         turns = read_trajectory(trace.text)
@@ -110,21 +111,21 @@ def checks_of(draft: Draft) -> list[_Check]:
 
 
 def check_text(check: _Check, writing: TrajectorySettings) -> None:
-    """Check the form and the code of a trajectory without executing it. Raises _Fails."""
+    """Check the form and the code of a trajectory without executing it. Raises _Fails if a check fails."""
     if fault := form_fault(check.turns):
         raise _Fails(MALFORMED, fault)
     if not any(turn.code for turn in check.turns):
-        raise _Fails(NO_CODE, "the answer comes without any code")
+        raise _Fails(NO_CODE, "the trajectory answers without any code")
     wanted, used = operation_for(check.draft.question, writing), operations_in(check.turns)
     if wanted and used != (wanted,):
-        raise _Fails(OTHER_OPERATION, f"asked for {wanted}, the code has {' and '.join(used) or 'none'}")
+        raise _Fails(OTHER_OPERATION, f"the prompt asked for {wanted}, but the code has {' and '.join(used) or 'none'}")
 
 
 def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> tuple[Turn, ...]:
     """Return the turns with the status of their code.
 
-    Raises _Fails for a call whose result cannot be repeated, and for a call that is a pretence, unless it is a step
-    towards a call that looks (:func:`groundtrace.rewards.executing.is_step`).
+    Raises _Fails if a call gives another result than was recorded, if no call succeeded, or if a call is a pretence and
+    does not prepare a later successful call (:func:`groundtrace.rewards.executing.is_step`).
     """
     executed = with_status(turns, found)
     for number, (turn, call) in enumerate(zip(executed, found, strict=True), 1):
@@ -143,7 +144,7 @@ def check_execution(turns: Sequence[Turn], found: Sequence[Executed | None]) -> 
 
 
 def read_judgements(reply: CallResult) -> Reading:
-    """Return the share of the judgements that agree, and the reason given in the first judgement that does not agree.
+    """Return the share of judgements that find agreement, and the reason of the first judgement that finds none.
 
     Raises BadReply if a judgement has the wrong form.
     """
@@ -158,8 +159,9 @@ def read_judgements(reply: CallResult) -> Reading:
 
 
 async def check_agreement(check: _Check, session: Session, settings: TrajectoryCheckSettings) -> Verdict:
-    """Let the judge compare the statements with the results. Raises _Fails if a judgement disagrees, and the errors of
-    the call.
+    """Let the judge compare the trajectory's statements with its results, and return the verdict.
+
+    Raises _Fails if a judgement finds no agreement, and the errors of the call.
     """
     text, numbers = as_tags(check.turns), iter(range(1, len(check.images) + 1))
     while IMAGE in text:
@@ -187,7 +189,10 @@ async def verified(
     roots: MediaRoots,
     judged: bool,
 ) -> tuple[Trace, tuple[Turn, ...]]:
-    """Return the trajectory's trace with its verdicts, and its turns. Raises _Fails, and the errors of calls."""
+    """Return the trajectory's trace with its verdicts, and its turns.
+
+    Raises _Fails if the trajectory does not pass a check, and the errors of calls to the judge.
+    """
     question = check.draft.question
     answered = await outcome.score_outcome(question, check.trace.answer, session if judged else None)
     if answered.value is None:
@@ -206,7 +211,9 @@ async def verified(
     turns = check_execution(check.turns, found)
     boxes = question.gold_boxes or ()
     if not computes and question.answer.strip() == str(len(boxes)) and (left := overlooked(boxes, found)):
-        raise _Fails(BLIND, f"the question counts {len(boxes)} objects, and no call looks at {left} groups of them")
+        raise _Fails(
+            BLIND, f"the answer is a count of {len(boxes)} objects, but no call looks at {left} groups of them"
+        )
     agreement = await check_agreement(replace(check, turns=turns), session, settings)
     form = Verdict("format", 1.0, "the turns have the form asked for")
     passed = (answered, form, _execution(found, computes), agreement)
@@ -229,7 +236,7 @@ async def verify(
     roots: MediaRoots,
     judged: bool,
 ) -> Draft:
-    """Return the draft with its first good trajectory. Raises :class:`Reject` if there is none."""
+    """Return the draft with its first good trajectory. Raises :class:`Reject` if no trajectory is good."""
     failed = list[_Fails]()
     for check in checks_of(draft):
         try:
@@ -284,7 +291,7 @@ class VerifyTrajectories(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`verify`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`verify` with the settings of this stage, to be called with each draft."""
         return partial(
             verify,
             settings=self.settings,

@@ -1,13 +1,15 @@
 """Writes judge-think-answer traces (SAIL-RL §3.4, App. A.1, Conditional Annotation): one for each question, by its
 complexity.
 
-In: drafts with a complexity. Out: drafts with one trace ``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex
-question the teacher is guided with the gold answer and writes all three sections. For a simple one it writes only the
-judge section; its think section is exactly a blank line, and the gold answer is in the box.
+The inputs are drafts with a complexity. The outputs are drafts with one trace
+``<judge>…</judge><think>…</think>\\boxed{…}``. For a complex question the teacher is guided with the gold answer and
+writes all three sections. For a simple question it writes only the judge section; the think section is exactly a blank
+line, and the gold answer is in ``\\boxed``.
 
-If the teacher's reply has the sections and one box, these are joined in a fixed way ("standardized", App. A.1), without
-the text around the box. A reply of any other form stays unchanged, so that verification rejects it. If the teacher
-thinks before it writes, this hidden reasoning is not used, because it mentions the gold answer that guided the teacher.
+If the teacher's reply has the sections and one ``\\boxed`` answer, these are joined in a fixed way ("standardized",
+App. A.1), without the text around ``\\boxed``. A reply of any other form stays unchanged, so that verification rejects
+it. If the teacher thinks before it writes, this hidden reasoning is not used, because it mentions the gold answer that
+guided the teacher.
 """
 
 import re
@@ -47,7 +49,7 @@ _MARKUP = re.compile(r"<\s*/?\s*(?:judge|think|answer|points?|box)\b|\\boxed", r
 
 @settings
 class JudgedTraceSettings:
-    """How the teacher's traces are sampled.
+    """Holds the sampling settings of the teacher's traces.
 
     The paper does not give these values; its training uses sequences of up to 20K tokens.
     """
@@ -57,7 +59,7 @@ class JudgedTraceSettings:
 
     @property
     def sampling(self) -> Sampling:
-        """The sampling settings of a trace."""
+        """Return the sampling settings of a trace."""
         return Sampling(1, self.temperature, max_tokens=self.max_tokens)
 
 
@@ -76,7 +78,11 @@ def standardised(text: str) -> str:
 
 
 def read_judgement(reply: CallResult) -> str:
-    """Return the sentences of a direct judgement. Raises BadReply if the reply lacks them or holds anything else."""
+    """Return the sentences of a direct judgement.
+
+    Raises BadReply if the reply has no words, has more than :data:`MAX_JUDGEMENT_CHARS` characters, or contains tags,
+    an answer or special tokens.
+    """
     text = " ".join(as_written(reply.text).split())
     if not any(map(str.isalpha, text)) or len(text) > MAX_JUDGEMENT_CHARS:
         raise BadReply(f"expected one or two sentences, got {len(text)} characters: {text!r:.80}")
@@ -88,12 +94,14 @@ def read_judgement(reply: CallResult) -> str:
 
 
 async def write_trace(draft: Draft, session: Session, settings: JudgedTraceSettings) -> Draft:
-    """Return the draft with its only trace.
+    """Return the draft with the trace that the teacher wrote for the complexity of the question.
 
     Raises :class:`Reject` if the trace was truncated, and ValueError for a draft without a complexity.
     """
     if draft.added(COMPLEXITY) is None:
-        raise ValueError(f"{draft.id}: WriteJudgedTraces needs the question's complexity")
+        raise ValueError(
+            f"{draft.id}: WriteJudgedTraces needs the question's complexity: put it after AnnotateComplexity"
+        )
     question = draft.question
     asked = {"question": question.question, "choices": lettered_choices(question)}
     media = {"original": shown(question.media)}
@@ -129,5 +137,5 @@ class WriteJudgedTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`write_trace`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`write_trace` with the settings of this stage, to be called with each draft."""
         return partial(write_trace, settings=self.settings)

@@ -1,12 +1,13 @@
 """Writes a question for images that have none, with its answer and the object that it is about (CodeDance §3.2, §7.1).
 
-In: drafts without a question. Out: drafts with the teacher's question and answer, and the name of the object in the
-column ``object``; or a rejection if the teacher finds nothing to ask. The column ``question_source`` then says
-``teacher``: the answer is the teacher's and not a person's. It serves as the gold answer only after later stages have
-confirmed it (:mod:`groundtrace.stages.judge_pairs`, :mod:`groundtrace.stages.confirm_answers`).
+The inputs are drafts without a question. The outputs are drafts with the teacher's question and answer, and the name of
+the object in the column ``object``; or a rejection if the teacher finds nothing to ask. The column ``question_source``
+is then ``teacher``, because the answer is the teacher's and not a person's. The answer is used as the gold answer only
+after later stages have confirmed it (:mod:`groundtrace.stages.judge_pairs`,
+:mod:`groundtrace.stages.confirm_answers`).
 
-The pair is cleaned and checked as the pairs of the input are, and its answer type is derived in the same way. The
-prompt is ours: the paper does not print its own.
+The pair of question and answer is cleaned and checked as the pairs of the input are, and its answer type is derived in
+the same way. We wrote the prompt, because the paper does not print its own.
 """
 
 import re
@@ -46,7 +47,8 @@ NO_ANSWERS = frozenset(
     | {"not specified", "cannot tell", "can't tell", "cannot be determined", "i don't know", "i do not know"}
     | {"未知", "不知道", "无法确定", "看不清"}
 )
-"""Answers that give none, in the form of :func:`groundtrace.schemas.text.folded`. The prompt asks for null instead."""
+"""Texts that are no answers, in the form of :func:`groundtrace.schemas.text.folded`. The prompt asks for null instead.
+"""
 _TAG = re.compile(r"</?\w[^<>]*>")
 _SEVERAL = re.compile(r"\b(?:or|about|around|approximately|roughly)\b|[~≈]", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:or|whether)\b|还是|或", re.IGNORECASE)
@@ -63,7 +65,7 @@ OBJECT = Column[str]("object", pa.string(), "the object that a written question 
 
 @settings
 class WriteSettings:
-    """How questions are written. The paper does not give these values."""
+    """Holds the sampling settings of written questions. The paper does not give these values."""
 
     temperature: Annotated[Temperature, "the teacher's sampling temperature"] = 0.7
     max_tokens: Annotated[PositiveInt, "the maximum new tokens of a reply"] = 2048
@@ -71,7 +73,7 @@ class WriteSettings:
 
 @dataclass(frozen=True)
 class WrittenPair:
-    """A question that the teacher wrote, its answer in the normal form of its type, and the object that it is about."""
+    """Holds a question of the teacher, its answer in the normal form of its type, and the object that it is about."""
 
     question: str
     answer: str
@@ -80,9 +82,9 @@ class WrittenPair:
 
 
 def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
-    """Return the pair of a reply; None if it states that there is nothing to ask. Raises BadReply for any other reply.
+    """Return the pair of question and answer in a reply; None if the reply states that there is nothing to ask.
 
-    ``media_count`` is the number of images of the question.
+    ``media_count`` is the number of images of the question. Raises BadReply if the reply has no usable pair.
     """
     fields = json_object(after_thinking(text))
     names = ("question", "answer", "object")
@@ -122,7 +124,7 @@ def read_pair(text: str, media_count: int = 1) -> WrittenPair | None:
 
 
 def is_given_away(question: str, answer: str) -> bool:
-    """Return whether the answer's words follow each other in the question, which offers no choice of answers."""
+    """Return whether the question contains the answer's words in sequence, and does not offer a choice of answers."""
     asked, given = (words_in(folded(text)) for text in (question, answer))
     if not given or _CHOICE.search(question):
         return False
@@ -165,5 +167,5 @@ class WriteQuestions(CallingStage):
     spread = False
 
     def work(self) -> Work:
-        """Return :func:`write`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`write` with the settings of this stage, to be called with each draft."""
         return partial(write, settings=self.settings)

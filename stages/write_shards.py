@@ -1,9 +1,9 @@
 """Writes rows to shards: Parquet files whose number, names, order and bytes depend only on the rows.
 
-In: rows (image columns as URIs). Out: an entry of the manifest for each shard. A hash of a row's id fixes the row's
-place: its leading bits choose the shard, and within a shard the rows are sorted by the hash. The number of shards is a
-function of row count and bytes. Images are read when their row group is written, so that only one row group is in
-memory and no pixels cross a shuffle.
+The inputs are rows whose image columns hold URIs. The outputs are the manifest's entries of the shards. A hash of a
+row's id fixes the row's place: its leading bits choose the shard, and within a shard the rows are sorted by the hash.
+The number of shards is a function of row count and bytes. Images are read when their row group is written, so that only
+one row group is in memory and no pixels cross a shuffle.
 """
 
 import itertools
@@ -47,7 +47,7 @@ PART_BYTES = 8_000_000
 
 @settings
 class ShardSettings:
-    """The size of the shards, and the optional contents of their rows.
+    """Holds the size of the shards, and the optional contents of their rows.
 
     The Hub's viewer refuses row groups above 286 MB.
     """
@@ -61,7 +61,7 @@ class ShardSettings:
 
 
 def shard_count(rows: int, total_bytes: int, settings: ShardSettings) -> int:
-    """Return the number of shards for that many rows: at least one, but not more than there are rows."""
+    """Return the number of shards for the rows: at least one, but not more than the number of rows."""
     wanted = settings.shards or -(-total_bytes // settings.shard_bytes)
     return max(1, min(wanted, rows))
 
@@ -73,11 +73,12 @@ def shard_of(row_id: str, shards: int) -> int:
 
 @dataclass(frozen=True)
 class SizedRow:
-    """A row in packed form, in which it crosses the shuffle, and the bytes that it will take with its images.
+    """Holds a row in the packed form in which it crosses the shuffle, and its size in bytes with its images.
 
-    All rows of a shard are in memory at once: ``packed`` is the compressed JSON of a row and its end, or the place of
-    this JSON in the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). A value with an empty ``packed`` is not a
-    row: each shard gets one, so that a shard without rows is written too.
+    Rows are packed because all rows of a shard are in memory at once. ``packed`` is the compressed JSON of the row and
+    of its entry in the table of final outcomes (:mod:`groundtrace.stages.plumbing.ends`), or the place of this JSON in
+    the ``spool`` (:mod:`groundtrace.stages.plumbing.spill`). A value with an empty ``packed`` is not a row. Each shard
+    gets one such value, so that a shard without rows is written too.
     """
 
     id: str
@@ -86,7 +87,7 @@ class SizedRow:
     spool: str = ""
 
     def unpack(self) -> tuple[Row, EndData]:
-        """Return the row, with URIs in its image columns, and its entry in the table of the ends of all records."""
+        """Return the row, with URIs in its image columns, and the record's entry in the table of final outcomes."""
         row, end = json.loads(unpacked(read_spilled(self.packed, self.spool)))
         return row, end
 
@@ -95,7 +96,10 @@ EMPTY_END = EndData(passed=[], calls=[], labels=[])
 
 
 def size_row(row: Row, media_bytes: int, end: EndData = EMPTY_END) -> SizedRow:
-    """Pack a row, so that it can be shuffled; ``media_bytes`` is the size of its images on disk."""
+    """Pack a row, so that it can be shuffled.
+
+    ``media_bytes`` is the size of its images on disk, and ``end`` is its entry in the table of final outcomes.
+    """
     data, beside = (json.dumps(each, ensure_ascii=False).encode() for each in (row, end))
     both = b"[%b,%b]" % (data, beside)
     return SizedRow(str(row["id"]), spill(zlib.compress(both, LEVEL), ""), len(data) + media_bytes)
@@ -153,10 +157,10 @@ def write_shard(
     store: MediaStore,
     ends: Place | None = None,
 ) -> tuple[int, HashedStream, str]:
-    """Write one shard, and the table of its ends to the file ``ends``. Both files are complete on return.
+    """Write one shard to ``path``, and the table of final outcomes of its rows to ``ends`` (None: no table).
 
-    Returns the number of rows, the stream that was written, and the digest of the ids. Raises ValueError for a repeated
-    id.
+    Both files are complete on return. Return the number of rows, the stream that was written, and the digest of the
+    ids. Raises ValueError for a repeated id.
     """
     ordered = sorted(rows, key=lambda row: (order_key(row.id), row.id))
     for before, after in itertools.pairwise(ordered):
@@ -193,9 +197,7 @@ def row_groups(rows: list[SizedRow], settings: ShardSettings) -> Iterator[list[S
 
 
 def cut(rows: list[SizedRow], most_bytes: int, most_rows: int) -> Iterator[list[SizedRow]]:
-    """Divide the rows, in order, into parts within the limits; a row above the limit of bytes becomes a part on its
-    own.
-    """
+    """Divide the rows, in order, into parts within the limits; a row above the limit of bytes becomes its own part."""
     group: list[SizedRow] = []
     size = 0
     for row in rows:
@@ -218,7 +220,7 @@ def _with_images(row: Row, store: MediaStore) -> Row:
 
 @dataclass(frozen=True)
 class ShardTarget:
-    """The destination of a ``set``: a folder of its name in the job's ``folder``, and the ``schema`` of its shards."""
+    """Holds the destination of a ``set`` (a folder of its name in the job's ``folder``) and its shards' ``schema``."""
 
     folder: str
     set: str
@@ -252,7 +254,7 @@ class _Write(beam.DoFn):
         pa.set_memory_pool(pa.system_memory_pool())
 
     def process(self, keyed: tuple[int, Iterable[SizedRow]], shards: int) -> Iterator[str]:
-        """Write the shard; emit the line of its entry."""
+        """Write a shard, and emit its line of the manifest."""
         shard, rows = keyed[0], (row for row in keyed[1] if row.packed)
         release_memory()
         target, name = self._target, f"train-{shard:05d}-of-{shards:05d}.parquet"
@@ -278,7 +280,7 @@ class WriteShards(beam.PTransform):
         super().__init__()
 
     def expand(self, rows: PCollection) -> PCollection:
-        """Return the collection with the line of each shard's entry."""
+        """Return a collection with each shard's line of the manifest."""
         plan = (
             rows
             | "Sizes" >> beam.Map(lambda row: (1, row.size_bytes))

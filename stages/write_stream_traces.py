@@ -1,10 +1,10 @@
 """Writes the traces of the cold start: the teacher's reasoning with boxes, or in words alone (iVGR §3.2, §4.1, App. A).
 
-In: drafts with the form of their stream. Out: drafts with up to ``n`` traces in canonical tags and original pixels, or
-a rejection if the call failed or all traces were truncated. The teacher sees the question and the original image
-without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the coordinate frame
-of its model's family, and they are converted to original pixels here. A box outside of that frame is made invalid, so
-that the trace fails the check of its form.
+The inputs are drafts with the form of their stream. The outputs are drafts with up to ``n`` traces in canonical tags
+and original pixels, or a rejection if the call failed or all traces were truncated. The teacher sees the question and
+the original image without marks and boxes, so that it boxes only things that it has seen itself. It writes boxes in the
+coordinate frame of its model's family, and this stage converts them to original pixels. A box outside of that frame is
+made invalid, so that the trace fails the check of its form.
 
 Deviation: the paper uses the grounded traces of an annotated set unchanged, and generates one textual trace for each
 question. Here several traces of either kind are sampled, and verification keeps the best.
@@ -41,12 +41,12 @@ _FULL_SCALE = {
 
 
 def speech_of(family: Family) -> Speech:
-    """Return how a model of the family writes coordinates."""
+    """Return the form in which a model of the family writes coordinates."""
     return Speech(family.frame, family.decimals, family.resize or QWEN25_IMAGE)
 
 
 def scale(frame: CoordinateFrame, media: Sequence[MediaRef]) -> str:
-    """Return a sentence for a model with this coordinate frame: the unit in which it has to write boxes."""
+    """Return a sentence of the prompt: the unit in which a model with this coordinate frame has to write boxes."""
     if frame in _FULL_SCALE:
         return f"Coordinates run from 0 to {_FULL_SCALE[frame]} over the width and over the height of the picture."
     if frame is not CoordinateFrame.PX:
@@ -91,7 +91,8 @@ def in_pixels(completion: Completion, media: Sequence[MediaRef], family: Family)
 async def trace(draft: Draft, session: Session, settings: TraceSettings) -> Draft:
     """Return the draft with the teacher's traces in the draft's form.
 
-    See :func:`groundtrace.stages.generate_traces.with_traces`.
+    Raises :class:`groundtrace.stages.plumbing.stage.Reject` if all traces are truncated
+    (:func:`groundtrace.stages.generate_traces.with_traces`).
     """
     question, family = draft.question, session.family("teacher")
     answered = await session.generate("teacher", trace_prompt(question, draft.form, family), settings.sampling)
@@ -116,5 +117,5 @@ class WriteStreamTraces(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`trace`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`trace` with the settings of this stage, to be called with each draft."""
         return partial(trace, settings=self.settings)

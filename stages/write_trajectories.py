@@ -1,15 +1,15 @@
 """Writes trajectories (CodeDance §3.1, §3.2): the teacher thinks and writes code, the code is executed, and the teacher
 goes on from its result until it answers.
 
-In: drafts. Out: drafts with up to ``n`` traces in the tags of :mod:`groundtrace.grading.responses.turns`, or a
-rejection if no trajectory came to an answer. The images that the code of the traces showed are the draft's drawn media,
-in the order of the traces.
+The inputs are drafts. The outputs are drafts with up to ``n`` traces in the tags of
+:mod:`groundtrace.grading.responses.turns`, or a rejection if no trajectory reached an answer. The images that the code
+of the traces showed become the draft's overlays, in the order of the traces.
 
-Each turn is executed as soon as it is written, in a trajectory of the sandbox, which keeps its state for later turns. A
-failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each question
-gets one kind of operation, which the prompt asks for (atomic supervision, §4.3); ``mixture`` divides the questions over
-the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its text, so the kinds
-have equal shares by default.
+The code of each turn is executed as soon as it is written, in a session of the sandbox that keeps its state for later
+turns. A failed call stays in the trajectory with its error, so that the model also learns to correct its code. Each
+question is assigned one kind of operation, which the prompt requests (atomic supervision, §4.3). ``mixture`` divides
+the questions over the kinds by a hash of their ids. Deviation: the paper's shares (Figure 6) cannot be read from its
+text, so the kinds have equal shares by default.
 """
 
 import asyncio
@@ -49,13 +49,13 @@ ASKED = {
     COMPUTATION: "computation (measuring, counting, arithmetic), whose outcome you print",
     DRAWING: "drawing (boxes, lines, points or text on the picture), whose outcome you show and then look at",
 }
-"""How the prompt asks for each kind of operation."""
+"""The phrase with which the prompt asks for each kind of operation."""
 _HISTORY = "This is what you have written so far, with the results of your code:\n"
 
 
 @settings
 class TrajectorySettings:
-    """How the teacher's trajectories are written. The number of turns is the paper's for training."""
+    """Holds the settings with which the teacher writes trajectories; the paper trains with this number of turns."""
 
     n: Annotated[PositiveInt, "the number of trajectories for each question"] = 1
     max_turns: Annotated[PositiveInt, "the most turns of a trajectory; the paper evaluates with 10"] = 6
@@ -94,8 +94,10 @@ def operation_for(question: Question, settings: TrajectorySettings) -> str:
 
 @dataclass(frozen=True)
 class Written:
-    """A trajectory that is being written: its turns, the images that its code showed, and its fault ("" while it has
-    none).
+    """Holds a trajectory while it is written: its turns, and the images that its code showed.
+
+    ``fault`` describes what is wrong with the trajectory, and ``reason`` is the reason of rejection; both are "" if
+    nothing is wrong.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -131,7 +133,11 @@ def act_prompt(question: Question, written: Written, settings: TrajectorySetting
 async def with_turn(
     written: Written, completion: Completion, trajectory: Trajectory, store: MediaStore, settings: TrajectorySettings
 ) -> Written:
-    """Return the trajectory with the turn in a completion, whose code is executed. Raises SandboxLost."""
+    """Execute the code of the turn in a completion, and return the trajectory with this turn.
+
+    If the turn is unusable, return the trajectory with its fault instead. Raises SandboxLost if the sandbox loses the
+    state of the trajectory.
+    """
     if completion.is_truncated:
         return replace(written, fault=CUT_OFF, reason=TRUNCATED)
     text = completion.text
@@ -167,7 +173,7 @@ async def finished(
     sandbox: SandboxSettings,
     store: MediaStore,
 ) -> Written:
-    """Return the trajectory that begins with the completion ``first``, written to its end."""
+    """Let the teacher write the trajectory that begins with the completion ``first`` to its end, and return it."""
     images = [await asyncio.to_thread(upright_png, store, medium.uri) for medium in question.media]
     trajectory = await shared_sandbox(sandbox).open_async(images)
     try:
@@ -196,10 +202,13 @@ def _sampling(settings: TrajectorySettings, n: int) -> Sampling:
 async def write(
     draft: Draft, session: Session, settings: TrajectorySettings, sandbox: SandboxSettings, roots: MediaRoots
 ) -> Draft:
-    """Return the draft with the teacher's trajectories. Raises :class:`Reject` if none came to an answer."""
+    """Return the draft with the teacher's trajectories that reached an answer.
+
+    Raises :class:`Reject` if none did, or if a medium is a clip.
+    """
     question, store = draft.question, roots.store()
     if any(medium.frames for medium in question.media):
-        raise Reject(MALFORMED, "a clip has no image that code could open")
+        raise Reject(MALFORMED, "the medium is a clip, but code opens images only")
     asked = await session.generate(
         "teacher", act_prompt(question, Written(), settings), _sampling(settings, settings.n)
     )
@@ -246,5 +255,5 @@ class WriteTrajectories(CallingStage):
     stage = STAGE
 
     def work(self) -> Work:
-        """Return :func:`write`, with the settings of this stage, as the work on one draft."""
+        """Return :func:`write` with the settings of this stage, to be called with each draft."""
         return partial(write, settings=self.settings, sandbox=self.sandbox, roots=self.roots)

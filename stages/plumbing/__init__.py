@@ -1,1 +1,1 @@
-"""The Beam code that the stages share."""
+"""Holds the Beam code that the stages share."""

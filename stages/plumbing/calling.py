@@ -1,8 +1,9 @@
 """Runs asynchronous work that calls models inside Beam: many elements are in flight, and results come in any order.
 
-A stage that calls models is a coroutine ``work(draft, session)`` beside a small class on :class:`CallingStage`.
-:class:`CallModels` starts the coroutine for each element on the process's model loop and keeps a bounded number in
-flight. It emits finished results without waiting for the slowest, and the remaining ones at the end of the bundle.
+A stage that calls models consists of a coroutine ``work(draft, session)`` and a small subclass of
+:class:`CallingStage`. :class:`CallModels` starts the coroutine for each element on the event loop of the process, and
+keeps a bounded number of elements in flight. It emits finished results without waiting for the slowest call, and the
+remaining results at the end of the bundle.
 """
 
 import concurrent.futures
@@ -53,11 +54,11 @@ returns a draft, the session's calls are added to the draft.
 
 
 class CallModels(beam.DoFn):
-    """Runs ``work`` for each element with at most ``in_flight`` at once.
+    """Runs ``work`` for each element, for at most ``in_flight`` elements at once.
 
-    The default is twice the largest ``max_concurrency`` of the endpoints, at least :data:`MIN_IN_FLIGHT`, so that the
-    next elements are ready when a slow call ends; :class:`groundtrace.inference.flow.requests.Flow` limits the
-    requests.
+    If ``in_flight`` is 0, this limit is twice the largest ``max_concurrency`` of the endpoints, but at least
+    :data:`MIN_IN_FLIGHT`, so that the next elements are ready when a slow call ends.
+    :class:`groundtrace.inference.flow.requests.Flow` limits the requests.
 
     The inputs are drafts, or other elements with an ``id``; the outputs are the results, and ``rejected``. A failed
     call and a reply of the wrong form become typed rejections; any other exception is a defect and fails the run.
@@ -70,15 +71,16 @@ class CallModels(beam.DoFn):
         self._pending: dict[concurrent.futures.Future[tuple[str, Any, Session]], tuple[Any, Any]] = {}
 
     def start_bundle(self) -> None:
-        """Forget what an aborted bundle left behind."""
+        """Discard the elements of an aborted bundle."""
         self._pending, self._asked = {}, False
         self._done: queue.SimpleQueue[concurrent.futures.Future[tuple[str, Any, Session]]] = queue.SimpleQueue()
 
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Start the work on the element and emit finished results; while ``in_flight`` elements run, wait for one to
-        finish.
+        """Start the work on the element, and emit finished results.
+
+        If the limit of elements in flight is reached, wait until one of them is finished.
         """
         count_in(self.stage.name)
         session = Session(runtime().models(self._settings))
@@ -160,10 +162,11 @@ def _passed(stage: Stage, result: Any, session: Session) -> Any:
 def call_models(
     elements: Any, name: str, stage: Stage, work: Work, models: ModelsSettings, kept: Any = Draft, **tags: Any
 ) -> Any:
-    """Apply :class:`CallModels` under a name; returns the outputs ``kept``, ``rejected`` and those of the further tags.
+    """Apply :class:`CallModels` as the step ``name``, and return its outputs.
 
-    A stage that looks at a sample also has ``side_calls`` (:class:`groundtrace.stages.plumbing.ends.SideCalls`), which
-    it returns among its outputs.
+    The outputs are ``kept``, ``rejected`` and one for each of ``tags``, which maps names to element types. A stage that
+    reads a sample also has the output ``side_calls`` (:class:`groundtrace.stages.plumbing.ends.SideCalls`), and must
+    return it.
     """
     if stage.is_sample:
         tags[SIDE_CALLS] = SideCalls
@@ -171,10 +174,11 @@ def call_models(
 
 
 class CallingStage(DraftStage):
-    """Base of a stage whose work is a coroutine of one draft and a session that reaches the models.
+    """Runs a stage whose work is a coroutine of one draft and a session, which calls the models.
 
-    A subclass is a dataclass with a field ``models`` beside its settings. ``spread`` redistributes the drafts over the
-    workers before the calls; a stage directly behind another one that calls models does not need this.
+    A subclass is a dataclass with a field ``models`` beside its settings. If ``spread`` is True, the drafts are
+    redistributed over the workers before the calls. A stage directly after another stage that calls models does not
+    need this.
     """
 
     spread: ClassVar[bool] = True

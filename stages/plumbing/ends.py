@@ -1,9 +1,8 @@
-"""The table of ends. An end is the outcome of a record; its row names the stages that the record passed and the calls
-made for it.
+"""Defines the table of final outcomes (``ends``), which has one row for each record.
 
-Runners may repeat work and lose workers, so the live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) may
-be too large or too small. The row of an end is written once, beside the end's shard; the funnel, the ledger and the
-agreement of judges are sums over these rows.
+A row names the stages that the record passed and the calls made for it. Runners may repeat work and lose workers, so
+the live counts of stages (:mod:`groundtrace.stages.plumbing.metrics`) may be too large or too small. Each shard has its
+own such table, which is written once. The funnel, the ledger and the agreement of judges are sums over these rows.
 """
 
 from typing import Any, TypedDict
@@ -15,7 +14,7 @@ from groundtrace.schemas.coding import record
 from groundtrace.schemas.records import Call, Draft, Rejected
 
 KEY_CHARS = 32
-"""How many characters of a reply's key are kept: 128 bits distinguish the replies of any run."""
+"""The number of characters of a reply's key that are kept: 128 bits distinguish the replies of any run."""
 
 _CALL = pa.struct(
     [
@@ -39,7 +38,7 @@ ENDS_SCHEMA = pa.schema(
         ("labels", pa.list_(_LABELS)),
     ]
 )
-"""The columns of the table, which has a row for each end.
+"""The columns of the table of final outcomes, which has one row for each record.
 
 ``worth_usd`` has a value for each key, or is empty if all values are 0. ``answered_by`` and ``taken_from`` also have a
 value for each key, or are empty if all are "". ``truncated`` and ``max_tokens`` are those of
@@ -50,7 +49,7 @@ READ_SCHEMA = pa.schema([("number", pa.int64()), ("id", pa.string())])
 
 
 class EndData(TypedDict):
-    """An end's row of :data:`ENDS_SCHEMA`, without the id."""
+    """Holds a record's row in the table of final outcomes (:data:`ENDS_SCHEMA`), without the id."""
 
     passed: list[str]
     calls: list[dict[str, Any]]
@@ -59,9 +58,9 @@ class EndData(TypedDict):
 
 @record
 class SideCalls:
-    """The calls that a stage made for one element of its sample, and why the element failed ("" if it did not).
+    """Holds the calls that a stage made for one element of its sample; they belong to the run and not to a record.
 
-    They belong to the run and not to a record.
+    ``reason`` is the reason why the element failed, "" if it did not fail.
     """
 
     id: str
@@ -71,7 +70,7 @@ class SideCalls:
 
 
 def end_data(end: Draft | Rejected) -> EndData:
-    """Return the row of an end, without its id."""
+    """Return the row that the table of final outcomes has for this draft or rejection, without the id."""
     draft = end.draft if isinstance(end, Rejected) else end
     traces = () if draft is None else draft.traces
     labels = ((verdict.name, labels_of(verdict)) for trace in traces for verdict in trace.verdicts)
@@ -83,7 +82,7 @@ def end_data(end: Draft | Rejected) -> EndData:
 
 
 def call_row(call: Call) -> dict[str, Any]:
-    """Return a call as a row of the column ``calls``."""
+    """Return a call as an entry of the column ``calls`` in the table of final outcomes."""
     return {
         "role": call.role,
         "stage": call.stage,

@@ -1,6 +1,6 @@
 """Keeps a limited number of drafts of each class: those with the lowest id hashes, so that their order does not matter.
 
-One worker finds the limits; it holds only the hashes of the ids.
+A single worker finds the limits; it holds only the hashes of the ids in memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ from groundtrace.stages.plumbing.stage import Reject, Stage, apply, kept_output,
 
 OVER_QUOTA = "over_quota"
 ClassOf = Callable[[Draft], str | None]
-"""Return the class of a draft; None if no limit applies to the draft."""
+"""A function that returns the class of a draft; None if no limit applies to the draft."""
 Limits = Callable[[Mapping[str, int]], Mapping[str, int]]
-"""Maps the number of drafts of each class to the number that is kept."""
+"""A function that maps the number of drafts of each class to the number that is kept."""
 
 
 def draft_key(draft: Draft) -> str:
@@ -27,8 +27,9 @@ def draft_key(draft: Draft) -> str:
 
 
 def highest_kept_keys(keyed: Iterable[tuple[str, Iterable[str]]], limits: Limits) -> dict[str, str]:
-    """Return the highest key to keep in each class, "" if no draft of it is kept; ``keyed`` holds the keys of each
-    class.
+    """Return the highest key to keep in each class; "" if no draft of the class is kept.
+
+    ``keyed`` holds each class with the keys of its drafts (:func:`draft_key`).
     """
     keys = dict(sorted((name, sorted(each)) for name, each in keyed))
     kept = limits({name: len(each) for name, each in keys.items()})
@@ -51,10 +52,10 @@ class _KeepLowestKeys(beam.DoFn):
 
 
 def keep_lowest_keys(drafts: PCollection, stage: Stage, class_of: ClassOf, limits: Limits, why: str) -> Any:
-    """Return ``kept`` and ``rejected``, whose reason is over_quota; the stage must list this reason.
+    """Keep the drafts with the lowest keys of each class, and return the outputs ``kept`` and ``rejected``.
 
-    ``class_of`` and ``limits`` are functions that workers can import; ``why`` is the detail of a rejection, with ``{}``
-    in place of the class.
+    The reason of all rejections is over_quota, which the stage must declare. ``class_of`` and ``limits`` are functions
+    that workers can import. ``why`` is the detail of a rejection, with ``{}`` in place of the class.
     """
 
     def keyed(draft: Draft) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Return memory to the system between the steps of a run."""
+"""Returns memory to the system between the steps of a run."""
 
 import ctypes
 import functools
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 MIN_GROWTH_BYTES = 32 << 20
-"""Memory is released only after this growth, because it takes a walk over all objects of the process."""
+"""Memory is released only after this growth, because a release visits all objects of the process."""
 
 _kept_bytes = 0
 
 
 def release_memory() -> None:
-    """Return the C library's free memory to the system; does nothing if the library has no function for this.
+    """Return the C library's free memory to the system, if the library has a function for this.
 
     The memory that a stage frees is scattered between used memory, and glibc does not return it by itself. Cycles of
     objects, such as the runner's bundles, are collected first. Nothing is done if the process has grown by less than

@@ -1,8 +1,8 @@
-"""The counts that stages keep while they run, for display only: Beam metrics, and a live board for a local progress
-display.
+"""Counts elements and calls while stages run, in Beam metrics and on a live board for a local progress display.
 
-The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). A runner that repeats
-work counts it twice, so a run's own figures come from :mod:`groundtrace.stages.plumbing.ends` instead.
+The namespaces are ``stage/<name>`` (in, kept) and ``rejected/<stage>`` (one counter per reason). The counts are for
+display only: a runner that repeats work counts it twice, so a run's own figures come from
+:mod:`groundtrace.stages.plumbing.ends` instead.
 """
 
 import functools
@@ -26,7 +26,7 @@ def _counter(namespace: str, name: str):
 
 @dataclass
 class StageProgress:
-    """The counts of one stage in this process, for display only.
+    """Holds the counts of one stage in this process, for display only.
 
     ``in_flight`` is the number of its in-flight requests (:mod:`groundtrace.inference.flow.in_flight`).
     """
@@ -56,8 +56,9 @@ class StageProgress:
             self._ended.popleft()
 
     def per_second(self, now_s: float) -> float:
-        """Return the rate, in elements a second, at which elements left the stage over the last :data:`RATE_OVER_S`
-        seconds, or since it began.
+        """Return the number of elements per second that left the stage in the last :data:`RATE_OVER_S` seconds.
+
+        If the stage began later, the rate is measured from its beginning.
         """
         since_s = max(self.started_s, int(now_s) - RATE_OVER_S + 1)
         ended = sum(count for second, count in list(self._ended) if second >= int(since_s))
@@ -109,7 +110,7 @@ def count_rejected(rejected: Rejected) -> None:
 
 
 def count_call(stage: str, call: Call) -> None:
-    """Count the stage's call of a model."""
+    """Count a model call of the stage, with its requests and cached replies."""
     live = progress(stage)
     live.calls += call.usage.calls
     live.requests += call.usage.requests

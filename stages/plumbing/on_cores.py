@@ -1,4 +1,4 @@
-"""Runs work that needs the processor on all cores, for work that releases Python's lock, such as decoding an image.
+"""Runs processor-bound work on all cores; the work must release Python's global lock, as decoding an image does.
 
 Beam's local runner passes the elements of a bundle to a stage one by one. :class:`OnAllCores` hands them to threads, a
 few elements ahead, and emits the results in the order of the elements.
@@ -25,14 +25,15 @@ def usable_cores() -> int:
 
 
 class OnAllCores(beam.DoFn):
-    """Base of a DoFn whose :meth:`work` runs on threads; :meth:`outputs` makes the outputs of its result.
+    """Runs :meth:`work` for each element on threads, and makes the outputs from its result by :meth:`outputs`.
 
-    Beam cannot see the type of the outputs: give it with ``with_output_types``, or they are pickled.
-    An exception of the work is raised in the DoFn. With one core, the work runs in the DoFn's own thread.
+    A subclass defines both methods. Beam cannot infer the type of the outputs: declare it by ``with_output_types``, or
+    the outputs are pickled. An exception of the work is raised in the DoFn. With one core, the work runs in the DoFn's
+    own thread.
     """
 
     def work(self, element: Any) -> Any:
-        """Return the result for an element. It must be thread-safe, and cannot use Beam's metrics."""
+        """Return the result for an element. This method must be thread-safe, and cannot use Beam's metrics."""
         raise NotImplementedError
 
     def outputs(self, element: Any, result: Any) -> Iterator[Any]:
@@ -46,13 +47,13 @@ class OnAllCores(beam.DoFn):
         self._pool = ThreadPoolExecutor(threads, type(self).__name__) if threads > 1 else None
 
     def start_bundle(self) -> None:
-        """Forget what an aborted bundle left behind."""
+        """Discard the elements of an aborted bundle."""
         self._ahead: deque[tuple[Any, Any, Any, Future[Any]]] = deque()
 
     def process(
         self, element: Any, window: Any = beam.DoFn.WindowParam, timestamp: Any = beam.DoFn.TimestampParam
     ) -> Iterator[Any]:
-        """Hand the element to a thread; emit the outputs of the first element if enough elements are in flight."""
+        """Hand the element to a thread; emit the outputs of the oldest element if enough elements are in flight."""
         if self._pool is None:
             yield from self.outputs(element, self.work(element))
             return
@@ -66,7 +67,7 @@ class OnAllCores(beam.DoFn):
             yield from self._first()
 
     def teardown(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         if self._pool is not None:
             self._pool.shutdown()
 

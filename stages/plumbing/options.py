@@ -1,4 +1,4 @@
-"""Beam options with cached views."""
+"""Provides Beam options with cached views."""
 
 import copy
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ View = TypeVar("View", bound=PipelineOptions)
 
 
 class Options(PipelineOptions):
-    """Beam options that create each view only once.
+    """Holds Beam options, and creates each view of these options only once.
 
     While Beam builds and translates a pipeline, it requests about seven views for each transform. For each request, it
     would set up a parser of all the view's flags and parse them, which takes a fifth of the time of a small run. Views

@@ -1,9 +1,9 @@
-"""Packing: how records are encoded when they cross a shuffle or go from one process to another.
+"""Encodes records that cross a shuffle or go from one process to another.
 
-Encoded records are compressed, and written to a spool if there is one (:mod:`groundtrace.stages.plumbing.spill`). This
-saves memory, because Beam's runner on one machine keeps several encoded copies of all that crosses a shuffle. Runners
-in other languages pass on the output of our coder as bytes. They would decode the output of Beam's row coder, and
-Java's runners do this wrongly: Python writes ``str | None`` as a type that only Python knows.
+Encoded records are compressed. If there is a spool (files on this machine, :mod:`groundtrace.stages.plumbing.spill`),
+they are written to it. This saves memory, because Beam's runner on one machine keeps several encoded copies of all data
+that cross a shuffle. Runners in other languages pass on the output of our coder as bytes. They would decode the output
+of Beam's row coder, and Java's runners do this wrongly: Python writes ``str | None`` as a type that only Python knows.
 
 Importing this module registers all record types, also those that are declared later.
 """
@@ -47,7 +47,7 @@ def _row_coder(kind: Any) -> RowCoder:
 
 
 class PackedCoder(Coder):
-    """Encodes a record as its row, compressed, into the spool if there is one."""
+    """Encodes a record as a compressed row, which is written to the spool if there is one."""
 
     def __init__(self, kind: Any, folder: str) -> None:
         self._kind, self._folder = kind, folder
@@ -67,7 +67,7 @@ class PackedCoder(Coder):
         return self._kind
 
     def encode(self, value: Any) -> bytes:
-        """Return the compressed row, or a slip with its place in the spool.
+        """Return the compressed row, or a reference to its place in the spool.
 
         Raises OSError if the spool cannot be written.
         """
@@ -78,8 +78,9 @@ class PackedCoder(Coder):
         return self._row.decode(unpacked(read_spilled(encoded, self._folder)))
 
     def is_deterministic(self) -> bool:
-        """Return False, so that Beam never uses a record as a key: zlib's versions may write different bytes, and all
-        slips differ.
+        """Return False, so that Beam never uses a record as a key.
+
+        Versions of zlib may write different bytes, and all references to the spool differ.
         """
         return False
 

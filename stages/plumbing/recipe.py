@@ -1,7 +1,7 @@
-"""A recipe: a name, the class of its settings, and the function that wires its stages.
+"""Defines recipes. A recipe is a name, the class of its settings, and the function that wires its stages.
 
 Each recipe is a value in its own file, in ``pipelines/`` or in any folder of its author. The list of its stages and the
-outputs with their rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
+outputs with rejections are read from the DAG that it wires (:mod:`groundtrace.pipelines.running.plan.wiring`).
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ from groundtrace.vision.media import MediaRoots
 class Draw:
     """Selects the questions that one pass over the input draws.
 
-    ``below`` is the hash threshold as hexadecimal digits ("": all questions), ``target_sft`` the wanted number of SFT
-    rows (None: no target). ``last`` is False if the pass will be repeated with more questions when it gives fewer rows
-    than the target.
+    ``below`` is the hash threshold as hexadecimal digits; "" draws all questions. ``target_sft`` is the wanted number
+    of SFT rows; None means that there is no target. ``last`` is False if the pass will be repeated with more questions
+    when it gives fewer rows than the target.
     """
 
     below: str = ""
@@ -34,10 +34,11 @@ class Draw:
 
 @dataclass(frozen=True)
 class RunContext:
-    """The run's input, media roots and models. ``limit`` keeps the first records of the input (None: all).
+    """Holds the run's input, media roots and models, from which a recipe wires its DAG.
 
-    ``draw`` selects the questions of this pass. A DAG that can end with an exact number of rows applies it with
-    DrawQuestions before its first model call and CutToTarget at its ends.
+    ``limit`` is the number of records to read from the beginning of the input (None: all). ``draw`` selects the
+    questions of this pass. A DAG that can make an exact number of rows applies ``draw`` in DrawQuestions before its
+    first model call, and in CutToTarget before its outputs.
     """
 
     sources: tuple[Source, ...]
@@ -49,12 +50,12 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """The ends of a DAG, except for the rejections, which are collected from its stages.
+    """Holds the outputs of a DAG, except for the rejections, which are collected from its stages.
 
     Attributes:
         sft: verified drafts; None if the recipe makes no SFT rows.
         rl: drafts to train on with a reward; None if it makes no RL rows.
-        artifacts: further files of the run folder, by name: each is a collection of exactly one text.
+        artifacts: further files of the run folder, by name; each value is a collection of exactly one text.
     """
 
     sft: PCollection | None = None
@@ -72,16 +73,16 @@ class Ends:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A pipeline as a value.
+    """Describes a pipeline by its name, its settings and the function that wires its stages.
 
     Attributes:
         name: the recipe's name in rows and in ``run.json``.
         settings: the class of its config: :class:`groundtrace.pipelines.running.settings.RunSettings` with a section
             for each stage.
-        build: the function that wires the stages and returns the ends.
+        build: the function that wires the stages and returns the outputs.
         makes: a description of its rows for the data card, in one or two sentences.
         reward: the reward recipe that its RL rows are made for (:data:`groundtrace.rewards.recipes.registry.RECIPES`);
-            "" if they are made for none.
+            "" if there is no such reward.
         forms: the forms in which its rows ask their questions (:data:`groundtrace.grading.question_text.INSTRUCTIONS`).
         writes_questions: whether it writes questions for records that have only images, so that its input may be a
             folder of images.

@@ -17,11 +17,12 @@ SCORES = ("outcome", "spatial", "temporal", "reasoning")
 
 @dataclass(frozen=True)
 class RowContext:
-    """The data that all rows of a run share.
+    """Holds the data that all rows of a run share.
 
-    ``added`` holds, for each set (``sft``, ``rl``, ``rejected``), the columns besides the core columns.
-    ``other_traces`` is whether SFT rows have the column of that name, ``rejected_images`` whether rejections hold the
-    bytes of their images.
+    ``self_judged`` is whether judge and teacher have the same endpoint. ``self_checked`` is whether detector and
+    pointer have the same model. ``added`` holds, for each set (``sft``, ``rl``, ``rejected``), the columns besides the
+    core columns. ``other_traces`` is whether SFT rows have the column of that name. ``rejected_images`` is whether
+    rejections hold the bytes of their images.
     """
 
     recipe: str
@@ -33,17 +34,23 @@ class RowContext:
     added: Mapping[str, Sequence[Column[Any]]] = field(default_factory=dict)
 
     def added_to(self, name: str, origin: Origin, values: Sequence[Value] = ()) -> Row:
-        """Return the values of a row of that set in its added columns; a value that the record lacks is null."""
+        """Return the values of a row in the columns that are added to the set ``name``; a missing value is None.
+
+        ``origin`` and ``values`` are those of the record.
+        """
         found = {each.column: each.plain for each in (*values, *origin.kept)}
         return {column.name: found.get(column.name) for column in self.added.get(name, ())}
 
 
 def sft_row(draft: Draft, context: RowContext) -> Row:
-    """Return the row of a verified draft, with its best trace as the assistant's turn, or as turns if it is a
-    trajectory.
+    """Return the row of a verified draft, with its best trace as the assistant's turn, or as turns for a trajectory.
+
+    Raises ValueError for a draft without a best trace.
     """
     if draft.best is None:
-        raise ValueError(f"{draft.id}: an SFT row needs a verified trace")
+        raise ValueError(
+            f"{draft.id}: an SFT row needs a verified trace: the recipe must return only verified drafts as sft"
+        )
     trace = draft.traces[draft.best]
     row = _common(draft, context, "sft")
     row["points"] = [asdict(point) for point in trace.points]
@@ -76,7 +83,7 @@ def rl_row(draft: Draft, context: RowContext) -> Row:
 
 
 def rejected_row(rejected: Rejected, context: RowContext) -> Row:
-    """Return the row of a rejection, with all data of the record that are known."""
+    """Return the row of a rejection, with all known data of the record; other columns are None."""
     row = Row(dict.fromkeys(REJECTED_SCHEMA.names))
     row |= {name: value for name, value in vars(rejected).items() if name in row}
     if rejected.draft is None:
@@ -132,7 +139,7 @@ def _asked(draft: Draft) -> Row:
 
 
 def attempt_rows(attempts: Sequence[Attempt]) -> list[Row]:
-    """Return the attempts as rows of the column ``attempts``."""
+    """Return the attempts as entries of the column ``attempts``."""
     return [{"text": each.text, "answer": each.answer, "correct": each.correct} for each in attempts]
 
 

@@ -1,8 +1,8 @@
 """Writes the files of a job, under names that no other attempt uses, and their entries in the job's manifest.
 
-A runner may run a writer twice, at once or again, or lose it in the middle. So every attempt writes its own files, and
-only complete files get an entry. The driver renames the files whose entries it has received to their final names
-(:mod:`groundtrace.pipelines.running.execute.job_folder`).
+A runner may run a writer twice, at the same time or later, or lose it in the middle. So every attempt writes its own
+files, and only complete files get an entry. The driver renames the files whose entries it has received to their final
+names (:mod:`groundtrace.pipelines.running.execute.job_folder`).
 """
 
 import hashlib
@@ -22,16 +22,18 @@ from groundtrace.storage.places import Place, write_whole, written_to
 MANIFEST = "manifest-"
 """The prefix of the names of manifests."""
 ENDS, RECORDS = "ends", "records"
-"""Folders beside those of the sets: one for tables of ends, one for lists of records read
-(:mod:`groundtrace.stages.plumbing.ends`).
+"""Folders beside the folders of the sets: ``ends`` holds tables of final outcomes, and ``records`` holds lists of the
+records read (:mod:`groundtrace.stages.plumbing.ends`).
 """
 
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """The entry of one shard: its set, its final ``name``, its ``file`` in the set's folder, and its file in ``ends``.
+    """Holds the manifest's entry of one shard.
 
-    ``sha256`` is the digest of the file, ``ids_sha256`` that of its ids in order (:func:`ids_sha256`).
+    ``name`` is the shard's final name, ``file`` is its file in the folder of its ``set``, and ``ends`` is its table of
+    final outcomes in the folder ``ends``. ``sha256`` is the digest of the file, and ``ids_sha256`` is the digest of its
+    ids in order (:func:`ids_sha256`).
     """
 
     set: str
@@ -45,7 +47,7 @@ class ShardEntry:
 
 
 def ids_sha256(ids: Sequence[str]) -> str:
-    """Return the digest of a shard's ids."""
+    """Return the SHA-256 of a shard's ids, in the order of its rows."""
     return hashlib.sha256("\n".join(ids).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -56,7 +58,7 @@ def attempt_name(name: str) -> str:
 
 
 class HashedStream:
-    """A binary output stream that counts its bytes and computes their SHA-256."""
+    """Passes bytes on to a binary output stream, counts them and computes their SHA-256."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -65,7 +67,7 @@ class HashedStream:
         self.closed = False
 
     def write(self, data: Any) -> int:
-        """Write the bytes."""
+        """Write the bytes, and return their number."""
         self._digest.update(data)
         self._stream.write(data)
         self.size_bytes += len(data)
@@ -92,18 +94,18 @@ class HashedStream:
         self._stream.flush()
 
     def close(self) -> None:
-        """Mark the stream as closed; the code that opened the underlying stream closes that."""
+        """Mark this stream as closed; the code that opened the underlying stream closes the underlying stream."""
         self.closed = True
 
     @property
     def sha256(self) -> str:
-        """The digest of the bytes written so far."""
+        """Return the digest of the bytes written so far."""
         return self._digest.hexdigest()
 
 
 @contextmanager
 def parquet_writer(path: Place, schema: pa.Schema) -> Iterator[tuple[pq.ParquetWriter, HashedStream]]:
-    """Yield a writer to a new file, and the stream that it writes to; the file appears when the body has ended."""
+    """Yield a writer to a new file, and the stream that it writes to; the file appears when the body has succeeded."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with written_to(path) as unfinished, unfinished.open("wb") as stream:
         hashed = HashedStream(stream)
@@ -118,7 +120,10 @@ def write_table(path: Place, table: pa.Table) -> None:
 
 
 def write_manifest(folder: Place, entries: Sequence[str]) -> str:
-    """Write the lines of a job's manifest, each of which is a JSON object, to a new file; returns its name."""
+    """Write the entries of a job's manifest to a new file, one JSON object in each line, and return the file's name.
+
+    The last line holds the number of entries, so that a reader notices a truncated manifest.
+    """
     name = f"{MANIFEST}{uuid.uuid4().hex}.jsonl"
     folder.mkdir(parents=True, exist_ok=True)
     lines = [*sorted(entries), json.dumps({"lines": len(entries)})]
@@ -132,7 +137,7 @@ def entry_line(entry: ShardEntry) -> str:
 
 
 def side_line(side: SideCalls) -> str:
-    """Return the manifest's line for an element of a sample."""
+    """Return the manifest's line for the calls that were made for an element of a sample."""
     calls = [call_row(call) for call in side.calls]
     return json.dumps({"side": {"id": side.id, "stage": side.stage, "reason": side.reason, "calls": calls}})
 

@@ -1,9 +1,9 @@
-"""The spool: files on this machine with the data of a run's shuffles, so that only references cross the shuffles.
+"""Keeps the data of a run's shuffles in files on this machine (the spool), so that only references cross the shuffles.
 
-Beam's runner on one machine keeps every copy of what crossed a shuffle in memory until the run ends. Inside
-:func:`spooling`, coders write into files of a folder and give the runner a slip of 29 bytes: file, offset and length.
-Every process appends to its own file and reads the files of all processes. No single file is removed: the creator of
-the folder removes it with all files. Runners that spread over several machines use no spool.
+Beam's runner on one machine keeps every copy of the data that crossed a shuffle in memory until the run ends. Inside
+:func:`spooling`, coders write the data into files of a folder and give the runner a slip: 29 bytes with file, offset
+and length. Every process appends to its own file and reads the files of all processes. No single file is removed: the
+creator of the folder removes it with all files. Runners that use several machines have no spool.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _FOLDER: ContextVar[str] = ContextVar("spool_folder", default="")
 
 @contextlib.contextmanager
 def spooling(folder: str) -> Iterator[None]:
-    """Let the coders of pipelines that the body builds and runs write into the existing ``folder`` ("": no spool)."""
+    """Let the pipelines that the body builds and runs use a spool in the existing ``folder``; "" means no spool."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -34,15 +34,15 @@ def spooling(folder: str) -> Iterator[None]:
 
 
 def spool_folder() -> str:
-    """Return the folder of the innermost :func:`spooling`; "" outside of any."""
+    """Return the folder of the innermost active :func:`spooling`; "" if none is active."""
     return _FOLDER.get()
 
 
 def spill(data: bytes, folder: str) -> bytes:
-    """Return the bytes that cross a shuffle in place of ``data``: a slip; or the data itself if it is short or
-    ``folder`` is "".
+    """Write the data to the spool, and return the slip (reference) that crosses a shuffle in place of the data.
 
-    Raises OSError if the file cannot be written.
+    If the data is short, or if ``folder`` is "", return bytes that contain the data itself. Raises OSError if the
+    spool's file cannot be written.
     """
     if not folder or len(data) <= 2 * _SLIP.size:
         return _HERE + data
@@ -50,9 +50,9 @@ def spill(data: bytes, folder: str) -> bytes:
 
 
 def read_spilled(crossed: bytes, folder: str) -> bytes:
-    """Return the data that :func:`spill` was given.
+    """Return the data for which :func:`spill` returned the bytes ``crossed``.
 
-    Raises ValueError for bytes that :func:`spill` did not make, OSError if the spool's file cannot be read.
+    Raises ValueError for bytes that :func:`spill` did not make, and OSError if the spool's file cannot be read.
     """
     kind, rest = crossed[:1], crossed[1:]
     if kind == _HERE:
@@ -86,7 +86,8 @@ class _Spool:
         data = os.pread(file, length, start)
         if len(data) != length:
             raise ValueError(
-                f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length} bytes: the spool is damaged"
+                f"{self._folder / uuid.UUID(bytes=name).hex} ends before {start + length} bytes: the spool is damaged, "
+                "start the run again"
             )
         return data
 

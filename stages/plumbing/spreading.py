@@ -29,9 +29,9 @@ class _Begin(beam.DoFn):
 
 
 class SpreadByKey(beam.PTransform):
-    """Redistribute elements of the type ``kind`` by ``key``, which identifies them and is of the type ``key_kind``.
+    """Redistributes elements of the type ``kind`` over the workers by ``key``, which returns an element's key.
 
-    Elements of one key stay together, and none is lost.
+    ``key_kind`` is the type of the keys. Elements with equal keys stay together, and no element is lost.
     """
 
     def __init__(self, key: Callable[[Any], Any], key_kind: type, kind: type) -> None:
@@ -39,7 +39,7 @@ class SpreadByKey(beam.PTransform):
         self._key, self._key_kind, self._kind = key, key_kind, kind
 
     def expand(self, elements: PCollection) -> Any:
-        """Return the same elements."""
+        """Return the same elements, redistributed."""
         key = self._key
         keyed: Any = elements | "Key" >> beam.Map(lambda element: (key(element), element)).with_output_types(
             tuple[self._key_kind, self._kind]
@@ -51,5 +51,5 @@ class SpreadDrafts(beam.PTransform):
     """Redistributes drafts over the workers, so that slow calls run on any worker with free capacity."""
 
     def expand(self, drafts: PCollection) -> Any:
-        """Return the same drafts."""
+        """Return the same drafts, redistributed."""
         return drafts | SpreadByKey(draft_key, str, Draft)

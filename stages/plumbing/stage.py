@@ -37,10 +37,10 @@ CALL_REASONS = {
 
 
 class Reject(Exception):
-    """Raised by a stage's work to reject the draft, for one of the reasons that the stage declares.
+    """Raised if a stage's work rejects the draft, for one of the reasons that the stage declares.
 
-    ``key`` is the cache key of the reply that led to the decision. ``draft`` is the draft with what the work has added
-    so far; None if it has added nothing.
+    ``detail`` states what was wrong. ``key`` is the cache key of the reply that led to the decision. ``draft`` is the
+    draft with all additions of the work so far; it is None if there are no additions.
     """
 
     def __init__(self, reason: str, detail: str, key: str | None = None, draft: Draft | None = None) -> None:
@@ -50,7 +50,7 @@ class Reject(Exception):
 
 @dataclass(frozen=True)
 class Stage:
-    """The description of a stage, for funnel, card, report, forecast, progress and validation.
+    """Describes a stage, for funnel, card, report, forecast, progress and validation.
 
     Attributes:
         name: the stage's name in ``rejected/``, the ledger and the funnel.
@@ -63,12 +63,12 @@ class Stage:
         max_kept: a function from its settings to the maximum number of records that it keeps, if the stage draws a
             sample of the records. This number also bounds the calls of later stages, because records that leave by
             another output need no calls.
-        joins: whether it reads other records than exactly those that the stage before it keeps, such as records of
-            several stages.
+        joins: whether its input is not exactly the records that the stage before it keeps, because it reads, for
+            example, the records of several stages.
         for_target: whether it has an effect only in a run that ends with an exact number of rows.
         adds: the columns that it adds to the rows with ``draft.with_added``.
-        failures: those of its reasons that mean that it could not do its work. If many records are rejected for these,
-            the run fails.
+        failures: the reasons which mean that the stage could not do its work. If many records are rejected for these
+            reasons, the run fails.
         executes: whether it executes model-written code, so that its workers need the sandbox.
         unchecked: a function from its settings, the models and the number of kept records to a sentence on what the
             stage did not check in these records; "" if it checked everything.
@@ -102,7 +102,7 @@ class Stage:
 
     @property
     def meanings(self) -> dict[str, str]:
-        """Every reason for which the stage may reject, with the reason's meaning."""
+        """Return every reason for which the stage may reject, with the reason's meaning."""
         return {**self.reasons, **(CALL_REASONS if self.asks else {})}
 
     def asking(self, models: ModelsSettings) -> "Stage":
@@ -112,9 +112,10 @@ class Stage:
         return replace(self, asks=tuple(ask.to(models) for ask in self.asks))
 
     def rejected(self, element: Draft | str, why: Reject, calls: Sequence[Call] = ()) -> Rejected:
-        """Return the rejection of a draft, or of a record with that id, with the cost of its ``calls``.
+        """Return the rejection of a draft, or of a record with the id ``element``, with the cost of its ``calls``.
 
-        Raises ValueError if the stage does not declare the reason, and ColumnError if it does not declare a column.
+        Raises ValueError if the stage does not declare the reason, and ColumnError if the draft has a new column that
+        the stage does not declare.
         """
         if why.reason not in self.meanings:
             raise ValueError(f"the stage {self.name} declares no reason {why.reason!r}: add it to its `reasons`")
@@ -127,7 +128,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Route:
-    """A draft that leaves its stage by an output other than ``kept``."""
+    """Holds a draft that leaves its stage by another output than ``kept``, and the name of this output."""
 
     output: str
     draft: Draft
@@ -160,7 +161,7 @@ class RunWork(beam.DoFn):
 
 @contextmanager
 def setting_columns(stage: Stage) -> Iterator[None]:
-    """If a value in the body has the wrong type for its column, name the stage in the error."""
+    """Name the stage in the ColumnError that is raised if the body sets a value of the wrong type in a column."""
     try:
         yield
     except ColumnError as error:
@@ -190,7 +191,7 @@ def passing(stage: Stage, draft: Draft) -> Draft:
 
 
 def kept_output(stage: Stage, result: Draft | Route) -> Any:
-    """Count the result, add this stage to those that it has passed, and return it as an output of a DoFn."""
+    """Count the result, add this stage to the stages that the draft has passed, and return it as a DoFn's output."""
     count_kept(stage.name)
     if isinstance(result, Route):
         return TaggedOutput(result.output, passing(stage, result.draft))
@@ -204,10 +205,10 @@ def rejected_output(rejected: Rejected) -> TaggedOutput:
 
 
 def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any = Draft, **tags: Any) -> Any:
-    """Apply ``do`` under a name; its outputs are ``kept`` (the main output), ``rejected`` and those of the further
-    tags.
+    """Apply ``do`` as the step ``name``, and return its outputs.
 
-    The element types are declared, so that records cross shuffles as rows and not as pickles.
+    The outputs are ``kept`` (the main output), ``rejected`` and one for each of ``tags``, which maps names to element
+    types. The element types are declared, so that records cross shuffles as rows and not as pickles.
     """
     types = {REJECTED: Rejected, **tags}
     typed = beam.ParDo(do, *side_inputs).with_output_types(kept)
@@ -218,11 +219,12 @@ def apply(elements: Any, name: str, do: beam.DoFn, *side_inputs: Any, kept: Any 
 
 
 class DraftStage(beam.PTransform):
-    """Base of a stage whose work is a plain function of one draft.
+    """Runs a stage whose work is a plain function of one draft.
 
     A subclass is a dataclass of its settings, sets ``stage``, and returns its function from :meth:`work`; the function
-    is pickled to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`. ``inner`` has
-    the descriptions of further stages, if ``expand`` does their work too; in lists they come before ``stage``.
+    is pickled and sent to the workers. ``routes`` names further outputs, for work that returns a :class:`Route`.
+    ``inner`` has the descriptions of further stages, if ``expand`` does their work too; in lists they come before
+    ``stage``.
     """
 
     stage: ClassVar[Stage]

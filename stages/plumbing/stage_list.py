@@ -1,4 +1,4 @@
-"""The list of a DAG's stages, from which roles, prompts, columns and bounds are derived."""
+"""Lists the stages of a DAG, and derives roles, prompts, columns and bounds from this list."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,12 +20,12 @@ READ_BY_NAME: tuple[Column[Any], ...] = (COMPLEXITY, RUBRICS, STREAMS, STREAM_PR
 
 
 class RecipeError(UserError):
-    """A recipe's file has a mistake; the message says what to change."""
+    """Raised if a recipe's file has a mistake; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class StageList:
-    """The descriptions of a DAG's stages, each once, in the order in which records pass them.
+    """Holds the descriptions of a DAG's stages, each once, in the order in which records pass them.
 
     Stages that read a sample come last.
     """
@@ -36,7 +36,7 @@ class StageList:
         return iter(self.stages)
 
     def stage(self, name: str) -> Stage | None:
-        """Return the stage of that name."""
+        """Return the stage of that name; None if there is no such stage."""
         return next((stage for stage in self.stages if stage.name == name), None)
 
     def asking(self, models: ModelsSettings) -> "StageList":
@@ -45,17 +45,17 @@ class StageList:
 
     @property
     def asks(self) -> tuple[Asks, ...]:
-        """The roles that the stages call, with the prompts, in the order of the stages."""
+        """Return the roles that the stages call, with the prompts, in the order of the stages."""
         return tuple(ask for stage in self.stages for ask in stage.asks)
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that must have endpoints, each once, in the order in which they are first called."""
+        """Return the roles that must have endpoints, each once, in the order in which they are first called."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks if ask.required))
 
     @property
     def roles_asked(self) -> tuple[str, ...]:
-        """All roles that the stages call if the roles have endpoints, including the required roles."""
+        """Return all roles that the stages call if the roles have endpoints, including the required roles."""
         return tuple(dict.fromkeys(ask.role for ask in self.asks))
 
     def prompts_sent(self, models: ModelsSettings, settings: Any, clips: bool = True) -> tuple[str, ...]:
@@ -75,11 +75,11 @@ class StageList:
 
     @property
     def adds(self) -> tuple[Column[Any], ...]:
-        """The columns that the stages add, each once, in the order of the stages."""
+        """Return the columns that the stages add, each once, in the order of the stages."""
         return tuple(dict.fromkeys(column for stage in self.stages for column in stage.adds))
 
     def unchecked(self, settings: Any, models: ModelsSettings, kept: Mapping[str, int]) -> tuple[str, ...]:
-        """Return a sentence for each stage that did not check something in the records that it kept.
+        """Return one sentence for each stage that left something unchecked in the records that it kept.
 
         ``kept`` is the number of kept records by the stage's name.
         """
@@ -91,7 +91,7 @@ class StageList:
 
 
 def list_stages(recipe: str, wired: Iterable[Stage]) -> StageList:
-    """Return the list of the recipe's stages; ``wired`` are the stages in the order of their wiring.
+    """Return the list of the recipe's stages; ``wired`` are the stages in the order in which the recipe wires them.
 
     Raises RecipeError if two different stages, or two different columns, have the same name.
     """
@@ -126,8 +126,9 @@ def _check_columns(recipe: str, stages: Iterable[Stage]) -> None:
 
 
 def max_calls(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of calls of a stage that reads a sample, in a run of that config; None for other
-    stages.
+    """Return the maximum number of calls that a stage makes in a run of that config, if the stage reads a sample.
+
+    Return None for all other stages.
     """
     if stage.max_calls is None:
         return None
@@ -135,8 +136,9 @@ def max_calls(stage: Stage, settings: Any) -> int | None:
 
 
 def max_kept(stage: Stage, settings: Any) -> int | None:
-    """Return the maximum number of records that a stage that draws a sample keeps in a run of that config; None for
-    others.
+    """Return the maximum number of records that a stage keeps in a run of that config, if the stage draws a sample.
+
+    Return None for all other stages.
     """
     if stage.max_kept is None:
         return None

@@ -57,7 +57,7 @@ def test_rules_grade_what_the_engine_reads(
     ]
     rates = {"right": 1.0, "wrong": 0.0, "choice": 1.0, "yes": 1.0, "no": 0.0}
     expected = [(name, [rate == 1] * 4, 4, rate) for name, rate in rates.items()]
-    detail = "the gold answer is free text, and roles.judge names no endpoint that reads it"
+    detail = "the gold answer is free text, and roles.judge names no endpoint that can grade it"
     rejected = [("unread", "ungradable", detail)]
     stage = AttemptQuestions(AttemptSettings(), models())
     check_stage(stage, asked, expected, rejected, show=graded, show_rejected=why)
@@ -139,7 +139,7 @@ def test_free_text_without_a_judge_is_ungradable(
     played = models()
     no_judge = replace(played, roles=tuple(pair for pair in played.roles if pair[0] != "judge"))
     asked = [drafts(**OPEN), drafts("count")]
-    detail = "the gold answer is free text, and roles.judge names no endpoint that reads it"
+    detail = "the gold answer is free text, and roles.judge names no endpoint that can grade it"
     check_stage(
         AttemptQuestions(AttemptSettings(), no_judge),
         asked,

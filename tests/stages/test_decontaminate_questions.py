@@ -78,7 +78,7 @@ def test_the_stage(
         make_draft("copy", data, ["mine.png", "copy.png"]),
         make_draft("again", data, ["again.jpg"]),
     ]
-    picture = ("contaminated", "shares a picture with 'picture'")
+    picture = ("contaminated", "shares an image with 'picture'")
     check_stage(
         DecontaminateQuestions(
             DecontaminateSettings(benchmark=str(benchmark_folder)), MediaRoots(str(data), str(tmp_path))

@@ -80,10 +80,10 @@ def test_the_stage_rejects_with_rate_and_cost(
         drafts(make_draft, 5),
         kept=["1 right", "2 right"],
         rejected=[
-            ("0 right", "difficulty", "too_hard", "pass rate 0.00 over 5 attempts", 0.25),
-            ("3 right", "difficulty", "too_easy", "pass rate 0.60 over 5 attempts", 0.25),
-            ("4 right", "difficulty", "too_easy", "pass rate 0.80 over 5 attempts", 0.25),
-            ("5 right", "difficulty", "too_easy", "pass rate 1.00 over 5 attempts", 0.25),
+            ("0 right", "difficulty", "too_hard", "the pass rate is 0.00 over 5 attempts", 0.25),
+            ("3 right", "difficulty", "too_easy", "the pass rate is 0.60 over 5 attempts", 0.25),
+            ("4 right", "difficulty", "too_easy", "the pass rate is 0.80 over 5 attempts", 0.25),
+            ("5 right", "difficulty", "too_easy", "the pass rate is 1.00 over 5 attempts", 0.25),
         ],
         show_rejected=lambda found: (found.id, found.stage, found.reason, found.detail, found.cost_usd),
     )

@@ -240,7 +240,7 @@ def test_answers_of_parquet_columns(
 def test_a_box_on_a_medium_that_is_not_there(folder: Path, record: Callable[..., dict[str, Any]]) -> None:
     found = assembled(folder, record(boxes=[{"label": "a", "bbox": [0, 0, 1, 1], "media_index": 1}]))
     assert isinstance(found, Reject)
-    assert (found.reason, found.detail) == ("invalid_boxes", "boxes: media_index 1 of 1 media")
+    assert (found.reason, found.detail) == ("invalid_boxes", "boxes: media_index is 1, but the record has 1 media")
 
 
 ROWS: list[dict[str, Any]] = [
